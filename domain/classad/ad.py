@@ -1,0 +1,307 @@
+"""ClassAd: names mapped to expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from .syntax import ClassAdSyntaxError, parse_new_ad, parse_old_value
+from .tree import AdExpression, Expression, ListExpression, Literal, TimeLiteral
+from .unparse import identifier, in_order, unparse, unparse_old
+from .values import UNDEFINED, AbsTime, Exceptional, ListValue, RelTime, lower, wrap64
+
+if TYPE_CHECKING:
+    from .context import Context
+
+Cell = tuple[str, Expression]
+
+
+class ClassAd(MutableMapping[str, Expression]):
+    """A mapping of attribute names, in any case of letters, to expressions; it keeps the order of insertion.
+
+    ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
+    expression, ``ad.eval("Cpus")`` its value. With a ``chained`` parent, what the ad itself does not have is its parent's (a
+    proc's ad over its cluster's): look-up, iteration and printing see both, changes are the ad's own.
+    """
+
+    __slots__ = ("_cells", "_chain", "_outer")
+
+    _cells: dict[str, Cell]
+    _chain: ClassAd | None
+    _outer: ClassAd | None
+
+    def __init__(self, attributes: Mapping[str, Any] | None = None, chained: ClassAd | None = None) -> None:
+        self._cells = {}
+        self._chain = chained
+        self._outer = None
+        if attributes is not None:
+            for name, value in attributes.items():
+                self[name] = value
+
+    # -- reading and writing texts -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_new(cls, text: str) -> ClassAd:
+        """The ad ``[a = 1; b = a + 1]``. What follows its closing bracket is ignored, as by the reference.
+
+        :raises ClassAdSyntaxError: where the text is no such ad.
+        """
+        ad = cls()
+        ad._cells = parse_new_ad(text).cells
+        return ad
+
+    @classmethod
+    def from_old(cls, text: str, *, strict: bool = False) -> ClassAd:
+        """The ad written as lines ``Name = expression``, as ``condor_status -l`` prints it.
+
+        Lines that begin with # are comments; a blank line ends an ad, and further ads are merged into the first. A line that
+        is no attribute silently ends its ad, as it does for the reference; ``strict`` makes it an error instead.
+
+        :raises ClassAdSyntaxError: with ``strict``, for the first bad line.
+        """
+        ad = cls()
+        cells = ad._cells
+        known = _KNOWN_LINES
+        skipping = False
+        for line in text.split("\n"):
+            hit = known.get(line)
+            if hit is None:
+                if not line or line.isspace():
+                    skipping = False
+                    continue
+                if skipping or line.lstrip(" \t").startswith("#"):
+                    continue
+                try:
+                    hit = _read_line(line)
+                except ClassAdSyntaxError as error:
+                    if strict:
+                        raise error.within(text, line) from None
+                    skipping = True
+                    continue
+            if skipping:
+                continue
+            key, cell = hit
+            if key in cells:
+                cell = (cells[key][0], cell[1])
+            cells[key] = cell
+        return ad
+
+    def to_new(self) -> str:
+        """``[ a = 1; b = a + 1 ]``, in the reference's order."""
+        return unparse(self)
+
+    def to_old(self) -> str:
+        """A line for each attribute, each ended by a newline, in the reference's order (by length of name)."""
+        attributes = in_order(self._all().values())
+        return "\n".join(f"{identifier(name, True)} = {unparse_old(value)}" for name, value in attributes) + "\n"
+
+    def to_json(self) -> str:
+        """HTCondor's JSON form: plain values as JSON, expressions as ``"/Expr(...)/"``."""
+        from .json_form import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> ClassAd:
+        """The ad that HTCondor's JSON form describes.
+
+        :raises ClassAdSyntaxError: where the text is not JSON, or not of an ad.
+        """
+        from .json_form import from_json
+
+        ad = cls()
+        ad._cells = from_json(text)
+        return ad
+
+    # -- evaluating ----------------------------------------------------------------------------------------------------
+
+    def eval(self, name: str, target: ClassAd | None = None, context: Context | None = None) -> Any:
+        """The value of an attribute, matched with ``target``; ``UNDEFINED`` where there is none of that name."""
+        cell = self._find(lower(name))
+        return UNDEFINED if cell is None else cell[1].evaluate(self, target, context)
+
+    # -- the mapping ---------------------------------------------------------------------------------------------------
+
+    def _find(self, key: str) -> Cell | None:
+        """The cell of a name in lower case, of the ad or of those it is chained to."""
+        here: ClassAd | None = self
+        while here is not None:
+            cell = here._cells.get(key)
+            if cell is not None:
+                return cell
+            here = here._chain
+        return None
+
+    def __getitem__(self, name: str) -> Expression:
+        cell = self._find(lower(name))
+        if cell is None:
+            raise KeyError(name)
+        return cell[1]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not name:
+            raise ValueError("an attribute needs a name")
+        key = lower(name)
+        old = self._cells.get(key)
+        self._cells[key] = (name if old is None else old[0], to_expression(value))
+
+    def __delitem__(self, name: str) -> None:
+        key = lower(name)
+        inherited = self._chain is not None and self._chain._find(key) is not None
+        if key not in self._cells and not inherited:
+            raise KeyError(name)
+        self._cells.pop(key, None)
+        if inherited:
+            # What the parent has can only be hidden: the reference's rule.
+            self._cells[key] = (name, Literal(UNDEFINED))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(lower(name)) is not None
+
+    def _all(self) -> dict[str, Cell]:
+        if self._chain is None:
+            return self._cells
+        merged = dict(self._chain._all())
+        merged.update(self._cells)
+        return merged
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self._all().values()])
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @property
+    def chained(self) -> ClassAd | None:
+        """The ad from which this one inherits."""
+        return self._chain
+
+    def copy(self) -> ClassAd:
+        """An ad with the same attributes and the same chained parent."""
+        ad = ClassAd(chained=self._chain)
+        ad._cells = dict(self._cells)
+        return ad
+
+    @classmethod
+    def _nested(cls, cells: dict[str, Cell], outer: ClassAd | None) -> ClassAd:
+        """An ad that stands inside another. It shares its cells with the expression: never to be changed."""
+        ad = cls.__new__(cls)
+        ad._cells = cells
+        ad._chain = None
+        ad._outer = outer
+        return ad
+
+    def __eq__(self, other: object) -> bool:
+        """Ads are equal where they have the same attributes, each with the same expression."""
+        if not isinstance(other, ClassAd):
+            return NotImplemented
+        mine, theirs = self._all(), other._all()
+        return mine.keys() == theirs.keys() and all(theirs[key][1] == cell[1] for key, cell in mine.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ClassAd.from_new({unparse(self)!r})"
+
+    def __str__(self) -> str:
+        return unparse(self)
+
+    def __reduce__(self) -> Any:
+        return _restore, (list(self._cells.values()), self._chain)
+
+
+def _restore(cells: list[Cell], chain: ClassAd | None) -> ClassAd:
+    ad = ClassAd(chained=chain)
+    ad._cells = {lower(name): (name, expression) for name, expression in cells}
+    return ad
+
+
+def to_expression(value: Any) -> Expression:
+    """A Python value as an expression: numbers, strings, booleans, None (undefined), times, sequences and mappings.
+
+    :raises TypeError: for any other type.
+    """
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, bool | float | str | Exceptional):
+        return Literal(float(value) if type(value) not in _EXACT and isinstance(value, float) else value)
+    if isinstance(value, int):
+        return Literal(wrap64(int(value)))
+    if value is None:
+        return Literal(UNDEFINED)
+    if isinstance(value, AbsTime | RelTime):
+        return TimeLiteral(value)
+    if isinstance(value, ListValue):
+        return ListExpression(tuple(value.expressions))
+    if isinstance(value, ClassAd):
+        return AdExpression(value._all())
+    if isinstance(value, Mapping):
+        return AdExpression(ClassAd(value)._cells)
+    if isinstance(value, list | tuple):
+        return ListExpression(tuple(to_expression(v) for v in value))
+    raise TypeError(f"a {type(value).__name__} is no ClassAd value: {value!r}")
+
+
+_EXACT = frozenset({bool, float, str, Exceptional})
+
+# -- lines of the old form ---------------------------------------------------------------------------------------------
+
+# The ads of a pool repeat most of their lines, in other ads or from one update to the next: what a line means is kept.
+_KNOWN_LINES: dict[str, tuple[str, Cell]] = {}
+_MOST_KNOWN = 50_000
+_LONGEST_KNOWN = 1000
+
+_SIMPLE_LINE = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*) *= *(?:([1-9][0-9]{0,17}|0)|\"([^\"\\]*)\"|([0-9]+\.[0-9]+)|(true|false)) *\r?"
+)
+
+
+def _read_line(line: str) -> tuple[str, Cell]:
+    """The key and cell of a line ``Name = expression``.
+
+    :raises ClassAdSyntaxError: where it is none.
+    """
+    name: str
+    expression: Expression
+    simple = _SIMPLE_LINE.fullmatch(line)
+    if simple is not None:
+        name, integer, string, real, boolean = simple.groups()
+        if integer is not None:
+            expression = Literal(int(integer))
+        elif string is not None:
+            expression = Literal(string)
+        elif real is not None:
+            expression = Literal(float(real))
+        else:
+            expression = Literal(boolean == "true")
+    else:
+        start = line.lstrip(" \t\n\v\f\r")
+        before, equals, after = start.partition("=")
+        name = before.rstrip(" ")
+        if not equals or not name:
+            raise ClassAdSyntaxError("expected Name = expression", line, len(line) - len(start))
+        offset = len(line) - len(after.lstrip(" "))
+        try:
+            expression = _settled(parse_old_value(line[offset:].removesuffix("\r")))
+        except ClassAdSyntaxError as error:
+            raise ClassAdSyntaxError(error.message, line, offset + error.position) from None
+    key = lower(name)
+    result = key, (name, expression)
+    if len(line) <= _LONGEST_KNOWN and not isinstance(expression, AdExpression):
+        if len(_KNOWN_LINES) >= _MOST_KNOWN:
+            _KNOWN_LINES.clear()
+        _KNOWN_LINES[line] = result
+    return result
+
+
+def _settled(expression: Expression) -> Expression:
+    """Literal times, of themselves or in a list, as the reference's reader of old ads leaves them: in UTC; as seconds."""
+    if isinstance(expression, TimeLiteral):
+        if isinstance(expression.time, RelTime):
+            return Literal(expression.time.seconds)
+        return expression if expression.zoneless else TimeLiteral(AbsTime(expression.time.seconds))
+    if isinstance(expression, ListExpression):
+        return ListExpression(tuple(_settled(member) for member in expression.members))
+    return expression
+

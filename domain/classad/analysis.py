@@ -1,0 +1,136 @@
+"""What an expression refers to, and how a condition came to its value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .ad import ClassAd
+from .context import Context
+from .scalar import Environment, evaluate_in
+from .scope import lookup
+from .tree import Attribute, Binary, Expression, Parentheses, children
+from .unparse import unparse
+from .values import EvaluationError, ListValue, Value, lower, to_bytes
+
+
+class References(NamedTuple):
+    """The attributes that an expression reads, in alphabetical order: those that an ad has, and all others.
+
+    A name is followed into the ad: what its expression refers to counts too. Names with a scope that the ad does not know
+    keep it (``TARGET.Memory``).
+    """
+
+    internal: tuple[str, ...]
+    external: tuple[str, ...]
+
+
+def references(expression: Expression, ad: ClassAd | None) -> References:
+    """See ``Expression.references``.
+
+    :raises EvaluationError: where the reference cannot tell either: a scope is something else than an ad, or the search
+        nests too deeply.
+    """
+    within = ClassAd() if ad is None else ad
+    internal = _Search(within, Environment(within, None, Context()), internal=True)
+    internal.follow(expression, within, 400)
+    return References(internal.result(), tuple(external_references(expression, within)))
+
+
+def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
+    """The references which cannot be resolved from an ad."""
+    search = _Search(ad, Environment(ad, None, Context()) if env is None else env, internal=False)
+    search.follow(expression, ad, 400)
+    return list(search.result())
+
+
+class _Search:
+    def __init__(self, root: ClassAd, env: Environment, internal: bool) -> None:
+        self.root = root
+        self.env = env
+        self.internal = internal
+        self.names: dict[str, str] = {}
+
+    def result(self) -> tuple[str, ...]:
+        return tuple(self.names[key] for key in sorted(self.names, key=to_bytes))
+
+    def add(self, name: str) -> None:
+        self.names.setdefault(lower(name), name)
+
+    def follow(self, expression: Expression, ad: ClassAd, depth: int) -> None:
+        pending = [expression]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Attribute):
+                self._attribute(node, ad, depth)
+            else:
+                pending.extend(reversed(children(node)))
+
+    def _attribute(self, node: Attribute, ad: ClassAd, depth: int) -> None:
+        start: ClassAd | None = self.env.root if node.absolute else ad
+        if node.base is not None:
+            if self.internal:
+                self.follow(node.base, ad, depth)
+            value = evaluate_in(node.base, self.env, ad)
+            if type(value) is not ClassAd:
+                if unparse(value) != "undefined" or isinstance(value, ListValue):
+                    raise EvaluationError(f"cannot tell what {unparse(node)} refers to: {unparse(value)} is no ad")
+                if not self.internal:
+                    self.add(unparse(node.base) + "." + node.name)
+                return
+            start = value
+        if start is None:
+            raise EvaluationError(f"cannot tell what {unparse(node)} refers to: there is no outermost ad")
+        found = lookup(self.env, start, node.key)
+        if found is None:
+            if not self.internal:
+                self.add(node.name)
+            return
+        thing, place = found
+        if self.internal and place is self.env.root and place._find(node.key) is not None:
+            self.add(node.name)
+        if depth <= 0:
+            raise EvaluationError(f"the references of {unparse(node)} nest too deeply")
+        if isinstance(thing, ClassAd):
+            for _, expression in thing._cells.values():
+                self.follow(expression, place, depth - 1)
+        else:
+            self.follow(thing, place, depth - 1)
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+class Clause(NamedTuple):
+    """One of the conditions that a conjunction asks for, and its value."""
+
+    expression: Expression
+    value: Value
+
+    def __str__(self) -> str:
+        return f"{unparse(self.expression)}  is  {unparse(self.value)}"
+
+
+def clauses(expression: Expression) -> list[Expression]:
+    """The operands of a conjunction, however parenthesised, from left to right; one for any other expression."""
+    out: list[Expression] = []
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        inner: Expression = node
+        while isinstance(inner, Parentheses):
+            inner = inner.inner
+        if isinstance(inner, Binary) and inner.op == "&&":
+            pending += [inner.right, inner.left]
+        else:
+            out.append(node)
+    return out
+
+
+def explain(
+    expression: Expression,
+    my: ClassAd | None = None,
+    target: ClassAd | None = None,
+    context: Context | None = None,
+) -> list[Clause]:
+    """The clauses of a conjunction, each with its value: which of them kept it from being true."""
+    return [Clause(clause, clause.evaluate(my, target, context)) for clause in clauses(expression)]

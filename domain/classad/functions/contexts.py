@@ -1,0 +1,174 @@
+"""Functions that look at expressions rather than at values: choices, evaluation, references, other ads' contexts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ad import ClassAd
+from ..scalar import Environment, as_expression, evaluate_in, member
+from ..scope import lookup, root_of
+from ..syntax import ClassAdSyntaxError, parse_evaluated
+from ..tree import Attribute, Constant, Expression, ListExpression
+from ..unparse import pretty, unparse
+from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_string, truth
+from .patterns import matches
+from .registry import lazy
+
+Ad = ClassAd | None
+
+
+@lazy("ifthenelse", 3, pure=True)
+def _if_then_else(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    condition = arguments[0](env, ad)
+    if condition is UNDEFINED:
+        return UNDEFINED
+    chosen = truth(condition)
+    if chosen is None:
+        return ERROR
+    return arguments[1 if chosen else 2](env, ad)
+
+
+@lazy("eval", 1)
+def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """A string, read as an expression and evaluated in the ad at hand."""
+    text = to_string(arguments[0](env, ad))
+    if type(text) is not str:
+        return ERROR
+    try:
+        expression = parse_evaluated(text)
+    except ClassAdSyntaxError:
+        return ERROR
+    if env.depth <= 0:
+        raise EvaluationError("eval() nests too deeply")
+    env.depth -= 1
+    env.steps -= 1
+    try:
+        return evaluate_in(expression, env, ad)
+    finally:
+        env.depth += 1
+
+
+@lazy("debug", 1)
+def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """The argument's value; the context's ``trace`` is told of it."""
+    value = arguments[0](env, ad)
+    if env.context.trace is not None:
+        env.context.trace(f"Classad debug: {unparse(node.arguments[0])} --> {unparse(value)}")
+    return value
+
+
+def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
+    """What an attribute reference stands for, unevaluated (None: nothing), and the ad at hand after the search.
+
+    The reference leaves its search where it ended, so that what is evaluated next in the same call is looked up there.
+    """
+    if reference.base is None:
+        start = env.root if reference.absolute else ad
+        if start is None:
+            return None, ad
+        found = lookup(env, start, reference.key)
+        if found is None and not reference.absolute:
+            other = env.other(start)
+            if other is not None:
+                found = lookup(env, other, reference.key)
+    else:
+        base = evaluate_in(reference.base, env, ad)
+        if type(base) is ListValue:
+            return base, ad
+        if type(base) is not ClassAd:
+            return None, ad
+        start = base
+        found = lookup(env, base, reference.key)
+    return (None, root_of(env, start)) if found is None else found
+
+
+@lazy("unparse", 1)
+def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """The text of an attribute's expression, in lines; "" where the ad at hand has none of that name."""
+    (reference,) = node.arguments
+    if not isinstance(reference, Attribute):
+        return ERROR
+    cell = None if ad is None else ad._find(lower(pretty(reference)))
+    return "" if cell is None else pretty(cell[1])
+
+
+@lazy("unresolved", 1, 2)
+def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """The references of an attribute's expression that the ad does not define; or whether a pattern is among them."""
+    from ..analysis import external_references
+
+    reference = node.arguments[0]
+    if not isinstance(reference, Attribute):
+        return ERROR
+    thing, place = _found(env, ad, reference)
+    if thing is None:
+        return UNDEFINED
+    pattern: str | None = None
+    if len(arguments) == 2:
+        pattern = arguments[1](env, ad)
+        if type(pattern) is not str:
+            raise EvaluationError("unresolved(): the second argument must be a string")
+        if matches(pattern, "", "i") is ERROR:
+            return ERROR
+    names: list[str] = []
+    if isinstance(thing, Expression) and place is not None:
+        try:
+            names = external_references(thing, place, env)
+        except EvaluationError:
+            names = []
+    names = [name[7:] if lower(name[:7]) == "target." else name for name in names]
+    if pattern is None:
+        return ",".join(names)
+    return any(name and matches(pattern, name, "i") is True for name in names)
+
+
+def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
+    """The value of an expression in a member of a list of ads, as if it stood there."""
+    try:
+        place = member(env, ad, members, nested)
+    except EvaluationError:
+        return ERROR
+    if type(place) is not ClassAd:
+        return UNDEFINED if place is UNDEFINED else ERROR
+    if type(expression) is ClassAd:
+        return expression
+    try:
+        return evaluate_in(expression, env.inside(place), place)
+    except EvaluationError:
+        return ERROR
+
+
+def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[list[Any] | None, Any]:
+    """The values of the first argument's expression in each ad of the second; or the list's value where it is none."""
+    expression, list_node = node.arguments
+    if isinstance(expression, Attribute):
+        thing, ad = _found(env, ad, expression)
+        if thing is not None:
+            expression = Constant(thing) if type(thing) is ListValue else thing
+    if isinstance(list_node, ListExpression):
+        members: Any = ListValue(list_node.members, ad)
+    else:
+        try:
+            members = arguments[1](env, ad)
+        except EvaluationError:
+            members = ERROR
+    if type(members) is not ListValue:
+        return None, members
+    return [_in_context(env, ad, expression, members, nested) for nested in members.expressions], members
+
+
+@lazy("evalineachcontext", 2)
+def _eval_in_each_context(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    values, members = _each(env, ad, arguments, node)
+    if values is None:
+        return UNDEFINED if members is UNDEFINED else ERROR
+    return ListValue(tuple(as_expression(value) for value in values), None, shared=True)
+
+
+@lazy("countmatches", 2)
+def _count_matches(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    values, members = _each(env, ad, arguments, node)
+    if values is None:
+        return 0 if members is UNDEFINED else ERROR
+    return sum(1 for value in values if truth(value))
+

@@ -1,0 +1,204 @@
+"""Environments and arguments in HTCondor's two syntaxes, and look-ups in maps and accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..ad import ClassAd
+from ..scalar import Environment, member
+from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_bytes
+from .lists import shared_list
+from .registry import MANY, eager, lazy
+from .stringlists import items_of
+
+Ad = ClassAd | None
+
+_BLANKS = " \t\n\r"
+_DELIMITERS = "!#$%&*+,-/:;<>?@^`|~\x1f"
+
+
+def split_arguments(text: str) -> list[str] | None:
+    """The arguments of a line in the new syntax: blanks between, single quotes around, '' for a quote in quotes.
+
+    None where a quote does not end. (HTCondor manual, condor_submit, "arguments", new syntax)
+    """
+    out: list[str] = []
+    here: list[str] | None = None
+    at = 0
+    while at < len(text):
+        c = text[at]
+        at += 1
+        if c == "'":
+            here = [] if here is None else here
+            while True:
+                if at >= len(text):
+                    return None
+                if text[at] == "'":
+                    if text[at + 1 : at + 2] != "'":
+                        break
+                    at += 1
+                here.append(text[at])
+                at += 1
+            at += 1
+        elif c in _BLANKS:
+            if here is not None:
+                out.append("".join(here))
+                here = None
+        else:
+            here = [] if here is None else here
+            here.append(c)
+    if here is not None:
+        out.append("".join(here))
+    return out
+
+
+def join_arguments(arguments: Iterable[str]) -> str:
+    """The line in the new syntax which means these arguments."""
+    out = ""
+    for place, argument in enumerate(arguments):
+        out += " " if place else ""
+        if not argument:
+            out += "''"
+        for c in argument:
+            if c not in _BLANKS and c != "'":
+                out += c
+                continue
+            # A quoted part goes on where one has just ended.
+            out = out[:-1] if out.endswith("'") else out + "'"
+            out += ("''" if c == "'" else c) + "'"
+    return out
+
+
+def _merge(table: dict[str, str], entries: Iterable[str]) -> bool:
+    """Enter NAME=VALUE texts into a table; False at the first that is none."""
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals and "$$" in entry:
+            table[entry] = ""  # a macro that is expanded later stays as it stands
+            continue
+        if not name or not equals:
+            return False
+        table[name] = equals + value
+    return True
+
+
+def _environment_line(table: dict[str, str]) -> str:
+    return join_arguments(name + table[name] for name in sorted(table, key=to_bytes))
+
+
+@eager("envv1tov2", 1)
+def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """"A=1;B=2" as "A=1 B=2". A leading delimiter says which one it is."""
+    (text,) = values
+    if type(text) is not str:
+        return UNDEFINED if text is UNDEFINED else ERROR
+    delimiter = ";"
+    if text and text[0] in _DELIMITERS:
+        delimiter, text = text[0], text[1:]
+    entries = (entry.lstrip(_BLANKS) for entry in _old_entries(text, delimiter))
+    table: dict[str, str] = {}
+    return _environment_line(table) if _merge(table, (entry for entry in entries if entry)) else ERROR
+
+
+def _old_entries(text: str, delimiter: str) -> list[str]:
+    """The entries of an environment in the old syntax, which ends each at the delimiter or a newline."""
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        while at < len(text) and text[at] in _BLANKS:
+            at += 1
+        start = at
+        while at < len(text) and text[at] != "\n" and text[at] != delimiter:
+            at += 1
+        out.append(text[start:at])
+        at += 1
+    return out
+
+
+@lazy("mergeenvironment", 0, MANY)
+def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """Environments in the new syntax, later ones over earlier ones; undefined ones are passed over."""
+    table: dict[str, str] = {}
+    for argument in arguments:
+        text = argument(env, ad)
+        if text is UNDEFINED:
+            continue
+        entries = split_arguments(text) if type(text) is str else None
+        if entries is None or not _merge(table, entries):
+            return ERROR
+    return _environment_line(table)
+
+
+def _version(values: list[Any]) -> int | None:
+    version = values[1] if len(values) == 2 else 2
+    return version if type(version) is int and version in (1, 2) else None
+
+
+@eager("argstolist", 1, 2)
+def _args_to_list(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    version = _version(values)
+    if version is None or type(values[0]) is not str:
+        return ERROR
+    if version == 2:
+        arguments = split_arguments(values[0])
+        return ERROR if arguments is None else shared_list(arguments)
+    for blank in _BLANKS[1:]:
+        values[0] = values[0].replace(blank, " ")
+    return shared_list([argument for argument in values[0].split(" ") if argument])
+
+
+@eager("listtoargs", 1, 2, pure=False)
+def _list_to_args(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    version = _version(values)
+    members = values[0]
+    if version is None or type(members) is not ListValue:
+        return ERROR
+    arguments = [member(env, ad, members, expression) for expression in members.expressions]
+    if any(type(argument) is not str for argument in arguments):
+        return ERROR
+    if version == 2:
+        return join_arguments(arguments)
+    if any(blank in argument for argument in arguments for blank in _BLANKS):
+        return ERROR
+    out = ""
+    for argument in arguments:
+        out += (" " if out else "") + argument
+    return out
+
+
+@eager("usermap", 2, 4, pure=False)
+def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """userMap(map, user): "group1,group2"; with a preferred group: that one if it is among them, or the first."""
+    default = values[3] if len(values) == 4 else UNDEFINED
+    name, user = values[:2]
+    if type(name) is not str or type(user) is not str:
+        return ERROR if name is ERROR or user is ERROR else default
+    users = env.context.user_maps.get(lower(name))
+    groups = None if users is None else users(user) if callable(users) else users.get(user)
+    if groups is None:
+        return default
+    if len(values) == 2:
+        return groups
+    items = items_of(groups, ",")
+    preferred = values[2]
+    if type(preferred) is str:
+        for item in items:
+            if lower(item) == lower(preferred):
+                return item
+    return items[0] if items else default
+
+
+@lazy("userhome", 0, MANY)
+def _user_home(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """userHome(user[, default]): undefined or the default where the context knows no homes, HTCondor's own default."""
+    if not 1 <= len(arguments) <= 2:
+        raise EvaluationError("userHome() takes a user and perhaps a default")
+    default: Any = arguments[1](env, ad) if len(arguments) == 2 else ""
+    if type(default) is not str:
+        default = ""
+    user = arguments[0](env, ad)
+    if type(user) is not str:
+        return default or (UNDEFINED if user is UNDEFINED else ERROR)
+    home = None if env.context.user_home is None else env.context.user_home(user)
+    return home or default or UNDEFINED

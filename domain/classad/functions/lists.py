@@ -1,0 +1,157 @@
+"""Lists: sums, extremes, membership, and strings cut into lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ad import ClassAd
+from ..operators import BINARY
+from ..scalar import Environment, member
+from ..tree import Literal
+from ..values import ERROR, UNDEFINED, ListValue, is_number
+from .registry import eager
+
+Ad = ClassAd | None
+
+
+def shared_list(items: list[str]) -> ListValue:
+    """A list of strings that a function made."""
+    return ListValue(tuple(Literal(item) for item in items), None, shared=True)
+
+
+def _numbers(env: Environment, ad: Ad, value: Any) -> Any:
+    """The defined members of a list of numbers; or what the function yields where it is none."""
+    if type(value) is not ListValue:
+        return UNDEFINED if value is UNDEFINED else ERROR
+    numbers = []
+    for expression in value.expressions:
+        number = member(env, ad, value, expression)
+        if number is UNDEFINED:
+            continue
+        if not is_number(number):
+            return ERROR
+        numbers.append(number)
+    return numbers
+
+
+def _sum(numbers: list[Any]) -> Any:
+    total: Any = 0
+    for place, number in enumerate(numbers):
+        total = number if place == 0 else BINARY["+"](total, number)
+    return total
+
+
+@eager("sum", 1, pure=False)
+def _sum_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    numbers = _numbers(env, ad, values[0])
+    return _sum(numbers) if type(numbers) is list else numbers
+
+
+@eager("avg", 1, pure=False)
+def _average_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    numbers = _numbers(env, ad, values[0])
+    if type(numbers) is not list:
+        return numbers
+    return BINARY["/"](_sum(numbers), float(len(numbers))) if numbers else 0
+
+
+def _declare_extreme(name: str, op: str) -> None:
+    better = BINARY[op]
+
+    @eager(name, 1, pure=False)
+    def _extreme(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        numbers = _numbers(env, ad, values[0])
+        if type(numbers) is not list:
+            return numbers
+        best: Any = UNDEFINED
+        for number in numbers:
+            if best is UNDEFINED or better(number, best) is True:
+                best = number
+        return best
+
+
+_declare_extreme("min", "<")
+_declare_extreme("max", ">")
+
+
+def _declare_member(name: str, op: str) -> None:
+    same = BINARY[op]
+    strict = op == "=="
+
+    @eager(name, 2, pure=False)
+    def _member(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        wanted, members = values
+        if members is UNDEFINED or (strict and wanted is UNDEFINED):
+            return UNDEFINED
+        if type(members) is not ListValue or type(wanted) in (ListValue, ClassAd):
+            return ERROR
+        if strict and wanted is ERROR:
+            return ERROR
+        return any(same(member(env, ad, members, e), wanted) is True for e in members.expressions)
+
+
+_declare_member("member", "==")
+_declare_member("identicalmember", "is")
+
+
+def _declare_compare(name: str, all_of_them: bool) -> None:
+    @eager(name, 3, pure=False)
+    def _compare(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        op, members, against = values
+        if type(op) is not str:
+            return UNDEFINED if op is UNDEFINED else ERROR
+        if op not in _COMPARISONS:
+            return ERROR
+        if type(members) is not ListValue:
+            return UNDEFINED if members is UNDEFINED else ERROR
+        for expression in members.expressions:
+            result = BINARY[op](member(env, ad, members, expression), against)
+            if type(result) is not bool:
+                # An undefined comparison ends it, for want of a proof either way.
+                return False if result is UNDEFINED else ERROR
+            if result is not all_of_them:
+                return result
+        return all_of_them
+
+
+_COMPARISONS = frozenset({"<", "<=", "!=", "==", ">", ">=", "is", "isnt"})
+_declare_compare("anycompare", False)
+_declare_compare("allcompare", True)
+
+
+@eager("split", 1, 2)
+def _split(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """Cut at any of some separators. An empty field comes only from the same one twice, blanks apart."""
+    text = values[0]
+    separators = values[1] if len(values) == 2 else ", \t"
+    if type(text) is not str or type(separators) is not str:
+        return ERROR
+    items: list[str] = []
+    last, before = 0, ""
+    for place, c in enumerate(text):
+        if c not in separators:
+            continue
+        if place > last:
+            items.append(text[last:place])
+        elif before == c:
+            items.append("")
+        if c not in " \t\n\v\f\r":
+            before = c
+        last = place + 1
+    if len(text) > last:
+        items.append(text[last:])
+    return shared_list(items)
+
+
+def _declare_at(name: str, without: Any) -> None:
+    @eager(name, 1)
+    def _split_at(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        (text,) = values
+        if type(text) is not str:
+            return ERROR
+        before, at, after = text.partition("@")
+        return shared_list([before, after] if at else without(text))
+
+
+_declare_at("splitusername", lambda text: [text, ""])
+_declare_at("splitslotname", lambda text: ["", text])

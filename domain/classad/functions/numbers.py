@@ -1,0 +1,159 @@
+"""Numbers: conversion, rounding, powers, chance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..ad import ClassAd
+from ..operators import divide_reals
+from ..scalar import Environment, member
+from ..values import (
+    ERROR,
+    UNDEFINED,
+    EvaluationError,
+    ListValue,
+    RelTime,
+    low32,
+    lower,
+    to_integer,
+    to_real,
+    to_string,
+    truncate32,
+    truncate64,
+    wrap64,
+)
+from .registry import eager
+
+Ad = ClassAd | None
+
+
+@eager("int", 1)
+def _int(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    return to_integer(values[0])
+
+
+@eager("real", 1)
+def _real(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    return to_real(values[0])
+
+
+@eager("string", 1)
+def _string(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    return to_string(values[0])
+
+
+@eager("bool", 1)
+def _bool(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    (value,) = values
+    kind = type(value)
+    if kind is bool or value is UNDEFINED:
+        return value
+    if kind is int or kind is float:
+        return value != 0
+    if kind is str:
+        return {"true": True, "false": False}.get(lower(value), UNDEFINED)
+    if kind is RelTime:
+        return truncate32(value.seconds) != 0
+    return ERROR
+
+
+def _ceiling(number: float) -> float:
+    return float(math.ceil(number)) if math.isfinite(number) else number
+
+
+def _floor(number: float) -> float:
+    return float(math.floor(number)) if math.isfinite(number) else number
+
+
+def _nearest(number: float) -> float:
+    # Half to even, as C's rint.
+    return float(round(number)) if math.isfinite(number) else number
+
+
+def _declare_rounding(names: str, rounded: Any) -> None:
+    @eager(names, 1)
+    def _round(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        (value,) = values
+        if type(value) is int:
+            return value
+        number = to_real(value)
+        return truncate64(rounded(number)) if type(number) is float else ERROR
+
+
+_declare_rounding("floor", _floor)
+_declare_rounding("ceil ceiling", _ceiling)
+_declare_rounding("round", _nearest)
+
+
+def c_pow(base: float, exponent: float) -> float:
+    """C's pow: infinities and NaN where Python raises."""
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        odd = exponent == math.floor(exponent) and math.fmod(exponent, 2.0) != 0.0
+        return -math.inf if base < 0 and odd else math.inf
+    except ValueError:
+        if base == 0.0:
+            odd = exponent == math.floor(exponent) and math.fmod(exponent, 2.0) != 0.0
+            return math.copysign(math.inf, base) if odd else math.inf
+        return math.nan
+
+
+@eager("pow", 2)
+def _pow(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    base, exponent = values
+    if type(base) is int and type(exponent) is int and exponent >= 0:
+        return truncate64(c_pow(float(base), float(exponent)) + 0.5)
+    x, y = to_real(base), to_real(exponent)
+    if type(x) is not float or type(y) is not float:
+        return ERROR
+    return c_pow(x, y)
+
+
+@eager("quantize", 2, pure=False)
+def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """Up to a multiple of the second argument, or to the first member of a list that is not smaller."""
+    value, unit = values
+    number = to_real(value)
+    if type(number) is not float:
+        return ERROR
+    if type(unit) is ListValue:
+        last: Any = 0.0
+        for expression in unit.expressions:
+            last = member(env, ad, unit, expression)
+            step = to_real(last)
+            if type(step) is not float:
+                return ERROR
+            if step >= number:
+                return last
+        unit = last
+    step = to_real(unit)
+    if type(step) is not float:
+        return ERROR
+    if type(unit) is int:
+        if unit == 0:
+            return value
+        if type(value) is int:
+            raised = wrap64(value + unit - 1)
+            quotient = abs(raised) // abs(unit)
+            return wrap64((quotient if (raised < 0) == (unit < 0) else -quotient) * unit)
+        return _ceiling(number / unit) * unit
+    if -1e-8 <= step <= 1e-8:
+        return value
+    return _ceiling(divide_reals(number, step)) * step
+
+
+@eager("random", 0, 1, pure=False)
+def _random(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    most = values[0] if values else 1.0
+    if type(most) is int:
+        bound = low32(most)
+        if bound <= 0:
+            raise EvaluationError(f"random({most}): there is no number from 0 up to {most}")
+        return env.random().integer() % bound
+    if type(most) is float:
+        if most <= 0:
+            raise EvaluationError(f"random({most}): there is no number from 0 up to {most}")
+        return most * (env.random().integer() / 0x7FFFFFFF)
+    return ERROR

@@ -1,0 +1,171 @@
+"""Regular expressions: PCRE2's, as the reference has them, on bytes."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from ..ad import ClassAd
+from ..scalar import Environment, member
+from ..values import ERROR, UNDEFINED, ListValue, from_bytes, lower, to_bytes
+from .registry import eager
+from .stringlists import items_of
+
+Ad = ClassAd | None
+
+# What the binding reads otherwise than the reference's library: escapes that are errors there, and {,n}, which is text.
+_REFUSED_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
+_UPPER_BOUND_ONLY = re.compile(rb"((?:[^\\{]|\\.|\{(?!,[0-9]+\}))*+)\{(,[0-9]+\})", re.DOTALL)
+
+
+@lru_cache(maxsize=1000)
+def _compiled(pattern: str, options: str) -> Any:
+    """The pattern, ready to match; None where it is none. Options: i, m, s, x."""
+    import pcre2
+
+    data = to_bytes(pattern)
+    if b"\\" in data and _REFUSED_ESCAPES.match(data):
+        return None
+    if b"{," in data:
+        data = _UPPER_BOUND_ONLY.sub(rb"\1\\{\2", data)
+    flags = 0
+    for letter, flag in (("i", pcre2.I), ("m", pcre2.M), ("s", pcre2.S), ("x", pcre2.X)):
+        if letter in options:
+            flags |= flag
+    try:
+        return pcre2.compile(data, flags)
+    except pcre2.LibraryError:
+        return None
+
+
+def matches(pattern: str, text: str, options: str) -> Any:
+    """Whether a pattern is found in a text: a boolean, or ``ERROR``."""
+    compiled = _compiled(pattern, options)
+    if compiled is None:
+        return ERROR
+    import pcre2
+
+    try:
+        return compiled.search(to_bytes(text)) is not None
+    except pcre2.LibraryError:
+        return ERROR  # it ran into the library's limit of steps
+
+
+def _exceptional(values: list[Any]) -> Any:
+    """ERROR or UNDEFINED, where an argument is."""
+    if any(value is ERROR for value in values):
+        return ERROR
+    return UNDEFINED if any(value is UNDEFINED for value in values) else None
+
+
+@eager("regexp", 2, 3)
+def _regexp(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    exceptional = _exceptional(values)
+    if exceptional is not None:
+        return exceptional
+    if any(type(value) is not str for value in values):
+        return ERROR
+    return matches(values[0], values[1], values[2] if len(values) == 3 else "")
+
+
+@eager("regexpmember", 2, 3, pure=False)
+def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    exceptional = _exceptional(values)
+    if exceptional is not None:
+        return exceptional
+    pattern, members = values[:2]
+    options = values[2] if len(values) == 3 else ""
+    if type(pattern) is not str or type(options) is not str or type(members) is not ListValue:
+        return ERROR
+    undefined = False
+    for expression in members.expressions:
+        text = member(env, ad, members, expression)
+        if text is UNDEFINED:
+            undefined = True
+        elif type(text) is not str:
+            return ERROR
+        elif matches(pattern, text, options) is True:
+            return True
+    return UNDEFINED if undefined else False
+
+
+@eager("stringlist_regexpmember", 2, 4)
+def _string_list_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    if any(type(value) is not str for value in values):
+        return ERROR
+    pattern, text = values[:2]
+    options = lower(values[3]) if len(values) == 4 else ""
+    if _compiled(pattern, options) is None:
+        return ERROR
+    items = items_of(text, values[2] if len(values) > 2 else ", ")
+    if not items:
+        return UNDEFINED
+    return any(matches(pattern, item, options) is True for item in items)
+
+
+def _declare_substitution(name: str, always: str) -> None:
+    @eager(name, 3, 4)
+    def _substitution(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        exceptional = _exceptional(values)
+        if exceptional is not None:
+            return exceptional
+        if any(type(value) is not str for value in values):
+            return ERROR
+        pattern, text, replacement = values[:3]
+        return substitute(pattern, text, replacement, (values[3] if len(values) == 4 else "") + always)
+
+
+_declare_substitution("regexps", "")
+_declare_substitution("replace", "f")
+_declare_substitution("replaceall", "fg")
+
+
+def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
+    """The replacements of the first match (option g: of all), within the rest of the text with option f.
+
+    Without f the result is made of the replacements alone; each byte that is passed over after an empty match is in it too.
+    """
+    compiled = _compiled(pattern, options)
+    if compiled is None:
+        return ERROR
+    import pcre2
+
+    data, template = to_bytes(text), to_bytes(replacement)
+    full, everywhere = "f" in options, "g" in options
+    out: list[bytes] = []
+    at, skipped = 0, 0
+    try:
+        for found in compiled.finditer(data):
+            if full:
+                out.append(data[at : found.start()])
+            elif everywhere and found.start() > skipped and at == skipped and out:
+                pass
+            expanded = _expand(template, found)
+            if expanded is None:
+                return ERROR
+            out.append(expanded)
+            at = found.end()
+            if not everywhere:
+                break
+    except pcre2.LibraryError:
+        return ERROR
+    if full:
+        out.append(data[at:])
+    return from_bytes(b"".join(out))
+
+
+_GROUP = re.compile(rb"\\([0-9])")
+
+
+def _expand(template: bytes, found: Any) -> bytes | None:
+    """The template with ``\\0`` to ``\\9`` filled in; None where it names a group beyond the last that took part."""
+    groups = found.groups()
+    last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
+    parts = _GROUP.split(template)
+    for place in range(1, len(parts), 2):
+        number = int(parts[place])
+        if number > last:
+            return None
+        parts[place] = (found.group(0) if number == 0 else groups[number - 1]) or b""
+    return b"".join(parts)

@@ -1,0 +1,120 @@
+"""String lists: one string that lists items between separators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ad import ClassAd
+from ..scalar import Environment
+from ..values import ERROR, UNDEFINED, lower, strtod, truncate64
+from .registry import eager
+
+Ad = ClassAd | None
+
+_BLANKS = " \t\n\v\f\r"
+_FLT_MAX = 3.4028234663852886e38
+_FLT_MIN = 1.1754943508222875e-38
+
+
+def items_of(text: str, separators: str) -> list[str]:
+    """The items of a string list, blanks around them taken off; there are no empty ones."""
+    items: list[str] = []
+    at, end = 0, len(text)
+    skipped = separators + _BLANKS
+    while True:
+        while at < end and text[at] in skipped:
+            at += 1
+        start = at
+        while at < end and text[at] not in separators:
+            at += 1
+        if at == start:
+            return items
+        items.append(text[start:at].rstrip(_BLANKS))
+
+
+def _strings(values: list[Any], separators: str) -> tuple[str, str] | None:
+    """The list and its separators, where both are strings."""
+    text = values[0]
+    if len(values) > 1:
+        separators = values[1]
+    return (text, separators) if type(text) is str and type(separators) is str else None
+
+
+@eager("stringlistsize", 1, 2)
+def _size(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    given = _strings(values, ", ")
+    return ERROR if given is None else len(items_of(*given))
+
+
+def _declare_summary(
+    name: str, start: float, step: Callable[[float, float], float], empty: Any, average: bool = False
+) -> None:
+    @eager(name, 1, 2)
+    def _summary(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        given = _strings(values, ", ")
+        if given is None:
+            return ERROR
+        items = items_of(*given)
+        result, real = start, False
+        for item in items:
+            number = strtod(item)
+            if number is None:
+                return ERROR
+            real = real or any(c not in "+-0123456789" for c in item)
+            result = step(number, result)
+        if not items:
+            return empty
+        if average:
+            result /= len(items)
+        return result if real else truncate64(result)
+
+
+_declare_summary("stringlistsum", 0.0, lambda item, so_far: item + so_far, 0.0)
+_declare_summary("stringlistavg", 0.0, lambda item, so_far: item + so_far, 0.0, average=True)
+_declare_summary("stringlistmin", _FLT_MAX, lambda item, so_far: item if item < so_far else so_far, UNDEFINED)
+# It starts at the smallest positive float, and so never gets below zero: a fault that sites may rely upon.
+_declare_summary("stringlistmax", _FLT_MIN, lambda item, so_far: item if item > so_far else so_far, UNDEFINED)
+
+
+def _declare_membership(name: str, folded: bool, subset: bool) -> None:
+    fold: Callable[[str], str] = lower if folded else str
+
+    @eager(name, 2, 3)
+    def _membership(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        if any(type(value) is not str and value is not UNDEFINED for value in values):
+            return ERROR
+        item, text = values[:2]
+        if item is UNDEFINED and text is UNDEFINED:
+            return UNDEFINED
+        # One that is undefined counts as empty.
+        item = "" if item is UNDEFINED else item
+        text = "" if text is UNDEFINED else text
+        separators = values[2] if len(values) == 3 and values[2] is not UNDEFINED else ", \t\r\n"
+        known = {fold(one) for one in items_of(text, separators)}
+        if subset:
+            wanted = [fold(one) for one in items_of(item, separators)]
+            # Of a string with nothing in it but separators, the reference says no.
+            return item == "" or (bool(wanted) and all(one in known for one in wanted))
+        return fold(item) in known
+
+
+_declare_membership("stringlistmember", folded=False, subset=False)
+_declare_membership("stringlistimember", folded=True, subset=False)
+_declare_membership("stringlistsubsetmatch", folded=False, subset=True)
+_declare_membership("stringlistisubsetmatch", folded=True, subset=True)
+
+
+@eager("stringlistsintersect", 2, 3)
+def _intersect(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """Whether two string lists share an item. Items keep their blanks here, if blanks are no separators."""
+    if any(value is ERROR for value in values):
+        return ERROR
+    if any(value is UNDEFINED for value in values):
+        return UNDEFINED
+    if any(type(value) is not str for value in values):
+        return ERROR
+    separators = (values[2] if len(values) == 3 else "") or " ,"
+    table = str.maketrans(dict.fromkeys(separators, separators[0]))
+    first, second = ({*text.translate(table).split(separators[0])} - {""} for text in values[:2])
+    return not first.isdisjoint(second)

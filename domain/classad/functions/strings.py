@@ -1,0 +1,205 @@
+"""Strings: joining, cutting, comparing; versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ad import ClassAd
+from ..scalar import Environment, member
+from ..values import (
+    ERROR,
+    UNDEFINED,
+    ListValue,
+    compare_text,
+    from_bytes,
+    low32,
+    lower,
+    to_bytes,
+    to_string,
+    upper,
+)
+from .registry import MANY, eager, lazy
+
+Ad = ClassAd | None
+
+
+@lazy("strcat", 0, MANY, pure=True)
+def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    """All of them as one string; the first undefined or error decides."""
+    out: list[str] = []
+    for argument in arguments:
+        text = to_string(argument(env, ad))
+        if type(text) is not str:
+            return text
+        out.append(text)
+    return "".join(out)
+
+
+@eager("join", 0, MANY, pure=False)
+def _join(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """join(separator, a, b ...), join(separator, list), join(list). What is undefined is passed over."""
+    if 0 < len(values) <= 2 and type(values[-1]) is ListValue:
+        members = values[-1]
+        items = [member(env, ad, members, expression) for expression in members.expressions]
+        values = [values[0] if len(values) == 2 else "", *items]
+    separator, out, undefined, defined = "", "", False, False
+    for place, value in enumerate(values):
+        text = to_string(value)
+        if text is ERROR:
+            return ERROR
+        if type(text) is not str:
+            undefined = True
+        elif place == 0:
+            separator = text
+        else:
+            defined = True
+            out += (separator if out else "") + text
+    return UNDEFINED if undefined and not defined else out
+
+
+def _declare_case(name: str, changed: Any) -> None:
+    @eager(name, 1)
+    def _case(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        text = to_string(values[0])
+        return changed(text) if type(text) is str else text
+
+
+_declare_case("toupper", upper)
+_declare_case("tolower", lower)
+
+
+@eager("substr", 2, 3)
+def _substr(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """Bytes of a string from an offset; negative offsets and lengths count from the end."""
+    if any(value is UNDEFINED for value in values):
+        return UNDEFINED
+    if type(values[0]) is not str or any(type(value) is not int for value in values[1:]):
+        return ERROR
+    data = to_bytes(values[0])
+    offset = low32(values[1])
+    if offset < 0:
+        offset = max(offset + len(data), 0)
+    offset = min(offset, len(data))
+    if len(values) == 2:
+        return from_bytes(data[offset:])
+    length = low32(values[2])
+    if length < 0:
+        length = max(len(data) - offset + length, 0)
+    return from_bytes(data[offset : offset + length])
+
+
+@eager("size", 1)
+def _size(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """Members of a list, attributes of an ad, bytes of a string."""
+    (value,) = values
+    if type(value) is str:
+        return len(value) if value.isascii() else len(to_bytes(value))
+    if type(value) is ListValue:
+        return len(value)
+    if type(value) is ClassAd:
+        return len(value._cells)
+    return UNDEFINED if value is UNDEFINED else ERROR
+
+
+def _texts(values: list[Any]) -> list[str] | None:
+    texts = [to_string(value) for value in values]
+    return None if any(type(text) is not str for text in texts) else texts  # type: ignore[return-value]
+
+
+def _declare_compare(name: str, folded: bool) -> None:
+    @eager(name, 2)
+    def _compare(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        if values[0] is UNDEFINED or values[1] is UNDEFINED:
+            return UNDEFINED
+        texts = _texts(values)
+        if texts is None:
+            return ERROR
+        return compare_text(lower(texts[0]), lower(texts[1])) if folded else compare_text(texts[0], texts[1])
+
+
+_declare_compare("strcmp", False)
+_declare_compare("stricmp", True)
+
+
+def _is_digit(byte: int) -> bool:
+    return 48 <= byte <= 57
+
+
+def natural_compare(a: str, b: str) -> int:
+    """The order of versions: runs of digits count as numbers, and fewer leading zeros come first.
+
+    Only the sign means something; its size is the reference's (a difference of bytes, or of lengths).
+    """
+    if a == b:
+        return 0
+    # A byte of zero ends each, as in C.
+    x, y = to_bytes(a) + b"\0", to_bytes(b) + b"\0"
+    at = 0
+    while x[at] == y[at]:
+        at += 1
+    start = at
+    while start > 0 and _is_digit(x[start - 1]):
+        start -= 1
+    difference = _signed(x[at]) - _signed(y[at])
+    if start == at and not (_is_digit(x[at]) and _is_digit(y[at])):
+        return difference
+    zeros = [_leading_zeros(text, start) for text in (x, y)]
+    if zeros[0] != zeros[1]:
+        return zeros[1] - zeros[0]
+    if zeros[0] > 0:
+        return difference
+    lengths = [_run_of_digits(text, start) for text in (x, y)]
+    return lengths[0] - lengths[1] if lengths[0] != lengths[1] else difference
+
+
+def _signed(byte: int) -> int:
+    return byte - 256 if byte > 127 else byte
+
+
+def _leading_zeros(text: bytes, start: int) -> int:
+    end = start
+    while text[end] == 48:
+        end += 1
+    # The last zero of a number is no leading one.
+    return end - start - (1 if end > start and not _is_digit(text[end]) else 0)
+
+
+def _run_of_digits(text: bytes, start: int) -> int:
+    end = start
+    while _is_digit(text[end]):
+        end += 1
+    return end - start
+
+
+_VERSION_TESTS: dict[str, Any] = {
+    "versioncmp": lambda order: order,
+    "versionlt": lambda order: order < 0,
+    "versionle": lambda order: order <= 0,
+    "versiongt": lambda order: order > 0,
+    "versionge": lambda order: order >= 0,
+    "versioneq": lambda order: order == 0,
+}
+
+
+def _declare_version(name: str, test: Any) -> None:
+    @eager(name, 2)
+    def _version(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        if values[0] is UNDEFINED or values[1] is UNDEFINED:
+            return UNDEFINED
+        texts = _texts(values)
+        return ERROR if texts is None else test(natural_compare(*texts))
+
+
+for _name, _test in _VERSION_TESTS.items():
+    _declare_version(_name, _test)
+
+
+@eager("version_in_range", 3)
+def _version_in_range(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    if values[1] is UNDEFINED or values[2] is UNDEFINED:
+        return UNDEFINED
+    texts = _texts(values)
+    if texts is None:
+        return ERROR
+    version, least, most = texts
+    return natural_compare(least, version) <= 0 and natural_compare(version, most) <= 0

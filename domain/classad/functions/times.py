@@ -1,0 +1,275 @@
+"""Times: now, conversions, parts and formats."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..ad import ClassAd
+from ..scalar import Environment
+from ..times import Calendar, calendar, days_before, format_time
+from ..tree import Literal
+from ..values import (
+    ERROR,
+    UNDEFINED,
+    AbsTime,
+    EvaluationError,
+    RelTime,
+    low32,
+    to_integer,
+    truncate32,
+)
+from .registry import eager
+
+Ad = ClassAd | None
+DAY = 86400
+
+
+@eager("time", 0, pure=False)
+def _time(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    return env.context.time("time()")
+
+
+def _now(env: Environment, asking: str) -> AbsTime:
+    now = env.context.time(asking)
+    return AbsTime(now, env.context.offset(now))
+
+
+@eager("currenttime", 0, pure=False)
+def _current_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    return _now(env, "currentTime()")
+
+
+@eager("timezoneoffset", 0, pure=False)
+def _zone_offset(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    return RelTime(_now(env, "timeZoneOffset()").offset)
+
+
+@eager("daytime", 0, pure=False)
+def _day_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    now = _now(env, "dayTime()")
+    return RelTime((now.seconds + now.offset) % DAY)
+
+
+@eager("abstime", 0, 2, pure=False)
+def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """A point in time from a number, in the local zone or with an offset in seconds."""
+    if not values:
+        return _now(env, "absTime()")
+    value = values[0]
+    offset: int | None = None
+    if len(values) == 2:
+        second = values[1]
+        if type(second) is int:
+            offset = low32(second)
+        elif type(second) in (float, RelTime):
+            offset = truncate32(second if type(second) is float else second.seconds)
+        else:
+            return ERROR
+    kind = type(value)
+    if kind is AbsTime:
+        return value
+    if kind is int:
+        seconds = low32(value)
+    elif kind is float:
+        seconds = truncate32(value)
+    elif kind is RelTime:
+        seconds = truncate32(value.seconds)
+    elif kind is str:
+        return _from_string(value, relative=False)
+    else:
+        return UNDEFINED if value is UNDEFINED else ERROR
+    if offset is None:
+        offset = env.context.offset(seconds)
+    if offset == -1 and kind is int:
+        raise EvaluationError("absTime(): -1 is no offset of a time zone")
+    return AbsTime(seconds, offset)
+
+
+@eager("reltime", 1, 2)
+def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """A length of time from a number of seconds."""
+    if len(values) == 2:
+        return ERROR
+    (value,) = values
+    kind = type(value)
+    if kind is int:
+        return RelTime(low32(value))
+    if kind is float:
+        return RelTime(value)
+    if kind is RelTime:
+        return value
+    if kind is AbsTime:
+        return RelTime(value.seconds)
+    if kind is str:
+        return _from_string(value, relative=True)
+    return UNDEFINED if value is UNDEFINED else ERROR
+
+
+def _from_string(text: str, relative: bool) -> Any:
+    """Only literal strings are times (the parser reads them); a computed one falls into the reference's next case."""
+    # There it reads an uninitialised time: of no seconds.
+    return RelTime(0.0) if relative else UNDEFINED
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+_OF_POINT: dict[str, Any] = {
+    "getyear": lambda t: t.year,
+    "getmonth": lambda t: t.month,
+    "getdayofyear": lambda t: t.yearday,
+    "getdayofmonth": lambda t: t.day,
+    "getdayofweek": lambda t: t.weekday,
+    "gethours": lambda t: t.hour,
+    "getminutes": lambda t: t.minute,
+    "getseconds": lambda t: t.second,
+}
+_OF_LENGTH: dict[str, Any] = {
+    "getdays": lambda s: s // DAY,
+    "gethours": lambda s: s % DAY // 3600,
+    "getminutes": lambda s: s % 3600 // 60,
+    "getseconds": lambda s: s % 60,
+}
+
+
+def _declare_part(name: str) -> None:
+    @eager(name, 1, pure=False)
+    def _part(env: Environment, ad: Ad, values: list[Any]) -> Any:
+        (value,) = values
+        if type(value) is AbsTime and name in _OF_POINT:
+            return _OF_POINT[name](calendar(value.seconds + env.context.offset(value.seconds)))
+        if type(value) is RelTime and name in _OF_LENGTH:
+            seconds = truncate32(value.seconds)
+            # C divides towards zero.
+            part = _OF_LENGTH[name](abs(seconds))
+            return part if seconds >= 0 else -part
+        return ERROR
+
+
+for _name in _OF_POINT | _OF_LENGTH:
+    _declare_part(_name)
+
+
+def _ad_of(attributes: dict[str, Any]) -> ClassAd:
+    return ClassAd._nested({name.lower(): (name, Literal(value)) for name, value in attributes.items()}, None)
+
+
+def split_time(env: Environment, value: Any) -> ClassAd | None:
+    """The parts of a time as an ad; None where it is no time."""
+    kind = type(value)
+    if kind is int or kind is float:
+        seconds = value if kind is int else truncate32(value)
+        value, kind = AbsTime(seconds, env.context.offset(seconds)), AbsTime
+    if kind is AbsTime:
+        t = calendar(value.seconds + value.offset)
+        return _ad_of(
+            {
+                "Type": "AbsoluteTime",
+                "Year": t.year,
+                "Month": t.month,
+                "Day": t.day,
+                "Hours": t.hour,
+                "Minutes": t.minute,
+                "Seconds": t.second,
+                "Offset": value.offset,
+            }
+        )
+    return _split_length(value.seconds) if kind is RelTime else None
+
+
+def _split_length(seconds: float) -> ClassAd:
+    negative = seconds < 0
+    seconds = abs(seconds)
+    fraction = seconds - math.floor(seconds) if math.isfinite(seconds) else math.nan
+    whole = truncate32(seconds)
+    days, of_day = int(whole / DAY), int(math.fmod(whole, DAY))
+    hours, of_hour = int(of_day / 3600), int(math.fmod(of_day, 3600))
+    minutes, rest = int(of_hour / 60), int(math.fmod(of_hour, 60))
+    parts: dict[str, Any] = {"Days": days, "Hours": hours, "Minutes": minutes, "Seconds": rest + fraction}
+    if negative:
+        # Only the largest part that is not zero carries the sign.
+        signed = next((name for name in ("Days", "Hours", "Minutes") if parts[name] > 0), "Seconds")
+        parts[signed] = -parts[signed]
+    return _ad_of({"Type": "RelativeTime", **parts})
+
+
+@eager("splittime", 1, pure=False)
+def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    (value,) = values
+    if value is UNDEFINED:
+        return UNDEFINED
+    parts = split_time(env, value)
+    return ERROR if parts is None else parts
+
+
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+@eager("formattime", 0, 2, pure=False)
+def _format_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """strftime of a point in time (an integer is one too), or of an ad such as splitTime yields."""
+    form = "%c"
+    if not values:
+        now = _now(env, "formatTime()")
+        t = calendar(now.seconds + now.offset)
+        return format_time(form, t, now.seconds)
+    value = values[0]
+    if type(value) is RelTime:
+        return ERROR
+    parts = value if type(value) is ClassAd else split_time(env, value)
+    if parts is None:
+        return ERROR
+    if len(values) == 2:
+        if type(values[1]) is not str:
+            return ERROR
+        form = values[1]
+
+    def part(name: str, default: int) -> int:
+        number = parts.eval(name, context=env.context)
+        return low32(number) if type(number) is int else default
+
+    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 0)
+    weekday, yearday = day_numbers(year, month, day)
+    t = Calendar(year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0), weekday, yearday)
+    local = days_before(t.year, t.month, t.day) * DAY + t.hour * 3600 + t.minute * 60 + t.second
+    return format_time(form, t, local - env.context.offset(local))
+
+
+def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
+    """Day of the week and of the year by the reference's own formula, which takes any numbers for a date."""
+
+    def fixed(month: int, day: int) -> int:
+        leap = year % 4 == 0 and year % 400 not in (100, 200, 300)
+        adjustment = 0 if month <= 2 else -1 if leap else -2
+        return (
+            365 * (year - 1)
+            + int((year - 1) / 4)
+            - int((year - 1) / 100)
+            + int((year - 1) / 400)
+            + int((367 * month - 362) / 12)
+            + adjustment
+            + day
+        )
+
+    today = fixed(month, day)
+    return int(math.fmod(today, 7)), today - fixed(1, 1)
+
+
+@eager("interval", 1)
+def _interval(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    """Seconds as ``days+hh:mm:ss``, ``h:mm:ss``, ``m:ss`` or ``s``."""
+    number = to_integer(values[0])
+    if type(number) is not int:
+        return ERROR
+    seconds = low32(number)
+    sign = -1 if seconds < 0 else 1
+    days, rest = divmod(abs(seconds), DAY)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    if days:
+        return f"{sign * days}+{hours:02}:{minutes:02}:{rest:02}"
+    if hours:
+        return f"{sign * hours}:{minutes:02}:{rest:02}"
+    if minutes:
+        return f"{sign * minutes}:{rest:02}"
+    return str(sign * rest)

@@ -1,0 +1,38 @@
+"""Tests of a value's type: exact, without conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ad import ClassAd
+from ..values import ERROR, UNDEFINED, AbsTime, ListValue, RelTime
+from .registry import eager
+
+_TYPES: dict[str, type] = {
+    "isstring": str,
+    "isinteger": int,
+    "isreal": float,
+    "isboolean": bool,
+    "islist": ListValue,
+    "isclassad": ClassAd,
+    "isabstime": AbsTime,
+    "isreltime": RelTime,
+}
+
+
+def _declare(name: str, wanted: type) -> None:
+    eager(name, 1)(lambda env, ad, values: type(values[0]) is wanted)
+
+
+for _name, _type in _TYPES.items():
+    _declare(_name, _type)
+
+
+@eager("isundefined", 1)
+def _is_undefined(env: Any, ad: Any, values: list[Any]) -> Any:
+    return values[0] is UNDEFINED
+
+
+@eager("iserror", 1)
+def _is_error(env: Any, ad: Any, values: list[Any]) -> Any:
+    return values[0] is ERROR

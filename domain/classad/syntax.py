@@ -1,0 +1,499 @@
+"""The parser: text to tree, in the dialect that HTCondor's daemons read ("old ClassAd" semantics).
+
+One regular expression cuts the text into tokens, then one loop builds the tree with an explicit stack of operators. The
+reference's parser descends recursively and refuses what is nested deeper than 500 of its calls; the same counts are kept
+here (``_nest``), so that both refuse the same texts. Chains of operators may have any length.
+
+Source: the grammar in docs/classads of the HTCondor manual, and the reference's behaviour where that is silent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeVar
+
+from .times import absolute_literal, relative_literal
+from .tree import (
+    PRECEDENCE,
+    UNARY,
+    AdExpression,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    ListExpression,
+    Literal,
+    Parentheses,
+    TimeLiteral,
+    Unary,
+)
+from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, lower, to_bytes
+
+MAX_NESTING = 500
+
+T = TypeVar("T")
+
+_SPACE = " \t\n\r\f\v"
+_SKIP = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
+_REST = (
+    r"[A-Za-z_][A-Za-z0-9_]*"
+    r"|(?:0[xX][0-9a-fA-F]*|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
+    # A minus sticks to the number that follows it at once; where an operator is due the parser cuts it off again.
+    r"|-(?:0[xX][0-9a-fA-F]*|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
+    r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
+    rf"|\?[{_SPACE}]*:"
+    r"|/\*|[][(){}+\-*/%~^?:;,&|=!>.]"
+    r"|\Z|."
+)
+
+
+def _tokens(*strings: str) -> re.Pattern[str]:
+    return re.compile(f"{_SKIP}({'|'.join(strings)}|{_REST})", re.DOTALL)
+
+
+# A backslash escapes any character, and adjacent strings are one ...
+_NEW = _tokens(
+    rf'"(?:[^"\\]|\\.)*"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*")*',
+    rf"'(?:[^'\\]|\\.)*'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*')*",
+)
+# ... but in ads of the old form it is a character like others, save before a quote that does not end the line.
+_OLD = _tokens(
+    r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*"',
+    r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*'",
+)
+
+# Every spelling of a binary operator: its name in the tree and how tightly it binds.
+_BINARY: dict[str, tuple[str, int]] = {op: (op, level) for op, level in PRECEDENCE.items()}
+_BINARY |= {"=?=": _BINARY["is"], "=!=": _BINARY["isnt"]}
+_CASES = {"is": 2, "isnt": 4}
+for _word, _length in _CASES.items():
+    for _bits in range(1 << _length):
+        _spelling = "".join(
+            c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word)
+        )
+        _BINARY[_spelling] = _BINARY[_word]
+
+_KEYWORDS = {"true": True, "false": False, "undefined": UNDEFINED, "error": ERROR}
+_DIGITS = frozenset("0123456789")
+_NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
+_REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+class ClassAdSyntaxError(ValueError):
+    """A text that is no ClassAd expression, or no ad. Says what was wrong, and shows where.
+
+    :ivar text: the text as given
+    :ivar position: the offset of the offending character in it
+    """
+
+    def __init__(self, message: str, text: str, position: int) -> None:
+        self.message = message
+        self.text = text
+        self.position = position
+        start = text.rfind("\n", 0, position) + 1
+        end = text.find("\n", position)
+        line = text[start : len(text) if end < 0 else end]
+        column = position - start
+        shown_from = max(0, column - 60)
+        shown = line[shown_from : shown_from + 100].replace("\t", " ")
+        row = text.count("\n", 0, position) + 1
+        place = f"line {row}, column {column + 1}" if row > 1 else f"column {column + 1}"
+        super().__init__(f"{message} ({place})\n    {shown}\n    {' ' * (column - shown_from)}^")
+
+    def within(self, whole: str, line: str) -> ClassAdSyntaxError:
+        """The same error, placed in a text of which ``line`` is a line."""
+        return ClassAdSyntaxError(self.message, whole, whole.index(line) + self.position)
+
+    def __reduce__(self) -> tuple[type[ClassAdSyntaxError], tuple[str, str, int]]:
+        return ClassAdSyntaxError, (self.message, self.text, self.position)
+
+
+class _Refused(Exception):
+    """The parser's own signal: what is wrong, at which token."""
+
+    def __init__(self, message: str, index: int) -> None:
+        self.message = message
+        self.index = index
+
+
+def parse(text: str) -> Expression:
+    """The expression that a text holds; semicolons may follow it, as in an ad.
+
+    :raises ClassAdSyntaxError: where the text is no expression.
+    """
+    parser = _Parser(text)
+    return parser.run(parser.expression_and_semicolons)
+
+
+def parse_evaluated(text: str) -> Expression:
+    """The expression that the language's own ``eval()`` reads: after ``a ? b : c`` the reference ignores the rest."""
+    parser = _Parser(text)
+    return parser.run(parser.evaluated)
+
+
+def parse_old_value(text: str) -> Expression:
+    """The right side of a line of an ad in the old form. What follows a complete expression is ignored there."""
+    parser = _Parser(text, old=True)
+    return parser.run(parser.expression)
+
+
+def parse_new_ad(text: str) -> AdExpression:
+    """An ad in square brackets. What follows its last bracket is ignored, as the reference does."""
+    parser = _Parser(text)
+    return parser.run(parser.whole_ad)
+
+
+class _Parser:
+    __slots__ = ("constant_strings", "depth", "i", "old", "pattern", "text", "tokens")
+
+    def __init__(self, text: str, old: bool = False) -> None:
+        self.text = text
+        self.old = old
+        self.pattern = _OLD if old else _NEW
+        self.tokens: list[str] = self.pattern.findall(text)
+        self.i = 0
+        self.depth = 0
+
+    def run(self, rule: Callable[[], T]) -> T:
+        try:
+            return rule()
+        except _Refused as refused:
+            raise self._error(refused) from None
+
+    def _error(self, refused: _Refused) -> ClassAdSyntaxError:
+        found = next(islice(self.pattern.finditer(self.text), refused.index, None), None)
+        position = len(self.text) if found is None else found.start(1)
+        return ClassAdSyntaxError(refused.message, self.text, min(position, len(self.text)))
+
+    # -- the whole text ------------------------------------------------------------------------------------------
+
+    def expression_and_semicolons(self) -> Expression:
+        tree = self.expression()
+        while self.tokens[self.i] == ";":
+            self.i += 1
+        if self.tokens[self.i]:
+            raise self._unexpected("the end of the expression")
+        return tree
+
+    def evaluated(self) -> Expression:
+        tree = self.expression()
+        if self.tokens[self.i] and not isinstance(tree, Conditional):
+            raise self._unexpected("the end of the expression")
+        return tree
+
+    def whole_ad(self) -> AdExpression:
+        if self.tokens[0] != "[":
+            raise self._unexpected("an ad in square brackets")
+        self.i = 1
+        return self._ad()
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def expression(self) -> Expression:
+        """Operands and binary operators, then perhaps ``? :``."""
+        self._nest(1)
+        tokens = self.tokens
+        tree = self._operand()
+        entry = _BINARY.get(tokens[self.i])
+        if entry is None:
+            entry = self._split_minus()
+        if entry is not None:
+            tree = self._operators(tree, entry)
+        if tokens[self.i] == "?":
+            self.i += 1
+            then = self.expression()
+            if tokens[self.i] != ":":
+                raise self._unexpected("':' and what the condition chooses when it is false")
+            self.i += 1
+            tree = Conditional(tree, then, self.expression())
+        self.depth -= 1
+        return tree
+
+    def _operators(self, left: Expression, entry: tuple[str, int]) -> Expression:
+        tokens = self.tokens
+        # What waits for its right operand: tighter operators above looser ones.
+        waiting: list[tuple[Expression, str, int]] = []
+        following: tuple[str, int] | None = entry
+        while following is not None:
+            op, level = following
+            while waiting and waiting[-1][2] >= level:
+                operand, pending, _ = waiting.pop()
+                left = Binary(pending, operand, left)
+            waiting.append((left, op, level))
+            self.i += 1
+            left = self._operand()
+            following = _BINARY.get(tokens[self.i])
+            if following is None:
+                following = self._split_minus()
+        while waiting:
+            operand, pending, _ = waiting.pop()
+            left = Binary(pending, operand, left)
+        return left
+
+    def _split_minus(self) -> tuple[str, int] | None:
+        """``a -5`` is a difference: the minus that the tokenizer left on the number is the operator."""
+        token = self.tokens[self.i]
+        if len(token) > 1 and token[0] == "-":
+            # The operand stays at this index; stepping back lets the caller step over the operator as ever.
+            self.tokens[self.i] = token[1:]
+            self.i -= 1
+            return _BINARY["-"]
+        return None
+
+    def _operand(self) -> Expression:
+        """A primary with what precedes and follows it: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
+        token = self.tokens[self.i]
+        prefixes: list[str] | None = None
+        while token in UNARY:
+            if prefixes is None:
+                prefixes = []
+            prefixes.append(token)
+            self._nest(1)
+            self.i += 1
+            token = self.tokens[self.i]
+        self._nest(2)
+        tree = self._primary(token)
+        following = self.tokens[self.i]
+        if following == "." or following == "[" or (following[:1] == "?" and len(following) > 1):
+            tree = self._postfix(tree)
+        self.depth -= 2
+        if prefixes is not None:
+            for op in reversed(prefixes):
+                tree = Unary(op, tree)
+            self.depth -= len(prefixes)
+        return tree
+
+    def _postfix(self, tree: Expression) -> Expression:
+        # The right side of `?:` is an operand with postfixes of its own, so chains of it group to the right.
+        defaulted: list[Expression] = []
+        tokens = self.tokens
+        while True:
+            token = tokens[self.i]
+            if token == ".":
+                self.i += 1
+                tree = Attribute(tree, self._name("the name of an attribute"))
+            elif token == "[":
+                self.i += 1
+                index = self.expression()
+                if tokens[self.i] != "]":
+                    raise self._unexpected("']'")
+                self.i += 1
+                tree = Binary("[]", tree, index)
+            elif token[:1] == "?" and len(token) > 1:
+                self.i += 1
+                defaulted.append(tree)
+                self._nest(1)
+                tree = self._primary(tokens[self.i])
+            else:
+                break
+        self.depth -= len(defaulted)
+        while defaulted:
+            tree = Binary("?:", defaulted.pop(), tree)
+        return tree
+
+    def _primary(self, token: str) -> Expression:
+        first = token[:1]
+        if first in _NAME_START and first:
+            self.i += 1
+            if self.tokens[self.i] == "(":
+                if token not in _BINARY and lower(token) not in _KEYWORDS:
+                    return self._call(token)
+            if len(token) in (4, 5, 9) and lower(token) in _KEYWORDS:
+                return Literal(_KEYWORDS[lower(token)])
+            if token in _BINARY:
+                self.i -= 1
+                raise self._unexpected("an operand")
+            return Attribute(None, token)
+        if first == '"':
+            self.i += 1
+            return Literal(self._string(token))
+        if first in _DIGITS or (len(token) > 1 and first in "-."):
+            self.i += 1
+            return self._number(token)
+        if first == "(":
+            self.i += 1
+            inner = self.expression()
+            if self.tokens[self.i] != ")":
+                raise self._unexpected("')'")
+            self.i += 1
+            return Parentheses(inner)
+        if first == "'":
+            name = self._name("a name")
+            if self.tokens[self.i] == "(":
+                return self._call(name)
+            return Attribute(None, name)
+        if first == ".":
+            self.i += 1
+            return Attribute(None, self._name("the name of an attribute"), absolute=True)
+        if first == "{":
+            return self._list()
+        if first == "[":
+            self.i += 1
+            return self._ad()
+        raise self._unexpected("an operand")
+
+    def _call(self, name: str) -> Expression:
+        self.i += 1
+        arguments: list[Expression] = []
+        tokens = self.tokens
+        if tokens[self.i] != ")":
+            while True:
+                arguments.append(self.expression())
+                if tokens[self.i] == ")":
+                    break
+                if tokens[self.i] not in (",", ";"):
+                    raise self._unexpected("',' or ')' after an argument")
+                self.i += 1
+        self.i += 1
+        if len(arguments) == 1 and isinstance(arguments[0], Literal):
+            text = arguments[0].value
+            if type(text) is str and lower(name) in _TIME_LITERALS:
+                literal = _TIME_LITERALS[lower(name)](text)
+                if literal is None:
+                    raise _Refused(f"{text!r} is no time that {name} can read", self.i - 2)
+                return TimeLiteral(*literal)
+        return Call(name, tuple(arguments))
+
+    def _list(self) -> Expression:
+        self.i += 1
+        members: list[Expression] = []
+        tokens = self.tokens
+        if tokens[self.i] != "}":
+            while True:
+                members.append(self.expression())
+                if tokens[self.i] == "}":
+                    break
+                if tokens[self.i] != ",":
+                    raise self._unexpected("',' or '}' after a member of the list")
+                self.i += 1
+        self.i += 1
+        return ListExpression(tuple(members))
+
+    def _ad(self) -> AdExpression:
+        """The attributes and the closing bracket; the opening one has been read."""
+        cells: dict[str, tuple[str, Expression]] = {}
+        tokens = self.tokens
+        while tokens[self.i] == ";":
+            self.i += 1
+        while tokens[self.i] != "]":
+            name = self._name("the name of an attribute, or ']'")
+            if not name:
+                raise _Refused("an attribute needs a name", self.i - 1)
+            if tokens[self.i] != "=":
+                raise self._unexpected("'=' after the attribute's name")
+            self.i += 1
+            value = self.expression()
+            cells[lower(name)] = (cells.get(lower(name), (name,))[0], value)
+            if tokens[self.i] not in (";", "]"):
+                raise self._unexpected("';' or ']' after an attribute")
+            while tokens[self.i] == ";":
+                self.i += 1
+        self.i += 1
+        return AdExpression(cells)
+
+    # -- tokens --------------------------------------------------------------------------------------------------
+
+    def _name(self, wanted: str) -> str:
+        token = self.tokens[self.i]
+        first = token[:1]
+        if first == "'" and len(token) > 1:
+            self.i += 1
+            return self._string(token)
+        if not first or first not in _NAME_START or token in _BINARY or lower(token) in _KEYWORDS:
+            raise self._unexpected(wanted)
+        self.i += 1
+        return token
+
+    def _string(self, token: str) -> str:
+        quote = token[0]
+        if len(token) < 2:
+            raise _Refused(f"a string that starts with {quote} does not end", self.i - 1)
+        if self.old:
+            return token[1:-1].replace("\\" + quote, quote) if "\\" in token else token[1:-1]
+        inside = token[1:-1]
+        if quote in inside:
+            inside = _SEAM[quote].sub(r"\1", inside)
+        if "\\" not in inside:
+            return inside
+        try:
+            return unescape(inside)
+        except ValueError as error:
+            raise _Refused(str(error), self.i - 1) from None
+
+    def _number(self, token: str) -> Literal:
+        if _PLAIN_INTEGER.fullmatch(token):
+            return Literal(int(token))
+        negative = token[0] == "-"
+        digits = token[1:] if negative else token
+        if digits[:2] in ("0x", "0X"):
+            # Refused by old ClassAds; after a minus the reference reads only the zero.
+            if negative and len(digits) > 2:
+                return Literal(0)
+            raise _Refused("hexadecimal numbers are not part of HTCondor's ClassAds", self.i - 1)
+        if digits.isdigit():
+            if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
+                raise _Refused("a number must not begin with 0", self.i - 1)
+            number = int(token) if len(token) < 4000 else INT_MAX + 1
+            # The reference reads an integer that is too large as 0.
+            return Literal(number if INT_MIN <= number <= INT_MAX else 0)
+        if _REAL.fullmatch(digits) is None:
+            raise _Refused(f"{token} is no number", self.i - 1)
+        return Literal(float(token))
+
+    def _nest(self, levels: int) -> None:
+        self.depth += levels
+        if self.depth > MAX_NESTING:
+            raise _Refused(f"nested more deeply than ClassAds may be ({MAX_NESTING} levels)", self.i)
+
+    def _unexpected(self, wanted: str) -> _Refused:
+        token = self.tokens[self.i]
+        if token == "":
+            return _Refused(f"expected {wanted}, but the text ends here", self.i)
+        if token == "/*":
+            return _Refused("this comment does not end", self.i)
+        if token in ('"', "'"):
+            return _Refused(f"a string that starts with {token} does not end", self.i)
+        shown = token if len(token) <= 40 else token[:37] + "..."
+        return _Refused(f"expected {wanted}, but found {shown}", self.i)
+
+
+def _is_octal(digits: str) -> bool:
+    return "8" not in digits and "9" not in digits
+
+
+_SEAM = {q: re.compile(rf"((?:[^{q}\\]|\\.)*+){q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
+_TIME_LITERALS = {"abstime": absolute_literal, "reltime": relative_literal}
+
+_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+}  # fmt: skip
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+
+
+def unescape(text: str) -> str:
+    """The characters that a string's escapes stand for. Octal escapes are bytes; others stand for themselves.
+
+    :raises ValueError: for a byte of zero, which no string can hold.
+    """
+    if _ESCAPE.search(text) is None:
+        return text
+    octal = False
+
+    def replaced(found: re.Match[str]) -> str:
+        nonlocal octal
+        code = found[1]
+        if code[0] in "01234567":
+            byte = int(code, 8)
+            if byte == 0:
+                raise ValueError("a string cannot hold a byte of zero")
+            octal = octal or byte > 127
+            return chr(byte) if byte < 128 else chr(0xDC00 + byte)
+        return _ESCAPES.get(code, code)
+
+    result = _ESCAPE.sub(replaced, text)
+    # Octal escapes may spell out the bytes of one UTF-8 character.
+    return from_bytes(to_bytes(result)) if octal else result

@@ -1,0 +1,241 @@
+"""The expression tree: what the parser makes, and the compilers, the unparser and the analysis read.
+
+Nodes are immutable and know nothing of the ad in which they stand: one parsed text serves any number of ads.
+``Expression`` is at once the public face of an expression and the base of all nodes, so that a part of an
+expression is an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .values import AbsTime, RelTime, Value, lower
+
+if TYPE_CHECKING:
+    from .ad import ClassAd
+    from .analysis import References
+    from .context import Context
+    from .scalar import Environment
+
+Evaluator: TypeAlias = "Callable[[Environment, ClassAd | None], Any]"
+
+# Operators, loosest first. The parser, the unparser and the evaluators all key on these texts.
+BINARY_LEVELS: tuple[tuple[str, ...], ...] = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!=", "is", "isnt"),
+    ("<", "<=", ">", ">="),
+    ("<<", ">>", ">>>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+PRECEDENCE: dict[str, int] = {op: n for n, level in enumerate(BINARY_LEVELS, 1) for op in level}
+UNARY = frozenset("+-!~")
+
+
+class Expression:
+    """An expression of the ClassAd language; made by ``parse``."""
+
+    __slots__ = ("_careful", "_evaluator", "_height")
+
+    _evaluator: Evaluator | None
+    _careful: Evaluator | None
+    _height: int
+
+    def __init__(self) -> None:
+        self._evaluator = None
+        self._careful = None
+        self._height = -1
+
+    def evaluate(
+        self,
+        my: ClassAd | None = None,
+        target: ClassAd | None = None,
+        context: Context | None = None,
+    ) -> Value:
+        """The expression's value in the ad ``my``, matched with ``target``.
+
+        A name without scope is looked up in ``my``, then in ``target``; an attribute found in ``target`` is evaluated
+        there, MY and TARGET swapped. A ``target`` without a ``my`` is not looked at, as in the reference.
+
+        :param context: the outside world (now, time zone, functions ...); ``DEFAULT`` knows none of it.
+        :raises EvaluationError: where the evaluation fails rather than yield ``ERROR``.
+        """
+        from .scalar import evaluate
+
+        return evaluate(self, my, target, context)
+
+    def references(self, ad: ClassAd | None = None) -> References:
+        """The attributes that the expression reads: ``internal`` to ``ad``, and ``external`` to it."""
+        from .analysis import references
+
+        return references(self, ad)
+
+    def simplify(self, my: ClassAd) -> Expression:
+        """What remains of the expression once ``my`` is known: equal to it against every target."""
+        from .simplify import simplify
+
+        return simplify(self, my)
+
+    def __str__(self) -> str:
+        from .unparse import unparse
+
+        return unparse(self)
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expression):
+            return NotImplemented
+        return self is other or str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> Any:
+        from .syntax import parse
+
+        return (parse, (str(self),))
+
+
+class Literal(Expression):
+    """A constant: int, float, str, bool, ``UNDEFINED`` or ``ERROR``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self._evaluator = None
+        self._careful = None
+        self._height = 0
+        self.value = value
+
+
+class TimeLiteral(Expression):
+    """``absTime("...")`` or ``relTime("...")``, read by the parser.
+
+    A relTime literal evaluates to a real number of seconds: the reference's behaviour. An absTime literal that names no
+    zone means the zone of the context in which it is evaluated; ``zoneless`` then holds its seconds as if in UTC.
+    """
+
+    __slots__ = ("time", "zoneless")
+
+    def __init__(self, time: AbsTime | RelTime, zoneless: bool = False) -> None:
+        super().__init__()
+        self.time = time
+        self.zoneless = zoneless
+
+
+class Attribute(Expression):
+    """``name``, ``base.name``, or ``.name`` from the root."""
+
+    __slots__ = ("absolute", "base", "key", "name")
+
+    def __init__(self, base: Expression | None, name: str, absolute: bool = False) -> None:
+        super().__init__()
+        self.base = base
+        self.name = name
+        self.key = lower(name)
+        self.absolute = absolute
+
+
+class Parentheses(Expression):
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Expression) -> None:
+        super().__init__()
+        self.inner = inner
+
+
+class Unary(Expression):
+    __slots__ = ("op", "operand")
+
+    def __init__(self, op: str, operand: Expression) -> None:
+        super().__init__()
+        self.op = op
+        self.operand = operand
+
+
+class Binary(Expression):
+    """A binary operator of ``BINARY_LEVELS``, the elvis operator ``?:``, or the subscript ``[]``."""
+
+    __slots__ = ("left", "op", "right")
+
+    def __init__(self, op: str, left: Expression, right: Expression) -> None:
+        super().__init__()
+        self.op = op
+        self.left = left
+        self.right = right
+
+
+class Conditional(Expression):
+    __slots__ = ("condition", "otherwise", "then")
+
+    def __init__(self, condition: Expression, then: Expression, otherwise: Expression) -> None:
+        super().__init__()
+        self.condition = condition
+        self.then = then
+        self.otherwise = otherwise
+
+
+class Call(Expression):
+    __slots__ = ("arguments", "key", "name")
+
+    def __init__(self, name: str, arguments: tuple[Expression, ...]) -> None:
+        super().__init__()
+        self.name = name
+        self.key = lower(name)
+        self.arguments = arguments
+
+
+class ListExpression(Expression):
+    __slots__ = ("members",)
+
+    def __init__(self, members: tuple[Expression, ...]) -> None:
+        super().__init__()
+        self.members = members
+
+
+class AdExpression(Expression):
+    """``[a = 1; b = a + 1]``: ``cells`` maps a name in lower case to the name as written and its expression."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self, cells: dict[str, tuple[str, Expression]]) -> None:
+        super().__init__()
+        self.cells = cells
+
+
+class Constant(Expression):
+    """A list or an ad already bound to its scope, where an expression is wanted (members of computed lists)."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """The direct parts of a node, from left to right."""
+    if isinstance(node, Binary):
+        return (node.left, node.right)
+    if isinstance(node, Attribute):
+        return () if node.base is None else (node.base,)
+    if isinstance(node, Parentheses):
+        return (node.inner,)
+    if isinstance(node, Unary):
+        return (node.operand,)
+    if isinstance(node, Conditional):
+        return (node.condition, node.then, node.otherwise)
+    if isinstance(node, Call):
+        return node.arguments
+    if isinstance(node, ListExpression):
+        return node.members
+    if isinstance(node, AdExpression):
+        return tuple(expression for _, expression in node.cells.values())
+    return ()

@@ -1,0 +1,315 @@
+"""The values of the ClassAd language and the conversions between them.
+
+A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str`` or ``bool``, one of the two exceptional values
+``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, a ``ListValue`` or a ``ClassAd``. ``bool`` being a subclass of
+``int`` in Python and not in ClassAds, the engine always asks for the exact type.
+
+Strings are sequences of bytes in the language. Here they are ``str``, bytes that are not UTF-8 carried by
+``surrogateescape``; whatever counts or cuts works on the bytes (``to_bytes``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
+
+if TYPE_CHECKING:
+    from .ad import ClassAd
+    from .context import Context
+    from .tree import Expression
+
+INT_MIN: Final = -(1 << 63)
+INT_MAX: Final = (1 << 63) - 1
+_WRAP: Final = 1 << 64
+
+
+class EvaluationError(Exception):
+    """The evaluation itself failed: no value came out, not even ``ERROR``.
+
+    So it is with ``random(0)``, with expressions nested deeper than the reference allows (400 levels), and with
+    functions that need something the ``Context`` does not have (``time()`` without a ``now``).
+    """
+
+
+class Exceptional:
+    """``UNDEFINED`` or ``ERROR``. Neither has a truth value: compare by identity."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text.upper()
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{self._text} is neither true nor false; write `value is True` or `value is {self._text.upper()}`"
+        )
+
+    def __reduce__(self) -> str:
+        return self._text.upper()
+
+
+UNDEFINED: Final = Exceptional("undefined")
+ERROR: Final = Exceptional("error")
+
+
+class AbsTime:
+    """A point in time: ``seconds`` since the epoch (UTC), and the ``offset`` of its zone in seconds east of UTC."""
+
+    __slots__ = ("offset", "seconds")
+
+    def __init__(self, seconds: int, offset: int = 0) -> None:
+        self.seconds = seconds
+        self.offset = offset
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AbsTime):
+            return NotImplemented
+        return self.seconds == other.seconds and self.offset == other.offset
+
+    def __hash__(self) -> int:
+        return hash((AbsTime, self.seconds, self.offset))
+
+    def __repr__(self) -> str:
+        return f"AbsTime({self.seconds}, {self.offset})"
+
+
+class RelTime:
+    """A length of time in ``seconds``, a float."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = float(seconds)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RelTime):
+            return NotImplemented
+        return self.seconds == other.seconds
+
+    def __hash__(self) -> int:
+        return hash((RelTime, self.seconds))
+
+    def __repr__(self) -> str:
+        return f"RelTime({self.seconds})"
+
+
+class ListValue(Sequence[Any]):
+    """A list, its members not yet evaluated.
+
+    ``expressions`` are the members as they were written; indexing and iteration evaluate a member, each time anew, in
+    the ad where the list stood. Taken out of a match, a list no longer sees ``TARGET``: the reference's rule.
+    """
+
+    __slots__ = ("context", "expressions", "scope", "shared")
+
+    def __init__(
+        self,
+        expressions: Sequence[Expression],
+        scope: ClassAd | None = None,
+        shared: bool = False,
+        context: Context | None = None,
+    ) -> None:
+        self.expressions = expressions
+        self.scope = scope
+        # The reference's `is` tells a list that a function made from one that was written: other types to it.
+        self.shared = shared
+        self.context = context
+
+    def __len__(self) -> int:
+        return len(self.expressions)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._member(e) for e in self.expressions[index]]
+        return self._member(self.expressions[index])
+
+    def _member(self, expression: Expression) -> Any:
+        if self.context is None:
+            return expression.evaluate(self.scope)
+        return expression.evaluate(self.scope, None, self.context)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ListValue):
+            return list(self.expressions) == list(other.expressions)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        from .unparse import unparse
+
+        return f"ListValue({unparse(self)})"
+
+
+Value: TypeAlias = "int | float | str | bool | Exceptional | AbsTime | RelTime | ListValue | ClassAd"
+
+
+# -- numbers as C has them ---------------------------------------------------------------------------------------
+
+
+def wrap64(number: int) -> int:
+    """The 64-bit two's complement of an integer."""
+    if INT_MIN <= number <= INT_MAX:
+        return number
+    return ((number - INT_MIN) % _WRAP) + INT_MIN
+
+
+def truncate64(real: float) -> int:
+    """``(long long) real`` as x86-64 computes it: what does not fit is the smallest integer."""
+    if real != real or real >= 9223372036854775808.0 or real < -9223372036854775808.0:
+        return INT_MIN
+    return int(real)
+
+
+def truncate32(real: float) -> int:
+    """``(int) real`` as x86-64 computes it: what does not fit is the smallest integer."""
+    if real != real or real >= 2147483648.0 or real <= -2147483649.0:
+        return -(1 << 31)
+    return int(real)
+
+
+def low32(number: int) -> int:
+    """``(int) number``: the low 32 bits, signed."""
+    return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+_STRTOD = re.compile(
+    r"[ \t\n\v\f\r]*([+-]?)(?:(0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?)"
+    r"|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(inf(?:inity)?)|(nan(?:\([A-Za-z0-9_]*\))?))",
+    re.IGNORECASE,
+)
+
+
+def strtod(text: str) -> float | None:
+    """The number with which a string begins, as C's strtod reads it; None where there is none."""
+    found = _STRTOD.match(text)
+    if found is None:
+        return None
+    sign, hexadecimal, decimal, infinite, _nan = found.groups()
+    if decimal is not None:
+        number = float(decimal)
+    elif hexadecimal is not None:
+        try:
+            number = float.fromhex(hexadecimal)
+        except OverflowError:
+            number = math.inf
+    elif infinite is not None:
+        number = math.inf
+    else:
+        number = math.nan
+    return -number if sign == "-" else number
+
+
+# -- strings as bytes --------------------------------------------------------------------------------------------
+
+
+def to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def from_bytes(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
+_UPPER = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}
+
+
+def lower(text: str) -> str:
+    """Lower case of the ASCII letters, and of no others."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def upper(text: str) -> str:
+    """Upper case of the ASCII letters, and of no others."""
+    return text.upper() if text.isascii() else text.translate(_UPPER)
+
+
+def compare_text(a: str, b: str) -> int:
+    """Byte-wise order, as strcmp: negative, zero or positive."""
+    if a == b:
+        return 0
+    if a.isascii() and b.isascii():
+        return -1 if a < b else 1
+    return -1 if to_bytes(a) < to_bytes(b) else 1
+
+
+# -- conversions -------------------------------------------------------------------------------------------------
+
+
+def truth(value: Any) -> bool | None:
+    """The boolean that a value stands for where a condition is wanted (numbers do, strings do not); else None."""
+    kind = type(value)
+    if kind is bool:
+        return value  # type: ignore[no-any-return]
+    if kind is int or kind is float:
+        return value != 0
+    return None
+
+
+def is_number(value: Any) -> bool:
+    """Integers, reals and booleans."""
+    kind = type(value)
+    return kind is int or kind is float or kind is bool
+
+
+def to_real(value: Any) -> float | Exceptional:
+    """The value as a real, as ``real()`` converts it. A result that is not a float means: no conversion."""
+    kind = type(value)
+    if kind is float:
+        return value  # type: ignore[no-any-return]
+    if kind is int or kind is bool:
+        return float(value)
+    if kind is str:
+        number = strtod(value)
+        return ERROR if number is None else number
+    if kind is AbsTime:
+        return float(value.seconds)
+    if kind is RelTime:
+        return float(truncate32(value.seconds))
+    return UNDEFINED if value is UNDEFINED else ERROR
+
+
+def to_integer(value: Any) -> int | Exceptional:
+    """The value as an integer, as ``int()`` converts it: truncated. Not an int means: no conversion."""
+    kind = type(value)
+    if kind is int:
+        return value  # type: ignore[no-any-return]
+    if kind is bool:
+        return int(value)
+    if kind is float:
+        return truncate64(value)
+    if kind is str:
+        number = strtod(value)
+        return ERROR if number is None else truncate64(number)
+    if kind is AbsTime:
+        return value.seconds  # type: ignore[no-any-return]
+    if kind is RelTime:
+        return truncate32(value.seconds)
+    return UNDEFINED if value is UNDEFINED else ERROR
+
+
+def to_string(value: Any) -> str | Exceptional:
+    """The value as a string, as ``string()`` converts it; ``UNDEFINED`` and ``ERROR`` stay what they are."""
+    if type(value) is str or type(value) is Exceptional:
+        return value
+    from .unparse import abstime_text, reltime_text, unparse
+
+    if type(value) is AbsTime:
+        return abstime_text(value)
+    if type(value) is RelTime:
+        return reltime_text(float(truncate32(value.seconds)))
+    return unparse(value)

@@ -1,0 +1,216 @@
+"""The house: who may import whom, what the domain may not touch, and one name for every folder."""
+
+import ast
+import importlib.util
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A room may import itself and the rooms before it.
+ROOMS = ["domain", "projections", "replay", "adapters"]
+
+# The clock, randomness and the world, by module. Time zones (zoneinfo) are data, hence not here.
+IMPURE_MODULES = {
+    "asyncio",
+    "http",
+    "multiprocessing",
+    "os",
+    "random",
+    "secrets",
+    "select",
+    "shutil",
+    "signal",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib",
+    "uuid",
+}
+IMPURE_BUILTINS = {"input", "open", "print"}
+CLOCK_READINGS = {"now", "today", "utcnow"}
+
+# The reference implementation: what tests compare with, no part of the product.
+REFERENCE = {"classad2", "htcondor", "htcondor2"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["poolbook", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+PATHS = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+SOURCES = {path: module_name(path) for path in [ROOT / "__init__.py", *PATHS]}
+FOLDERS = sorted({path.parent for path in SOURCES} - {ROOT})
+
+
+def label(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each imported thing as (level, dotted name); also those within functions and conditions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.level, ".".join(filter(None, [node.module, alias.name]))
+
+
+def wrong_imports(source: str, package: str) -> list[str]:
+    """What `source`, a module right inside `package`, imports against the rules."""
+    wrong = []
+    here = package.split(".")
+    for level, name in imports(ast.parse(source)):
+        first = name.split(".")[0]
+        if level == 0:
+            if first == "poolbook" or first in ROOMS:
+                wrong.append(f"{name}: write it as a relative import")
+            elif first in REFERENCE:
+                wrong.append(f"{name}: the reference library is for tests")
+        elif level > len(here):
+            wrong.append(f"{'.' * level}{name}: leaves the package")
+        elif len(here) > 1:
+            target = [*here[: len(here) - level + 1], *name.split(".")]
+            room = target[1]
+            if room not in ROOMS:
+                wrong.append(f"{'.' * level}{name}: the root is above all rooms")
+            elif ROOMS.index(room) > ROOMS.index(here[1]):
+                wrong.append(f"{'.' * level}{name}: {here[1]} may not import {room}")
+    return wrong
+
+
+def impurities(source: str) -> list[str]:
+    """Where `source` reaches for the clock, for randomness or for the world."""
+    tree = ast.parse(source)
+    found = [
+        name
+        for level, name in imports(tree)
+        if level == 0
+        and (name.split(".")[0] in IMPURE_MODULES or f"{name}.".startswith("numpy.random."))
+    ]
+    clocks, numpys = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "datetime":
+                    clocks |= {f"{alias.asname or 'datetime'}.{n}" for n in ("date", "datetime")}
+                elif alias.name == "numpy":
+                    numpys.add(alias.asname or "numpy")
+        elif isinstance(node, ast.ImportFrom) and node.module == "datetime" and not node.level:
+            clocks |= {a.asname or a.name for a in node.names if a.name in ("date", "datetime")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            if (node.attr in CLOCK_READINGS and owner in clocks) or (
+                node.attr == "random" and owner in numpys
+            ):
+                found.append(f"{owner}.{node.attr}")
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in IMPURE_BUILTINS
+        ):
+            found.append(f"{node.func.id}()")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=label)
+def test_imports_are_relative_and_go_one_way(path: Path) -> None:
+    name = SOURCES[path]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    assert wrong_imports(path.read_text(encoding="utf-8"), package) == []
+
+
+@pytest.mark.parametrize("path", [p for p in PATHS if ROOT / "domain" in p.parents], ids=label)
+def test_the_domain_is_pure(path: Path) -> None:
+    assert impurities(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=label)
+def test_a_folder_has_one_name(folder: Path) -> None:
+    face = folder / "__init__.py"
+    assert face.exists(), "a folder of the package needs an __init__.py with its guard"
+    spec = importlib.util.spec_from_file_location("elsewhere", face)
+    assert spec is not None and spec.loader is not None
+    wanted = module_name(face).replace(".", r"\.")
+    with pytest.raises(ImportError, match=f"as {wanted}, not as elsewhere"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    importlib.import_module(module_name(face))
+
+
+def test_every_room_is_linked_and_packaged() -> None:
+    rooms = {path.parent.name for path in ROOT.glob("[!.]*/__init__.py")} - {"tests", "docs"}
+    assert rooms == set(ROOMS)
+
+    face = {"__init__.py", "py.typed", *ROOMS}
+    links = sorted((ROOT / ".path" / "poolbook").iterdir())
+    assert {link.name for link in links} == face
+    for link in links:
+        assert os.readlink(link) == f"../../{link.name}"
+
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    targets = hatch["build"]["targets"]
+    assert set(targets["wheel"]["only-include"]) == face
+    assert face <= set(targets["sdist"]["only-include"])
+
+
+# The checks above, checked: a test that can find nothing holds nothing.
+
+
+@pytest.mark.parametrize(
+    ("package", "source", "wrong"),
+    [
+        ("poolbook", "from .adapters.cli import main", False),
+        ("poolbook.adapters", "from ..replay import audit", False),
+        ("poolbook.replay", "from ..projections.queue import Queue", False),
+        ("poolbook.replay", "from .. import projections", False),
+        ("poolbook.domain.classad", "from . import parser", False),
+        ("poolbook.domain.classad", "from ..slot import Slot", False),
+        ("poolbook.domain", "import numpy", False),
+        ("poolbook.domain", "from ..projections import queue", True),
+        ("poolbook.domain", "from .. import replay", True),
+        ("poolbook.domain.classad", "from ...adapters.cli import main", True),
+        ("poolbook.domain.classad", "from ..... import x", True),
+        ("poolbook.projections", "from ..replay.audit import audit", True),
+        ("poolbook.projections", "def f():\n    from ..adapters import cli", True),
+        ("poolbook.replay", "from ..adapters import cli", True),
+        ("poolbook.adapters", "from .. import Pool", True),
+        ("poolbook.adapters", "from poolbook.domain.slot import Slot", True),
+        ("poolbook.adapters", "import domain.slot", True),
+        ("poolbook.domain.classad", "import classad2", True),
+    ],
+)
+def test_a_wrong_import_is_found(package: str, source: str, wrong: bool) -> None:
+    assert bool(wrong_imports(source, package)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "impure"),
+    [
+        ("from datetime import datetime, timezone", False),
+        ("from zoneinfo import ZoneInfo", False),
+        ("context.now", False),
+        ("import numpy as np\nnp.zeros(3)", False),
+        ("from .time import x", False),
+        ("import time", True),
+        ("from os import path", True),
+        ("import os.path", True),
+        ("def f():\n    import random", True),
+        ("import datetime as d\nd.datetime.now()", True),
+        ("from datetime import date as day\nday.today()", True),
+        ("import numpy as np\nnp.random.default_rng()", True),
+        ("from numpy import random", True),
+        ("open('x')", True),
+    ],
+)
+def test_an_impurity_is_found(source: str, impure: bool) -> None:
+    assert bool(impurities(source)) == impure
