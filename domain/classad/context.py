@@ -26,7 +26,8 @@ class Context:
     :param timezone: the zone of local times; UTC unless given
     :param seed: what ``random()`` is drawn from; without it ``random()`` raises EvaluationError
     :param user_maps: for ``userMap()``: map name to a mapping, or a function, from a user to "group1,group2"
-    :param functions: an embedder's own functions, name to callable(*values); they come before the built-in ones
+    :param functions: an embedder's own functions, name to callable(*values); a built-in one cannot be
+        replaced, as in the reference
     :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as it is in
         HTCondor by default
     :param trace: receives the lines that ``debug()`` writes; without it they go nowhere

@@ -34,8 +34,10 @@ def _context(name: str) -> ClassAd:
 LEFT_CONTEXT = _context("lctx")
 RIGHT_CONTEXT = _context("rctx")
 
+# Names that mean something in a match, or of themselves, where no ad has an attribute of that name.
 _SPECIAL = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
 _TIME = parse("time()")
+MATCH_NAMES = _SPECIAL | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()
 
 
 def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:

@@ -23,22 +23,17 @@ _MODULES = (contexts, environments, lists, numbers, patterns, stringlists, strin
 
 
 def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
-    """The evaluator of a call. An embedder's function of that name, in the context, comes before a built-in one."""
-    key = node.key
-    builtin = _builtin(node, arguments)
-
-    def run(env: "Environment", ad: "ClassAd | None") -> Any:
-        own = env.context.functions
-        if own and key in own:
-            return _own(own[key], [argument(env, ad) for argument in arguments], ad)
-        return builtin(env, ad)
-
-    return run
-
-
-def _builtin(node: Call, arguments: list[Evaluator]) -> Evaluator:
+    """The evaluator of a call. A name that is no built-in function's may be an embedder's, in the context."""
     function = FUNCTIONS.get(node.key)
-    if function is None or not function.least <= len(arguments) <= function.most:
+    if function is None:
+        key = node.key
+
+        def own(env: "Environment", ad: "ClassAd | None") -> Any:
+            body = env.context.functions.get(key)
+            return ERROR if body is None else _own(body, [argument(env, ad) for argument in arguments], ad)
+
+        return own
+    if not function.least <= len(arguments) <= function.most:
         return lambda env, ad: ERROR
     if function.lazy is not None:
         body = function.lazy

@@ -116,7 +116,7 @@ def _old_entries(text: str, delimiter: str) -> list[str]:
     return out
 
 
-@lazy("mergeenvironment", 0, MANY)
+@lazy("mergeenvironment", 0, MANY, pure=True)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Environments in the new syntax, later ones over earlier ones; undefined ones are passed over."""
     table: dict[str, str] = {}
@@ -148,7 +148,7 @@ def _args_to_list(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return shared_list([argument for argument in values[0].split(" ") if argument])
 
 
-@eager("listtoargs", 1, 2, pure=False)
+@eager("listtoargs", 1, 2)
 def _list_to_args(env: Environment, ad: Ad, values: list[Any]) -> Any:
     version = _version(values)
     members = values[0]

@@ -1,0 +1,255 @@
+"""Partial evaluation: what remains of an expression once a part of its world is known.
+
+A tree is rewritten from the leaves up: attributes by a rule given from outside (``resolve``), then whatever has become
+constant is computed, and connectives lose the operands that can no longer matter. Nothing is done that could show: lists and
+ads keep their members as written, and an attribute whose value is not yet certain stays a name, for a circular reference is
+found by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .ad import ClassAd
+from .functions import FUNCTIONS
+from .operators import BINARY, UNARY
+from .scalar import evaluate
+from .scope import MATCH_NAMES
+from .tree import (
+    AdExpression,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    ListExpression,
+    Literal,
+    Parentheses,
+    TimeLiteral,
+    Unary,
+    children,
+)
+from .values import ERROR, UNDEFINED, EvaluationError, truth
+
+Resolve = Callable[[Attribute], Expression]
+
+
+def simplify(expression: Expression, my: ClassAd) -> Expression:
+    """See ``Expression.simplify``."""
+    return Known(my).rewrite(expression)
+
+
+class Known:
+    """What is known of the attributes of one ad, ``my``, for expressions that stand in it."""
+
+    def __init__(self, my: ClassAd) -> None:
+        self.my = my
+        self.scoped = my._find("my") is None
+        self.active: set[str] = set()
+        self.found: dict[str, Literal | None] = {}
+
+    def rewrite(self, expression: Expression) -> Expression:
+        return rewrite(expression, self.resolve)
+
+    def resolve(self, node: Attribute) -> Expression:
+        """The value of a reference that stays within the ad, or the reference."""
+        key = node.key
+        if node.base is None:
+            if node.absolute or key in MATCH_NAMES:
+                return node
+            # What the ad does not have, the other one may.
+            return self.value(key) or node
+        base = node.base
+        if isinstance(base, Attribute) and base.base is None and base.key == "my" and not base.absolute and self.scoped:
+            if key in MATCH_NAMES:
+                return node
+            if self.my._find(key) is None:
+                return Literal(UNDEFINED)
+            return self.value(key) or node
+        return node
+
+    def value(self, key: str) -> Literal | None:
+        """The attribute's value as far as no target can change it."""
+        cell = self.my._find(key)
+        if cell is None:
+            return None
+        expression = cell[1]
+        if isinstance(expression, Literal):
+            return expression
+        if key in self.active:
+            return Literal(UNDEFINED)  # a circular reference
+        if key in self.found:
+            return self.found[key]
+        if len(self.active) >= 50:
+            return None
+        self.active.add(key)
+        try:
+            result = self.rewrite(expression)
+        finally:
+            self.active.discard(key)
+        value = result if isinstance(result, Literal) else None
+        if not self.active:
+            # Within another attribute's evaluation it may be different: some names are circular there.
+            self.found[key] = value
+        return value
+
+
+def rewrite(root: Expression, resolve: Resolve) -> Expression:
+    """The tree with its attributes resolved and its constants folded. A loop, for chains may be long."""
+    order: list[Expression] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        order.append(node)
+        if type(node) in _INNER and not (isinstance(node, Call) and node.key in _SYNTACTIC):
+            pending.extend(children(node))
+    done: dict[int, Expression] = {}
+    for node in reversed(order):
+        done[id(node)] = _rewritten(node, done, resolve)
+    return done[id(root)]
+
+
+_INNER = frozenset({Binary, Parentheses, Unary, Conditional, Call})
+# Functions that look at their arguments as written, or at the world.
+_SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
+
+
+def _rewritten(node: Expression, done: dict[int, Expression], resolve: Resolve) -> Expression:
+    if isinstance(node, Attribute):
+        return resolve(node)
+    if isinstance(node, Parentheses):
+        inner = done[id(node.inner)]
+        return inner if type(inner) in _ATOMS else _same_or(node, inner is node.inner, lambda: Parentheses(inner))
+    if isinstance(node, Unary):
+        operand = done[id(node.operand)]
+        if isinstance(operand, Literal):
+            return _literal_or(UNARY[node.op](operand.value), Unary(node.op, operand))
+        return _same_or(node, operand is node.operand, lambda: Unary(node.op, operand))
+    if isinstance(node, Binary):
+        return _binary(node, done[id(node.left)], done[id(node.right)])
+    if isinstance(node, Conditional):
+        return _conditional(node, done[id(node.condition)], done[id(node.then)], done[id(node.otherwise)])
+    if isinstance(node, Call) and node.key not in _SYNTACTIC:
+        return _call(node, tuple(done[id(argument)] for argument in node.arguments))
+    return node
+
+
+_ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpression, AdExpression})
+
+
+def _same_or(node: Expression, same: bool, make: Callable[[], Expression]) -> Expression:
+    return node if same else make()
+
+
+def _literal_or(value: object, otherwise: Expression) -> Expression:
+    """A value as a literal, where it has one that evaluates to itself."""
+    kind = type(value)
+    if kind is bool or kind is int or kind is float or kind is str or value is UNDEFINED or value is ERROR:
+        return Literal(value)
+    return otherwise
+
+
+def _constant(node: Expression) -> bool:
+    """Whether a node means the same everywhere: literals, lists of such, and what is computed of such."""
+    pending = [node]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, TimeLiteral):
+            if here.zoneless:
+                return False
+        elif isinstance(here, Call):
+            function = FUNCTIONS.get(here.key)
+            if function is None or not function.pure:
+                return False
+        elif not isinstance(here, Literal | ListExpression | Binary | Unary | Parentheses | Conditional):
+            return False
+        pending.extend(children(here))
+    return True
+
+
+def _computed(node: Expression) -> Expression:
+    if not _constant(node):
+        return node
+    try:
+        return _literal_or(evaluate(node, None, None, None), node)
+    except EvaluationError:
+        return node
+
+
+def _binary(node: Binary, left: Expression, right: Expression) -> Expression:
+    op = node.op
+    if op == "&&" or op == "||":
+        return _connective(node, left, right, op == "||")
+    if op == "?:":
+        if isinstance(left, Literal):
+            return right if left.value is UNDEFINED else left
+        return _same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right))
+    if op == "[]":
+        return _computed(_same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right)))
+    if isinstance(left, Literal) and isinstance(right, Literal):
+        return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
+    if op not in ("is", "isnt"):
+        for side in (left, right):
+            if isinstance(side, Literal) and side.value is ERROR:
+                return Literal(ERROR)
+    return _same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right))
+
+
+def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
+    """``&&`` or ``||``, of which one operand may have become known.
+
+    Known on the left it decides, or leaves the right one (as a truth value); known and neutral on the right it only turns the
+    left one into a truth value, which a condition is already.
+    """
+    if isinstance(left, Literal):
+        known = left.value
+        condition = truth(known)
+        if condition is decisive:
+            return Literal(decisive)
+        if isinstance(right, Literal):
+            return Literal(BINARY[node.op](known, right.value))
+        if known is ERROR or (condition is None and known is not UNDEFINED):
+            return Literal(ERROR)
+        if condition is not None and _is_condition(right):
+            return right
+    elif isinstance(right, Literal) and truth(right.value) is (not decisive) and _is_condition(left):
+        return left
+    elif isinstance(left, Binary) and left.op == node.op and isinstance(left.right, Literal):
+        # (x && false) && y: nothing after the false can matter, nor after an error.
+        if truth(left.right.value) is decisive or left.right.value is ERROR:
+            return left
+    return _same_or(node, left is node.left and right is node.right, lambda: Binary(node.op, left, right))
+
+
+_CONDITIONS = frozenset({"&&", "||", "<", "<=", ">", ">=", "==", "!=", "is", "isnt"})
+
+
+def _is_condition(node: Expression) -> bool:
+    """Whether a node's value can only be true, false, undefined or an error."""
+    while isinstance(node, Parentheses):
+        node = node.inner
+    return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")
+
+
+def _conditional(
+    node: Conditional, condition: Expression, then: Expression, otherwise: Expression
+) -> Expression:
+    if isinstance(condition, Literal):
+        return _chosen(condition.value, then, otherwise)
+    same = condition is node.condition and then is node.then and otherwise is node.otherwise
+    return _same_or(node, same, lambda: Conditional(condition, then, otherwise))
+
+
+def _chosen(value: object, then: Expression, otherwise: Expression) -> Expression:
+    if value is UNDEFINED:
+        return Literal(UNDEFINED)
+    chosen = truth(value)
+    return Literal(ERROR) if chosen is None else then if chosen else otherwise
+
+
+def _call(node: Call, arguments: tuple[Expression, ...]) -> Expression:
+    if node.key == "ifthenelse" and len(arguments) == 3 and isinstance(arguments[0], Literal):
+        return _chosen(arguments[0].value, arguments[1], arguments[2])
+    same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
+    return _computed(_same_or(node, same, lambda: Call(node.name, arguments)))
+
