@@ -8,6 +8,7 @@ from .analysis import Clause, References, explain
 from .context import DEFAULT, Context
 from .match import symmetric_match
 from .syntax import ClassAdSyntaxError, parse
+from .table import Cells, ClauseCount, Kind, Plan, SlotTable
 from .tree import Expression
 from .unparse import unparse
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationError, Exceptional, ListValue, RelTime, Value

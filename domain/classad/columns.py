@@ -1,0 +1,244 @@
+"""Columns: one attribute over all slots, in two arrays: a kind for each cell, and 64 bits of payload.
+
+An attribute that is the same in every slot takes no array at all, which is the case for most. Strings are codes of a dictionary
+that the whole table shares, so that equal strings are equal numbers in every column. What is no plain value (an expression, a
+list, an ad, a time) is a number too, of the table's list of expressions.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .tree import Expression, Literal
+from .values import ERROR, UNDEFINED, Exceptional, lower
+
+Integers = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]
+
+
+class Kind(IntEnum):
+    """What a cell holds."""
+
+    ABSENT = 0  # the slot has no such attribute
+    UNDEFINED = 1
+    ERROR = 2
+    BOOLEAN = 3
+    INTEGER = 4
+    REAL = 5
+    STRING = 6
+    OTHER = 7  # in a column an expression, in a result a list, an ad or a time
+
+
+ABSENT, UNDEF, ERR, BOOLEAN, INTEGER, REAL, STRING, OTHER = (int(kind) for kind in Kind)
+
+_double = struct.Struct("<d")
+_quad = struct.Struct("<q")
+
+
+def real_bits(real: float) -> int:
+    """The 64 bits of a real, as an integer."""
+    return int(_quad.unpack(_double.pack(real))[0])
+
+
+class Strings:
+    """The dictionary of a table's strings: their codes, and for each the code of its folded form (case left out)."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str, int] = {}
+        self.texts: list[str] = []
+        self._fold: list[int] = []
+        self._fold_codes: dict[str, int] = {}
+        self._fold_array: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+
+    def code(self, text: str) -> int:
+        """The code of a string, a new one where it is not known yet."""
+        code = self.codes.get(text)
+        if code is None:
+            code = self.codes[text] = len(self.texts)
+            self.texts.append(text)
+        return code
+
+    def folded_code(self, text: str) -> int:
+        """The number of a string without regard to case; -1 where no string of the table is like it."""
+        self._extend()
+        return self._fold_codes.get(lower(text), -1)
+
+    def folded(self) -> npt.NDArray[np.int32]:
+        """For each code the number of its folded form."""
+        self._extend()
+        return self._fold_array
+
+    def _extend(self) -> None:
+        known = len(self._fold)
+        if known == len(self.texts):
+            return
+        for text in self.texts[known:]:
+            self._fold.append(self._fold_codes.setdefault(lower(text), len(self._fold_codes)))
+        self._fold_array = np.array(self._fold, np.int32)
+
+
+class Heap:
+    """What the cells of a table refer to: its strings and its expressions."""
+
+    def __init__(self) -> None:
+        self.strings = Strings()
+        self.expressions: list[Expression] = []
+        self._numbers: dict[str, int] = {}
+
+    def encode(self, expression: Expression) -> tuple[int, int]:
+        """Kind and payload of an expression."""
+        if type(expression) is not Literal:
+            text = str(expression)
+            number = self._numbers.get(text)
+            if number is None:
+                number = self._numbers[text] = len(self.expressions)
+                self.expressions.append(expression)
+            return OTHER, number
+        value = expression.value
+        kind = type(value)
+        if kind is int:
+            return INTEGER, value
+        if kind is str:
+            return STRING, self.strings.code(value)
+        if kind is bool:
+            return BOOLEAN, int(value)
+        if kind is float:
+            return REAL, real_bits(value)
+        return (UNDEF if value is UNDEFINED else ERR), 0
+
+    def decode(self, kind: int, payload: int) -> Expression:
+        """The expression of a cell."""
+        return self.expressions[payload] if kind == OTHER else Literal(self.value(kind, payload))
+
+    def value(self, kind: int, payload: int) -> Any:
+        """The value of a cell that is no expression."""
+        if kind == INTEGER:
+            return payload
+        if kind == STRING:
+            return self.strings.texts[payload]
+        if kind == BOOLEAN:
+            return payload != 0
+        if kind == REAL:
+            return _double.unpack(_quad.pack(payload))[0]
+        return ERROR if kind == ERR else UNDEFINED
+
+
+class Column:
+    """An attribute over the rows of a table. ``kinds`` and ``payload`` are arrays, or single numbers for all rows."""
+
+    __slots__ = ("_derived", "cell", "kinds", "name", "payload", "version")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kinds: Kinds | int = ABSENT
+        self.payload: Integers | int = 0
+        # The ad's cell that all rows share, to know it again without looking into it.
+        self.cell: object = None
+        self.version = 0
+        self._derived: dict[str, tuple[int, Any]] = {}
+
+    def fill(self, heap: Heap, cells: Sequence[tuple[str, Expression] | None]) -> None:
+        """Take the cells of all rows."""
+        self.version += 1
+        distinct = {id(cell): cell for cell in cells}
+        codes = {known: _encoded(heap, cell) for known, cell in distinct.items()}
+        if len(set(codes.values())) == 1:
+            self.kinds, self.payload = next(iter(codes.values()))
+            self.cell = cells[0] if len(distinct) == 1 else None
+            return
+        self.cell = None
+        kinds = {kind for kind, _ in codes.values()}
+        addresses = list(map(id, cells))
+        payloads = {known: payload for known, (_, payload) in codes.items()}
+        self.payload = np.fromiter(map(payloads.__getitem__, addresses), np.int64, len(cells))
+        if len(kinds) == 1:
+            self.kinds = kinds.pop()
+        else:
+            each = {known: kind for known, (kind, _) in codes.items()}
+            self.kinds = np.fromiter(map(each.__getitem__, addresses), np.uint8, len(cells))
+
+    def set(self, rows: int, capacity: int, row: int, kind: int, payload: int) -> None:
+        """Change one cell of a table of ``rows`` rows."""
+        kinds, payloads = self.kinds, self.payload
+        if not isinstance(payloads, np.ndarray):
+            if kind == kinds and payload == payloads and not isinstance(kinds, np.ndarray):
+                return
+            filled = np.empty(capacity, np.int64)
+            filled[:rows] = payloads
+            self.payload = payloads = filled
+        if not isinstance(kinds, np.ndarray) and kind != kinds:
+            mixed = np.empty(capacity, np.uint8)
+            mixed[:rows] = kinds
+            self.kinds = kinds = mixed
+        payloads[row] = payload
+        if isinstance(kinds, np.ndarray):
+            kinds[row] = kind
+        self.cell = None
+        self.version += 1
+
+    def at(self, row: int) -> tuple[int, int]:
+        """Kind and payload of a cell."""
+        kinds, payload = self.kinds, self.payload
+        kind = int(kinds[row]) if isinstance(kinds, np.ndarray) else kinds
+        return kind, int(payload[row]) if isinstance(payload, np.ndarray) else payload
+
+    def resize(self, capacity: int) -> None:
+        """Make room for more rows."""
+        if isinstance(self.payload, np.ndarray):
+            self.payload = np.concatenate([self.payload, np.zeros(capacity - len(self.payload), np.int64)])
+        if isinstance(self.kinds, np.ndarray):
+            self.kinds = np.concatenate([self.kinds, np.zeros(capacity - len(self.kinds), np.uint8)])
+
+    def keep(self, rows: Integers) -> None:
+        """Keep only some rows, in their order."""
+        if isinstance(self.payload, np.ndarray):
+            self.payload = self.payload[rows]
+        if isinstance(self.kinds, np.ndarray):
+            self.kinds = self.kinds[rows]
+        self.version += 1
+
+    def derived(self, name: str, make: Any) -> Any:
+        """An array made from the column, kept until the column changes."""
+        kept = self._derived.get(name)
+        if kept is not None and kept[0] == self.version:
+            return kept[1]
+        made = make()
+        self._derived[name] = (self.version, made)
+        return made
+
+
+def _encoded(heap: Heap, cell: tuple[str, Expression] | None) -> tuple[int, int]:
+    return (ABSENT, 0) if cell is None else heap.encode(cell[1])
+
+
+def factorize(numbers: Integers) -> tuple[Integers, Integers]:
+    """The distinct numbers of an array, and for each of its places which of them stands there."""
+    least, most = int(numbers.min()), int(numbers.max())
+    if most - least <= 4 * len(numbers) + 1024:
+        shifted = numbers - least
+        present = np.zeros(most - least + 1, bool)
+        present[shifted] = True
+        distinct = np.flatnonzero(present)
+        place = np.empty(most - least + 1, np.int64)
+        place[distinct] = np.arange(len(distinct))
+        return distinct + least, place[shifted]
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    return distinct, inverse
+
+
+def union_of_keys(ads: Iterable[Any]) -> list[str]:
+    """The keys of some ads, in the order of their first appearance."""
+    keys: dict[str, None] = {}
+    for ad in ads:
+        keys.update(dict.fromkeys(ad))
+    return list(keys)
+
+
+def exceptional(value: Exceptional) -> int:
+    return UNDEF if value is UNDEFINED else ERR

@@ -1,0 +1,529 @@
+"""A pool of slots as a table: conditions and ranks of one job over all slots at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .ad import ClassAd
+from .analysis import clauses
+from .columnar import JOB, SLOT, Columnar, Marks
+from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Column, Heap, Integers, Kind, factorize
+from .context import DEFAULT, Context
+from .scope import MATCH_NAMES
+from .simplify import Known, rewrite
+from .tree import Attribute, Expression, Literal
+from .values import ERROR, UNDEFINED, EvaluationError, lower
+from .vectors import Mask, Rows, Unsupported, Vector, natural, payload_of, payloads, true_cells
+
+_MOST_PLANS = 1000
+_MOST_MASKS = 4000
+
+
+class Cells(NamedTuple):
+    """An expression's values in each slot.
+
+    ``values`` is a typed array where all are of one plain type, else an array of Python values. ``kinds`` has a ``Kind`` for
+    each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
+    """
+
+    values: npt.NDArray[Any]
+    kinds: npt.NDArray[np.uint8]
+
+
+class ClauseCount(NamedTuple):
+    """How many slots one clause of a job's Requirements leaves: on its own, and after the clauses before it."""
+
+    clause: Expression
+    matched: int
+    left: int
+
+
+class SlotTable:
+    """The ads of a pool's slots, held by column.
+
+    A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element for each slot,
+    in this order. Ads are copied in: ``table.ad(place)`` makes one anew.
+
+    :ivar scalar_evaluations: how many slots had to be evaluated one by one so far, for want of an array operation
+    """
+
+    def __init__(self, ads: Iterable[ClassAd] = (), *, context: Context = DEFAULT) -> None:
+        self.context = context
+        self.version = 0
+        self.scalar_evaluations = 0
+        self._heap = Heap()
+        self._columns: dict[str, Column] = {}
+        self._rows = 0
+        self._capacity = 0
+        self._places: dict[str, int] | None = None
+        self._masks: dict[tuple[str, str, Marks], tuple[dict[str, int], Mask]] = {}
+        self._plans: dict[str, Plan] = {}
+        self._fill(list(ads))
+
+    # -- the slots -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __iter__(self) -> Iterator[ClassAd]:
+        return (self.ad(place) for place in range(self._rows))
+
+    def __getitem__(self, slot: int | str) -> ClassAd:
+        return self.ad(slot)
+
+    def ad(self, slot: int | str) -> ClassAd:
+        """The ad of a slot."""
+        place = self._place(slot)
+        ad = ClassAd()
+        decode = self._heap.decode
+        for key, column in self._columns.items():
+            kind, payload = column.at(place)
+            if kind != ABSENT:
+                ad._cells[key] = (column.name, decode(kind, payload))
+        return ad
+
+    def add(self, ad: ClassAd) -> int:
+        """Add a slot at the end; its place."""
+        place = self._rows
+        if place == 0:
+            self._fill([ad])
+            return 0
+        if place == self._capacity:
+            self._capacity = 2 * place + 16
+            for column in self._columns.values():
+                column.resize(self._capacity)
+        for column in self._columns.values():
+            # Until its own value is set the new row has what a column without arrays has.
+            if isinstance(column.payload, np.ndarray):
+                column.payload[place] = 0
+                if isinstance(column.kinds, np.ndarray):
+                    column.kinds[place] = ABSENT
+        self._rows += 1
+        self._write(place, ad)
+        if self._places is not None:
+            self._places = None
+        return place
+
+    def update(self, slot: int | str, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
+        """Replace a slot's ad; with ``merge`` only set the attributes that ``changes`` has."""
+        place = self._place(slot)
+        ad = changes if isinstance(changes, ClassAd) else ClassAd(changes)
+        self._write(place, ad, merge)
+
+    def remove(self, slots: int | str | Iterable[int | str]) -> None:
+        """Take out a slot, or several at once; those behind them move up."""
+        one = isinstance(slots, int | str | np.integer)
+        gone = [self._place(slot) for slot in ([slots] if one else slots)]  # type: ignore[list-item,union-attr]
+        keep = np.ones(self._rows, bool)
+        keep[gone] = False
+        kept = np.flatnonzero(keep)
+        for column in self._columns.values():
+            column.keep(kept)
+        self._rows = self._capacity = len(kept)
+        self._places = None
+        self.version += 1
+
+    def _place(self, slot: int | str) -> int:
+        if isinstance(slot, str):
+            if self._places is None:
+                self._places = self._by_name()
+            if slot not in self._places:
+                raise KeyError(f"no slot of the table has the Name {slot!r}")
+            return self._places[slot]
+        place = int(slot)
+        if not -self._rows <= place < self._rows:
+            raise IndexError(f"there is no slot {place} in a table of {self._rows}")
+        return place % self._rows
+
+    def _by_name(self) -> dict[str, int]:
+        column = self._columns.get("name")
+        if column is None:
+            return {}
+        texts = self._heap.strings.texts
+        cells = (column.at(place) for place in range(self._rows))
+        return {texts[payload]: place for place, (kind, payload) in enumerate(cells) if kind == STRING}
+
+    def _fill(self, ads: Sequence[ClassAd]) -> None:
+        cells = [ad._all() for ad in ads]
+        keys: dict[str, None] = {}
+        known: set[tuple[str, ...]] = set()
+        for each in cells:
+            names = tuple(each)
+            if names not in known:
+                known.add(names)
+                keys.update(dict.fromkeys(names))
+        self._rows = self._capacity = len(ads)
+        for key in keys:
+            column_cells = [each.get(key) for each in cells]
+            name = next(cell[0] for cell in column_cells if cell is not None)
+            column = self._columns.get(key)
+            if column is None:
+                column = self._columns[key] = Column(name)
+            column.fill(self._heap, column_cells)
+        self._places = None
+        self.version += 1
+
+    def _write(self, place: int, ad: ClassAd, merge: bool = False) -> None:
+        columns, heap = self._columns, self._heap
+        rows, capacity = self._rows, self._capacity
+        cells = ad._all()
+        for key, cell in cells.items():
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = Column(cell[0])
+            elif column.cell is cell:
+                continue
+            kind, payload = heap.encode(cell[1])
+            if column.at(place) != (kind, payload):
+                column.set(rows, capacity, place, kind, payload)
+        if not merge:
+            for key in columns.keys() - cells.keys():
+                if columns[key].at(place) != (ABSENT, 0):
+                    columns[key].set(rows, capacity, place, ABSENT, 0)
+        if "name" in cells:
+            self._places = None
+        self.version += 1
+
+    def _vector(self, column: Column, rows: Rows) -> Vector:
+        """A column over some rows, in natural form."""
+        kinds, payload = column.kinds, column.payload
+        if not isinstance(payload, np.ndarray) and not isinstance(kinds, np.ndarray):
+            if kinds == OTHER:
+                return Vector(kinds, payload)
+            value = self._heap.value(kinds, payload) if kinds in (BOOLEAN, INTEGER, REAL) else payload
+            return Vector(kinds, value)
+        count = self._rows
+        if isinstance(kinds, np.ndarray):
+            whole = np.full(count, payload, np.int64) if not isinstance(payload, np.ndarray) else payload[:count]
+            if rows is None:
+                return Vector(kinds[:count], whole)
+            return Vector(kinds[:count][rows], whole[rows])
+        assert isinstance(payload, np.ndarray)
+        if kinds == BOOLEAN:
+            data = column.derived("natural", lambda: payload[:count] != 0)
+        else:
+            data = natural(kinds, payload[:count])
+        if rows is None:
+            return Vector(kinds, data, column)
+        return Vector(kinds, data[rows])
+
+    # -- conditions ----------------------------------------------------------------------------------------------------
+
+    def matches(self, job: ClassAd) -> Mask:
+        """For each slot whether it and the job accept each other: the reference's symmetricMatch."""
+        return self.plan(job).matches()
+
+    def rank(self, job: ClassAd) -> npt.NDArray[np.float64]:
+        """For each slot the job's Rank of it; 0.0 where that is no number."""
+        cell = job._find("rank")
+        if cell is None or not self._rows:
+            return np.zeros(self._rows)
+        run = Columnar(self, job, self.context)
+        try:
+            vector = run.run(Known(job).rewrite(cell[1]))
+            self.scalar_evaluations += run.scalar
+        except (EvaluationError, Unsupported):
+            return self._each(job, cell[1], _rank_value)
+        ranks = np.zeros(self._rows)
+        if not vector.mixed:
+            if vector.kind in (BOOLEAN, INTEGER, REAL):
+                ranks[:] = vector.data
+            return ranks
+        for kind in (BOOLEAN, INTEGER, REAL):
+            here = vector.kind == kind
+            ranks[here] = natural(kind, vector.data)[here]
+        return ranks
+
+    def evaluate(self, expression: Expression, my: ClassAd | None = None) -> Cells:
+        """An expression that stands in ``my``, with each slot as TARGET.
+
+        :raises EvaluationError: where the evaluation fails for a slot.
+        """
+        job = ClassAd() if my is None else my
+        run = Columnar(self, job, self.context)
+        try:
+            vector = run.run(Known(job).rewrite(expression)) if self._rows else Vector(int(Kind.UNDEFINED), 0)
+            values = None
+            if vector.mixed or vector.kind == OTHER or vector.constant:
+                values = run.arena.values(vector, self._rows)
+            self.scalar_evaluations += run.scalar
+        except Unsupported:
+            return self._evaluate_each(expression, job)
+        kinds = vector.kind if vector.mixed else np.full(self._rows, vector.kind, np.uint8)
+        if values is None:
+            if vector.kind == STRING:
+                values = run.arena.values(vector, self._rows)
+            else:
+                return Cells(vector.data, kinds)
+        return Cells(_array(values, kinds), kinds)
+
+    def _evaluate_each(self, expression: Expression, job: ClassAd) -> Cells:
+        values = [expression.evaluate(job, ad, self.context) for ad in self]
+        self.scalar_evaluations += self._rows
+        kinds = np.array([_kind_of(value) for value in values], np.uint8)
+        return Cells(_array(values, kinds), kinds)
+
+    def _each(self, job: ClassAd, expression: Expression, of: Any) -> npt.NDArray[np.float64]:
+        self.scalar_evaluations += self._rows
+        out = np.zeros(self._rows)
+        for place, ad in enumerate(self):
+            try:
+                out[place] = of(expression.evaluate(job, ad, self.context))
+            except EvaluationError:
+                continue
+        return out
+
+    def count_by_clause(self, job: ClassAd) -> list[ClauseCount]:
+        """How many slots each clause of the job's Requirements leaves, in one pass: ``condor_q -better-analyze``."""
+        cell = job._find("requirements")
+        if cell is None:
+            return []
+        left = np.ones(self._rows, bool)
+        counts = []
+        for clause in clauses(cell[1]):
+            mask = _Clause(clause, JOB, frozenset({(JOB, "requirements")} & frozenset())).mask(self, job, None)
+            left &= mask
+            counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
+        return counts
+
+    def plan(self, job: ClassAd) -> Plan:
+        """The work of ``matches(job)`` prepared: for a job whose match is asked for again and again."""
+        return Plan(self, job)
+
+
+def _rank_value(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _kind_of(value: Any) -> int:
+    kinds: dict[type, Kind] = {bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.REAL, str: Kind.STRING}
+    if value is UNDEFINED:
+        return Kind.UNDEFINED
+    return Kind.ERROR if value is ERROR else kinds.get(type(value), Kind.OTHER)
+
+
+def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    """Values as a typed array where they are of one plain type."""
+    dtype: Any = object
+    if len(kinds) and (kinds == kinds[0]).all():
+        dtype = {int(Kind.BOOLEAN): bool, int(Kind.INTEGER): np.int64, int(Kind.REAL): float}.get(int(kinds[0]), object)
+    out = np.empty(len(values), dtype)
+    for place, value in enumerate(values):
+        out[place] = value
+    return out
+
+
+# -- plans -------------------------------------------------------------------------------------------------------------
+
+
+class _Clause:
+    """A condition that one of the two ads asks of the other, as far as the job is known: ready for the columns."""
+
+    __slots__ = ("marks", "node", "side", "text")
+
+    def __init__(self, node: Expression, side: str, marks: Marks) -> None:
+        self.node = node
+        self.side = side
+        self.marks = marks
+        self.text = str(node)
+
+    def mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        """Where the clause is true. Masks that depend on columns alone are kept for other jobs.
+
+        :param among: the only slots that matter, where they are few and the clause is evaluated slot by slot
+        """
+        key = (self.side, self.text, self.marks)
+        kept = table._masks.get(key)
+        columns = table._columns
+        if kept is not None and all(
+            (columns[name].version if name in columns else -1) == version for name, version in kept[0].items()
+        ):
+            return kept[1]
+        run = Columnar(table, job, table.context, self.side == JOB)
+        run.scalar_allowed = False
+        try:
+            mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
+        except Unsupported:
+            return self._scalar_mask(table, job, among)
+        except EvaluationError:
+            return self._slot_by_slot(table, job, among)
+        if not run.job_read:
+            if len(table._masks) >= _MOST_MASKS:
+                table._masks.clear()
+            table._masks[key] = (run.depends, mask)
+        return mask
+
+    def _scalar_mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        rows: Integers = np.arange(len(table)) if among is None else np.flatnonzero(among)
+        mask = np.zeros(len(table), bool)
+        if not len(rows):
+            return mask
+        run = Columnar(table, job, table.context, self.side == JOB)
+        try:
+            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
+        except (EvaluationError, Unsupported):
+            return self._slot_by_slot(table, job, among)
+        table.scalar_evaluations += run.scalar
+        return mask
+
+    def _slot_by_slot(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        """The last word: each slot on its own, an evaluation that fails being no match."""
+        from .match import accepts
+
+        rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
+        mask = np.zeros(len(table), bool)
+        for place in rows:
+            table.scalar_evaluations += 1
+            ad = table.ad(place)
+            try:
+                my, target = (job, ad) if self.side == JOB else (ad, job)
+                mask[place] = accepts(self.node.evaluate(my, target, table.context))
+            except EvaluationError:
+                continue
+        return mask
+
+
+class Plan:
+    """What remains to be done to match one job with the slots of a table, once the job is known.
+
+    It holds as long as the table has the same columns; after a change it prepares itself anew.
+    """
+
+    def __init__(self, table: SlotTable, job: ClassAd) -> None:
+        self.table = table
+        self.job = job
+        self._known = Known(job)
+        self._version = -1
+        self._groups: list[tuple[Mask | None, list[_Clause]]] = []
+        self._possible = False
+
+    def matches(self) -> Mask:
+        """For each slot whether it and the job accept each other."""
+        table = self.table
+        count = len(table)
+        if self._version != table.version:
+            self._prepare()
+        if not self._possible or not count:
+            return np.zeros(count, bool)
+        result: Mask | None = None
+        outside: Mask | None = None
+        for members, conditions in self._groups:
+            for clause in conditions:
+                among = result if members is None else members if result is None else result & members
+                mask = clause.mask(table, self.job, among)
+                if members is not None:
+                    mask = mask | ~members
+                if result is None:
+                    result = mask.copy()
+                else:
+                    result &= mask
+            if members is not None:
+                outside = members if outside is None else outside | members
+        if result is None:
+            result = np.ones(count, bool)
+        if outside is not None:
+            result &= outside
+        return result
+
+    def _prepare(self) -> None:
+        table = self.table
+        self._version = table.version
+        self._groups = []
+        wanted = self.job._find("requirements")
+        column = table._columns.get("requirements")
+        self._possible = wanted is not None and column is not None
+        if wanted is None or column is None:
+            return
+        self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
+        for members, kind, payload in _distinct_cells(column, len(table)):
+            if kind == ABSENT:
+                self._groups.append((members, [_Clause(Literal(False), SLOT, frozenset())]))
+                continue
+            expression = table._heap.decode(kind, payload)
+            conditions = self._clauses(expression, SLOT, frozenset())
+            self._groups.append((members, conditions))
+        # A part without a mask speaks of all slots, one with a mask of its own; all slots are in some part.
+
+    def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[_Clause]:
+        """The clauses of a conjunction, the job's attributes put in; those that are true of themselves left out."""
+        out: list[_Clause] = []
+        for clause in clauses(self._rewritten(expression, side)):
+            if isinstance(clause, Literal) and clause.value is True:
+                continue
+            inner = self._inlined(clause, side, marks)
+            if inner is None:
+                out.append(_Clause(clause, side, marks))
+            else:
+                out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
+        return out
+
+    def _rewritten(self, expression: Expression, side: str) -> Expression:
+        return rewrite(expression, self._in_job if side == JOB else self._in_slot)
+
+    def _in_job(self, node: Attribute) -> Expression:
+        resolved = self._known.resolve(node)
+        if resolved is node and node.base is None and not node.absolute and node.key not in MATCH_NAMES:
+            if self.job._find(node.key) is None and self._plain_scopes():
+                # What the job does not have can only be the slot's. Said so, it means the same for every job.
+                return Attribute(_TARGET, node.name)
+        return resolved
+
+    def _in_slot(self, node: Attribute) -> Expression:
+        base = node.base
+        if not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes():
+            return node
+        if base.key != "target" or node.key in MATCH_NAMES:
+            return node
+        if self.job._find(node.key) is None:
+            return Literal(UNDEFINED)
+        return self._known.value(node.key) or node
+
+    def _plain_scopes(self) -> bool:
+        """Whether MY and TARGET mean the ads, no ad having an attribute of that name."""
+        columns, job = self.table._columns, self.job
+        return not any(name in columns or job._find(name) is not None for name in ("my", "target"))
+
+    def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
+        """The expression behind an attribute that all slots share, and the attribute's mark."""
+        if not isinstance(node, Attribute) or node.absolute or node.key in MATCH_NAMES:
+            return None
+        base = node.base
+        if base is None:
+            if side == JOB and self.job._find(node.key) is not None:
+                return None
+        elif not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes():
+            return None
+        elif base.key != ("target" if side == JOB else "my"):
+            return None
+        column = self.table._columns.get(node.key)
+        mark = (SLOT, node.key)
+        if column is None or mark in marks or len(marks) > 20:
+            return None
+        if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
+            return None
+        return None if column.kinds != OTHER else (self.table._heap.expressions[column.payload], mark)
+
+
+_TARGET = Attribute(None, "TARGET")
+
+
+def _distinct_cells(column: Column, count: int) -> Iterator[tuple[Mask | None, int, int]]:
+    """The distinct cells of a column, each with a mask of the rows that have it (None: all)."""
+    kinds, payload = column.kinds, column.payload
+    if not isinstance(kinds, np.ndarray) and not isinstance(payload, np.ndarray):
+        yield None, kinds, payload
+        return
+    each = np.full(count, payload, np.int64) if not isinstance(payload, np.ndarray) else payload[:count]
+    kind_of = np.full(count, kinds, np.uint8) if not isinstance(kinds, np.ndarray) else kinds[:count]
+    distinct, inverse = factorize(factorize(each)[1] * 8 + kind_of)
+    for number in range(len(distinct)):
+        members = inverse == number
+        first = int(np.argmax(members))
+        yield members, int(kind_of[first]), int(each[first])
+
+
+__all__ = ["Cells", "ClauseCount", "Kind", "Plan", "SlotTable", "lower", "payload_of", "payloads"]
