@@ -64,7 +64,8 @@ class ClassAd(MutableMapping[str, Expression]):
         cells = ad._cells
         known = _KNOWN_LINES
         skipping = False
-        for line in text.split("\n"):
+        # A carriage return belongs to the end of a line that has one; at the end of the text it is a blank like others.
+        for line in text.replace("\r\n", "\n").split("\n"):
             hit = known.get(line)
             if hit is None:
                 if not line or line.isspace():
@@ -283,7 +284,7 @@ def _read_line(line: str) -> tuple[str, Cell]:
             raise ClassAdSyntaxError("expected Name = expression", line, len(line) - len(start))
         offset = len(line) - len(after.lstrip(" "))
         try:
-            expression = _settled(parse_old_value(line[offset:].removesuffix("\r")))
+            expression = _settled(parse_old_value(line[offset:]))
         except ClassAdSyntaxError as error:
             raise ClassAdSyntaxError(error.message, line, offset + error.position) from None
     key = lower(name)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from .ad import ClassAd
 from .context import Context
 from .scalar import Environment, evaluate_in
-from .scope import lookup
-from .tree import Attribute, Binary, Expression, Parentheses, children
+from .scope import lookup, root_of
+from .tree import AdExpression, Attribute, Binary, Expression, Parentheses, children
 from .unparse import unparse
-from .values import EvaluationError, ListValue, Value, lower, to_bytes
+from .values import UNDEFINED, EvaluationError, Value, lower, to_bytes
 
 
 class References(NamedTuple):
@@ -32,8 +32,11 @@ def references(expression: Expression, ad: ClassAd | None) -> References:
     """
     within = ClassAd() if ad is None else ad
     internal = _Search(within, Environment(within, None, Context()), internal=True)
-    internal.follow(expression, within, 400)
-    return References(internal.result(), tuple(external_references(expression, within)))
+    try:
+        internal.follow(expression, within, 400)
+        return References(internal.result(), tuple(external_references(expression, within)))
+    except RecursionError:
+        raise EvaluationError(f"the references of {unparse(expression)} lead back to themselves") from None
 
 
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
@@ -49,6 +52,7 @@ class _Search:
         self.env = env
         self.internal = internal
         self.names: dict[str, str] = {}
+        self.here = root
 
     def result(self) -> tuple[str, ...]:
         return tuple(self.names[key] for key in sorted(self.names, key=to_bytes))
@@ -56,23 +60,29 @@ class _Search:
     def add(self, name: str) -> None:
         self.names.setdefault(lower(name), name)
 
-    def follow(self, expression: Expression, ad: ClassAd, depth: int) -> None:
+    def follow(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
+        """Search an expression that stands in ``ad`` (None: where the search is).
+
+        :param scope: it is only the scope of a name: an ad in it is not searched for itself
+        """
+        if ad is not None:
+            self.here = ad
         pending = [expression]
         while pending:
             node = pending.pop()
             if isinstance(node, Attribute):
-                self._attribute(node, ad, depth)
-            else:
+                self._attribute(node, depth, scope)
+            elif not (scope and isinstance(node, AdExpression)):
                 pending.extend(reversed(children(node)))
 
-    def _attribute(self, node: Attribute, ad: ClassAd, depth: int) -> None:
-        start: ClassAd | None = self.env.root if node.absolute else ad
+    def _attribute(self, node: Attribute, depth: int, scope: bool) -> None:
+        start = self.env.root if node.absolute else self.here
         if node.base is not None:
             if self.internal:
-                self.follow(node.base, ad, depth)
-            value = evaluate_in(node.base, self.env, ad)
+                self.follow(node.base, None, depth, scope=True)
+            value = evaluate_in(node.base, self.env, self.here)
             if type(value) is not ClassAd:
-                if unparse(value) != "undefined" or isinstance(value, ListValue):
+                if value is not UNDEFINED:
                     raise EvaluationError(f"cannot tell what {unparse(node)} refers to: {unparse(value)} is no ad")
                 if not self.internal:
                     self.add(unparse(node.base) + "." + node.name)
@@ -84,17 +94,22 @@ class _Search:
         if found is None:
             if not self.internal:
                 self.add(node.name)
+            else:
+                # The reference forgets to return to where it was: what follows is searched from there.
+                self.here = root_of(self.env, start) or start
             return
         thing, place = found
         if self.internal and place is self.env.root and place._find(node.key) is not None:
             self.add(node.name)
         if depth <= 0:
             raise EvaluationError(f"the references of {unparse(node)} nest too deeply")
-        if isinstance(thing, ClassAd):
+        before = self.here
+        if not isinstance(thing, ClassAd):
+            self.follow(thing, place, depth - 1, scope)
+        elif not scope:
             for _, expression in thing._cells.values():
                 self.follow(expression, place, depth - 1)
-        else:
-            self.follow(thing, place, depth - 1)
+        self.here = before
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------

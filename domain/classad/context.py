@@ -79,6 +79,11 @@ class Context:
         east = local.utcoffset()
         return 0 if east is None else int(east.total_seconds())
 
+    def zone_name(self) -> str:
+        """The abbreviation of the zone's standard time."""
+        name = _EPOCH.astimezone(self.timezone).tzname()
+        return "UTC" if name is None else name
+
 
 class Randomness:
     """The pseudo-random numbers of one evaluation: those of drand48, seeded by the context."""

@@ -45,7 +45,7 @@ MAX_STEPS = 1_000_000
 class Environment:
     """One evaluation: the two ads of the match, the context, and what keeps it finite."""
 
-    __slots__ = ("active", "context", "depth", "left", "nested", "randomness", "right", "root", "steps")
+    __slots__ = ("active", "context", "depth", "left", "moved", "nested", "randomness", "right", "root", "steps")
 
     def __init__(self, my: ClassAd | None, target: ClassAd | None, context: Context) -> None:
         self.context = context
@@ -54,6 +54,8 @@ class Environment:
         self.active: set[tuple[int, str]] | None = None
         self.randomness: Randomness | None = None
         self.nested: tuple[ClassAd, ClassAd] | None = None
+        # Where a call of ``LEAVERS`` has left the search; None: in the ad at hand.
+        self.moved: ClassAd | None = None
         if target is None or my is None or target is my:
             self.left = self.right = None
             self.root = my
@@ -174,14 +176,14 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
         evaluator = prepare(thing)
     if thing._height >= left:
         evaluator = careful(thing)
-    outer = env.depth
-    env.depth = left - 1
+    outer, moved = env.depth, env.moved
+    env.depth, env.moved = left - 1, None
     active.add(mark)
     try:
         return evaluator(env, ad)
     finally:
         active.discard(mark)
-        env.depth = outer
+        env.depth, env.moved = outer, moved
 
 
 def member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
@@ -194,7 +196,7 @@ def member(env: Environment, ad: ClassAd | None, members: ListValue, expression:
         return expression.value  # type: ignore[attr-defined]
     if kind is AdExpression or kind is ListExpression:
         return evaluate_in(expression, env, members.scope)
-    return evaluate_in(expression, env, ad)
+    return evaluate_in(expression, env, ad if env.moved is None else env.moved)
 
 
 def as_expression(value: Any) -> Expression:
@@ -258,13 +260,25 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         parts = () if kind is ListExpression or kind is AdExpression else children(node)
         order.append((node, depth, parts))
         pending.extend((part, depth) for part in parts)
+    moving = any(type(node) is Call and node.key in LEAVERS for node, _, _ in order)
     done: dict[int, Evaluator] = {}
     for node, depth, parts in reversed(order):
         evaluator = _BUILDERS[type(node)](node, depth, [done[id(part)] for part in parts])
+        if moving and type(node) is Attribute:
+            evaluator = _moved(evaluator)
         if checking and type(node) in _STEPS:
             evaluator = _checked(evaluator, depth if type(node) is not Binary else _lowest(node, depth))
         done[id(node)] = evaluator
     return done[id(root)], height
+
+
+# Functions which leave the reference's evaluation in the ad where they found their first argument: what is evaluated after
+# them, in the same expression, is looked up there. (A fault of the reference on which results depend.)
+LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
+
+
+def _moved(evaluator: Evaluator) -> Evaluator:
+    return lambda env, ad: evaluator(env, ad if env.moved is None else env.moved)
 
 
 _STEPS = frozenset({Binary, Unary, Parentheses, Conditional})
@@ -354,6 +368,9 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
                 return UNDEFINED
             chosen = truth(chosen)
             if chosen is None:
+                # Not lazy then, in the reference: what fails in a branch fails here.
+                then(env, ad)
+                otherwise(env, ad)
                 return ERROR
         return then(env, ad) if chosen else otherwise(env, ad)
 
@@ -454,10 +471,16 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
             place = low32(index)
             if not 0 <= place < len(base.expressions):
                 return ERROR
-            return evaluate_in(base.expressions[place], env, base.scope)
+            try:
+                return evaluate_in(base.expressions[place], env, base.scope)
+            except EvaluationError:
+                return ERROR
         if type(base) is ClassAd and type(index) is str:
             cell = base._find(lower(index))
-            return UNDEFINED if cell is None else enter(env, cell[1], base, lower(index), 0)
+            try:
+                return UNDEFINED if cell is None else enter(env, cell[1], base, lower(index), 0)
+            except EvaluationError:
+                return ERROR
         return ERROR
 
     return run

@@ -188,10 +188,6 @@ def _binary(node: Binary, left: Expression, right: Expression) -> Expression:
         return _computed(_same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right)))
     if isinstance(left, Literal) and isinstance(right, Literal):
         return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
-    if op not in ("is", "isnt"):
-        for side in (left, right):
-            if isinstance(side, Literal) and side.value is ERROR:
-                return Literal(ERROR)
     return _same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right))
 
 

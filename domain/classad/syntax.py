@@ -30,7 +30,7 @@ from .tree import (
     TimeLiteral,
     Unary,
 )
-from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, lower, to_bytes
+from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, lower, strtod, to_bytes
 
 MAX_NESTING = 500
 
@@ -40,12 +40,12 @@ _SPACE = " \t\n\r\f\v"
 _SKIP = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
 _REST = (
     r"[A-Za-z_][A-Za-z0-9_]*"
-    r"|(?:0[xX][0-9a-fA-F]*|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
+    r"|(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.{1,2}[0-9]+(?:[eE][+-]?[0-9]*)?)"
     # A minus sticks to the number that follows it at once; where an operator is due the parser cuts it off again.
-    r"|-(?:0[xX][0-9a-fA-F]*|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
+    r"|-(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
     r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
     rf"|\?[{_SPACE}]*:"
-    r"|/\*|[][(){}+\-*/%~^?:;,&|=!>.]"
+    r"|/\*|\.\.|[][(){}+\-*/%~^?:;,&|=!>.]"
     r"|\Z|."
 )
 
@@ -80,6 +80,9 @@ _KEYWORDS = {"true": True, "false": False, "undefined": UNDEFINED, "error": ERRO
 _DIGITS = frozenset("0123456789")
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
+_HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+_SELECTORS = frozenset({".", "..", "["})
 _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -258,7 +261,7 @@ class _Parser:
         self._nest(2)
         tree = self._primary(token)
         following = self.tokens[self.i]
-        if following == "." or following == "[" or (following[:1] == "?" and len(following) > 1):
+        if following in _SELECTORS or (following[:1] == "?" and len(following) > 1):
             tree = self._postfix(tree)
         self.depth -= 2
         if prefixes is not None:
@@ -273,7 +276,7 @@ class _Parser:
         tokens = self.tokens
         while True:
             token = tokens[self.i]
-            if token == ".":
+            if token == "." or token == "..":
                 self.i += 1
                 tree = Attribute(tree, self._name("the name of an attribute"))
             elif token == "[":
@@ -311,7 +314,7 @@ class _Parser:
         if first == '"':
             self.i += 1
             return Literal(self._string(token))
-        if first in _DIGITS or (len(token) > 1 and first in "-."):
+        if first in _DIGITS or (len(token) > 1 and first in "-." and token != ".."):
             self.i += 1
             return self._number(token)
         if first == "(":
@@ -326,7 +329,7 @@ class _Parser:
             if self.tokens[self.i] == "(":
                 return self._call(name)
             return Attribute(None, name)
-        if first == ".":
+        if first == ".":  # two of them are as good as one, to the reference
             self.i += 1
             return Attribute(None, self._name("the name of an attribute"), absolute=True)
         if first == "{":
@@ -377,9 +380,11 @@ class _Parser:
         """The attributes and the closing bracket; the opening one has been read."""
         cells: dict[str, tuple[str, Expression]] = {}
         tokens = self.tokens
+        led = tokens[self.i] == ";"
         while tokens[self.i] == ";":
             self.i += 1
-        while tokens[self.i] != "]":
+        while led or tokens[self.i] != "]":
+            led = False
             name = self._name("the name of an attribute, or ']'")
             if not name:
                 raise _Refused("an attribute needs a name", self.i - 1)
@@ -430,8 +435,11 @@ class _Parser:
         negative = token[0] == "-"
         digits = token[1:] if negative else token
         if digits[:2] in ("0x", "0X"):
-            # Refused by old ClassAds; after a minus the reference reads only the zero.
-            if negative and len(digits) > 2:
+            # Refused by old ClassAds; but with a point it is a real, and after a minus the reference reads only the zero.
+            if _HEXADECIMAL_REAL.fullmatch(digits):
+                number = strtod(token)
+                return Literal(0.0 if number is None else number)
+            if negative and _HEXADECIMAL.fullmatch(digits):
                 return Literal(0)
             raise _Refused("hexadecimal numbers are not part of HTCondor's ClassAds", self.i - 1)
         if digits.isdigit():
@@ -440,6 +448,8 @@ class _Parser:
             number = int(token) if len(token) < 4000 else INT_MAX + 1
             # The reference reads an integer that is too large as 0.
             return Literal(number if INT_MIN <= number <= INT_MAX else 0)
+        if digits.startswith(".."):
+            return Literal(0.0)
         if _REAL.fullmatch(digits) is None:
             raise _Refused(f"{token} is no number", self.i - 1)
         return Literal(float(token))

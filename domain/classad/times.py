@@ -227,18 +227,19 @@ _COMPOSED = {
 _DIRECTIVE = re.compile(r"%([_\-0^#+]*)([0-9]*)([EO]?)(.)", re.DOTALL)
 
 
-def format_time(form: str, t: Calendar, epoch: int) -> str:
+def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
     """strftime in the C locale, with glibc's flags and widths.
 
     :param epoch: the seconds that ``%s`` shows
+    :param zone: the name that ``%Z`` shows
     """
 
     def directive(found: re.Match[str]) -> str:
         flags, width, _, code = found.groups()
         if code in _COMPOSED and code != "+":
-            text, pad, least = format_time(_COMPOSED[code], t, epoch), " ", 0
+            text, pad, least = format_time(_COMPOSED[code], t, epoch, zone), " ", 0
         else:
-            field = _field(code, t, epoch)
+            field = _field(code, t, epoch, zone)
             if field is None:
                 return found[0]
             text, pad, least = field
@@ -262,7 +263,7 @@ def format_time(form: str, t: Calendar, epoch: int) -> str:
     return from_bytes(to_bytes(_DIRECTIVE.sub(directive, form)))
 
 
-def _field(code: str, t: Calendar, epoch: int) -> tuple[str, str, int] | None:
+def _field(code: str, t: Calendar, epoch: int, zone: str) -> tuple[str, str, int] | None:
     """The text of one directive, what it is padded with, and to which width."""
     named = {
         "a": lambda: _named(_WEEKDAYS, t.weekday)[:3],
@@ -276,7 +277,7 @@ def _field(code: str, t: Calendar, epoch: int) -> tuple[str, str, int] | None:
         "t": lambda: "\t",
         "%": lambda: "%",
         "z": lambda: "+0000",
-        "Z": lambda: "",
+        "Z": lambda: zone,
     }
     if code in named:
         return named[code](), " ", 0

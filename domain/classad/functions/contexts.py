@@ -11,7 +11,7 @@ from ..syntax import ClassAdSyntaxError, parse_evaluated
 from ..tree import Attribute, Constant, Expression, ListExpression
 from ..unparse import pretty, unparse
 from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_string, truth
-from .patterns import matches
+from .patterns import matches, matches_something
 from .registry import lazy
 
 Ad = ClassAd | None
@@ -58,10 +58,9 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 
 def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
-    """What an attribute reference stands for, unevaluated (None: nothing), and the ad at hand after the search.
-
-    The reference leaves its search where it ended, so that what is evaluated next in the same call is looked up there.
-    """
+    """What an attribute reference stands for, unevaluated (None: nothing), and the ad where the search ended."""
+    if env.moved is not None:
+        ad = env.moved
     if reference.base is None:
         start = env.root if reference.absolute else ad
         if start is None:
@@ -72,7 +71,10 @@ def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
             if other is not None:
                 found = lookup(env, other, reference.key)
     else:
-        base = evaluate_in(reference.base, env, ad)
+        try:
+            base = evaluate_in(reference.base, env, ad)
+        except EvaluationError:
+            return None, ad
         if type(base) is ListValue:
             return base, ad
         if type(base) is not ClassAd:
@@ -101,6 +103,7 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
     if not isinstance(reference, Attribute):
         return ERROR
     thing, place = _found(env, ad, reference)
+    env.moved = place
     if thing is None:
         return UNDEFINED
     pattern: str | None = None
@@ -119,7 +122,7 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
     names = [name[7:] if lower(name[:7]) == "target." else name for name in names]
     if pattern is None:
         return ",".join(names)
-    return any(name and matches(pattern, name, "i") is True for name in names)
+    return any(matches_something(pattern, name) for name in names)
 
 
 def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
@@ -142,7 +145,7 @@ def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[li
     """The values of the first argument's expression in each ad of the second; or the list's value where it is none."""
     expression, list_node = node.arguments
     if isinstance(expression, Attribute):
-        thing, ad = _found(env, ad, expression)
+        thing, env.moved = _found(env, ad, expression)
         if thing is not None:
             expression = Constant(thing) if type(thing) is ListValue else thing
     if isinstance(list_node, ListExpression):

@@ -55,6 +55,12 @@ def _average_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return BINARY["/"](_sum(numbers), float(len(numbers))) if numbers else 0
 
 
+def promoted(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two numbers as one type: reals where either is, else integers."""
+    common: type = float if type(a) is float or type(b) is float else int
+    return common(a), common(b)
+
+
 def _declare_extreme(name: str, op: str) -> None:
     better = BINARY[op]
 
@@ -63,9 +69,13 @@ def _declare_extreme(name: str, op: str) -> None:
         numbers = _numbers(env, ad, values[0])
         if type(numbers) is not list:
             return numbers
-        best: Any = UNDEFINED
-        for number in numbers:
-            if best is UNDEFINED or better(number, best) is True:
+        if not numbers:
+            return UNDEFINED
+        best = numbers[0]
+        for number in numbers[1:]:
+            # The reference's comparison leaves both as the common type to which it has promoted them.
+            number, best = promoted(number, best)
+            if better(number, best) is True:
                 best = number
         return best
 

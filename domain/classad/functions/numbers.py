@@ -59,7 +59,8 @@ def _bool(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 
 def _ceiling(number: float) -> float:
-    return float(math.ceil(number)) if math.isfinite(number) else number
+    # Of a number just below zero it is -0.0, as C has it.
+    return math.copysign(float(math.ceil(number)), number) if math.isfinite(number) else number
 
 
 def _floor(number: float) -> float:

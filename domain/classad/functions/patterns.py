@@ -52,6 +52,11 @@ def matches(pattern: str, text: str, options: str) -> Any:
         return ERROR  # it ran into the library's limit of steps
 
 
+def matches_something(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text, case left out, and its match is not empty."""
+    return matches("(*NOTEMPTY)" + pattern, text, "i") is True
+
+
 def _exceptional(values: list[Any]) -> Any:
     """ERROR or UNDEFINED, where an argument is."""
     if any(value is ERROR for value in values):
@@ -124,33 +129,46 @@ _declare_substitution("replaceall", "fg")
 def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
     """The replacements of the first match (option g: of all), within the rest of the text with option f.
 
-    Without f the result is made of the replacements alone; each byte that is passed over after an empty match is in it too.
+    Without f the result is made of the replacements alone, and of each byte that is stepped over after an empty match. A global
+    substitution with an empty match at the very end runs past it, which is an error: the reference's behaviour.
     """
-    compiled = _compiled(pattern, options)
+    compiled, not_empty = _compiled(pattern, options), None
     if compiled is None:
         return ERROR
     import pcre2
 
     data, template = to_bytes(text), to_bytes(replacement)
-    full, everywhere = "f" in options, "g" in options
     out: list[bytes] = []
-    at, skipped = 0, 0
-    try:
-        for found in compiled.finditer(data):
-            if full:
-                out.append(data[at : found.start()])
-            elif everywhere and found.start() > skipped and at == skipped and out:
-                pass
-            expanded = _expand(template, found)
-            if expanded is None:
-                return ERROR
-            out.append(expanded)
-            at = found.end()
-            if not everywhere:
+    at, after_empty = 0, False
+    while True:
+        if at > len(data):
+            return ERROR
+        try:
+            if after_empty:
+                # After an empty match only one that is not, and begins right here, will do.
+                not_empty = not_empty or _compiled("(*NOTEMPTY_ATSTART)" + pattern, options)
+                found = not_empty.match(data, at)
+            else:
+                found = compiled.search(data, at)
+        except pcre2.LibraryError:
+            return ERROR
+        if found is None:
+            if not after_empty:
                 break
-    except pcre2.LibraryError:
-        return ERROR
-    if full:
+            out.append(data[at : at + 1])
+            at, after_empty = at + 1, False
+            continue
+        if "f" in options:
+            out.append(data[at : found.start()])
+        expanded = _expand(template, found)
+        if expanded is None:
+            return ERROR
+        out.append(expanded)
+        at = found.end()
+        after_empty = after_empty or found.start() == found.end()
+        if "g" not in options:
+            break
+    if "f" in options:
         out.append(data[at:])
     return from_bytes(b"".join(out))
 

@@ -76,7 +76,7 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     elif kind is RelTime:
         seconds = truncate32(value.seconds)
     elif kind is str:
-        return _from_string(value, relative=False)
+        return value  # only literal strings are read as times, by the parser; the reference hands back a computed one
     else:
         return UNDEFINED if value is UNDEFINED else ERROR
     if offset is None:
@@ -102,14 +102,8 @@ def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if kind is AbsTime:
         return RelTime(value.seconds)
     if kind is str:
-        return _from_string(value, relative=True)
+        return RelTime(0.0)  # only literal strings are read as times, by the parser
     return UNDEFINED if value is UNDEFINED else ERROR
-
-
-def _from_string(text: str, relative: bool) -> Any:
-    """Only literal strings are times (the parser reads them); a computed one falls into the reference's next case."""
-    # There it reads an uninitialised time: of no seconds.
-    return RelTime(0.0) if relative else UNDEFINED
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -209,10 +203,11 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 def _format_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """strftime of a point in time (an integer is one too), or of an ad such as splitTime yields."""
     form = "%c"
+    zone = env.context.zone_name()
     if not values:
         now = _now(env, "formatTime()")
         t = calendar(now.seconds + now.offset)
-        return format_time(form, t, now.seconds)
+        return format_time(form, t, now.seconds, zone)
     value = values[0]
     if type(value) is RelTime:
         return ERROR
@@ -232,7 +227,7 @@ def _format_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     weekday, yearday = day_numbers(year, month, day)
     t = Calendar(year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0), weekday, yearday)
     local = days_before(t.year, t.month, t.day) * DAY + t.hour * 3600 + t.minute * 60 + t.second
-    return format_time(form, t, local - env.context.offset(local))
+    return format_time(form, t, local - env.context.offset(local), zone)
 
 
 def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
