@@ -62,11 +62,11 @@ class ClassAd(MutableMapping[str, Expression]):
         """
         ad = cls()
         cells = ad._cells
-        known = _KNOWN_LINES
+        known = _KNOWN_LINES.get
         skipping = False
         # A carriage return belongs to the end of a line that has one; at the end of the text it is a blank like others.
         for line in text.replace("\r\n", "\n").split("\n"):
-            hit = known.get(line)
+            hit = known(line)
             if hit is None:
                 if not line or line.isspace():
                     skipping = False
@@ -83,7 +83,7 @@ class ClassAd(MutableMapping[str, Expression]):
             if skipping:
                 continue
             key, cell = hit
-            if key in cells:
+            if key in cells and cells[key][0] != cell[0]:
                 cell = (cells[key][0], cell[1])
             cells[key] = cell
         return ad
@@ -248,10 +248,20 @@ _EXACT = frozenset({bool, float, str, Exceptional})
 
 # -- lines of the old form ---------------------------------------------------------------------------------------------
 
-# The ads of a pool repeat most of their lines, in other ads or from one update to the next: what a line means is kept.
+# The ads of a pool repeat most of their lines, in other ads or from one update to the next: what a line means is kept, in two
+# generations. When the younger is full it becomes the older, and what nobody asked for meanwhile is forgotten.
 _KNOWN_LINES: dict[str, tuple[str, Cell]] = {}
-_MOST_KNOWN = 50_000
+_OLDER_LINES: dict[str, tuple[str, Cell]] = {}
+_MOST_KNOWN = 20_000
 _LONGEST_KNOWN = 1000
+
+
+def _remember(line: str, meaning: tuple[str, Cell]) -> None:
+    if len(_KNOWN_LINES) >= _MOST_KNOWN:
+        _OLDER_LINES.clear()
+        _OLDER_LINES.update(_KNOWN_LINES)
+        _KNOWN_LINES.clear()
+    _KNOWN_LINES[line] = meaning
 
 _SIMPLE_LINE = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*) *= *(?:([1-9][0-9]{0,17}|0)|\"([^\"\\]*)\"|([0-9]+\.[0-9]+)|(true|false)) *\r?"
@@ -263,6 +273,10 @@ def _read_line(line: str) -> tuple[str, Cell]:
 
     :raises ClassAdSyntaxError: where it is none.
     """
+    older = _OLDER_LINES.get(line)
+    if older is not None:
+        _remember(line, older)
+        return older
     name: str
     expression: Expression
     simple = _SIMPLE_LINE.fullmatch(line)
@@ -290,9 +304,7 @@ def _read_line(line: str) -> tuple[str, Cell]:
     key = lower(name)
     result = key, (name, expression)
     if len(line) <= _LONGEST_KNOWN and not isinstance(expression, AdExpression):
-        if len(_KNOWN_LINES) >= _MOST_KNOWN:
-            _KNOWN_LINES.clear()
-        _KNOWN_LINES[line] = result
+        _remember(line, result)
     return result
 
 

@@ -22,7 +22,7 @@ from .columns import ABSENT, BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF, factor
 from .context import Context
 from .functions import FUNCTIONS
 from .operators import BINARY, UNARY
-from .scalar import Environment, evaluate_in
+from .scalar import Environment, evaluate_in, strays
 from .scope import MATCH_NAMES, MATCH_ROOT
 from .tree import (
     AdExpression,
@@ -89,6 +89,12 @@ class Columnar:
         self.scalar_allowed = True
         self.depends: dict[str, int] = {}
         self.job_read = False
+
+    def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
+        """The values of a complete expression; see ``run``."""
+        if strays(node, self.job._find if side == JOB else self.table._has):
+            return self._slot_by_slot(node, side, rows, marks)
+        return self.run(node, side, rows, marks)
 
     def run(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """The values of a node over some rows.
@@ -165,7 +171,7 @@ class Columnar:
             return ALL_UNDEFINED
         if len(marks) >= _DEEPEST:
             raise Unsupported
-        return self.run(thing, mark[0], rows, marks | {mark})
+        return self.whole(thing, mark[0], rows, marks | {mark})
 
     def _of_slots(self, key: str, rows: Rows, marks: Marks, or_job: bool = False) -> Vector:
         """A column. What is absent in a slot is undefined, or with ``or_job`` the job's attribute of that name."""

@@ -8,7 +8,7 @@ list, an ad, a time) is a number too, of the table's list of expressions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .tree import Expression, Literal
-from .values import ERROR, UNDEFINED, Exceptional, lower
+from .values import ERROR, UNDEFINED, lower
 
+Cell = tuple[str, Expression]
 Integers = npt.NDArray[np.int64]
 Kinds = npt.NDArray[np.uint8]
 
@@ -47,14 +48,13 @@ def real_bits(real: float) -> int:
 
 
 class Strings:
-    """The dictionary of a table's strings: their codes, and for each the code of its folded form (case left out)."""
+    """The dictionary of a table's strings: their codes, and for each the code of its folded form (in lower case)."""
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
         self.texts: list[str] = []
-        self._fold: list[int] = []
-        self._fold_codes: dict[str, int] = {}
-        self._fold_array: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        self._folds: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        self._folded = 0
 
     def code(self, text: str) -> int:
         """The code of a string, a new one where it is not known yet."""
@@ -64,23 +64,18 @@ class Strings:
             self.texts.append(text)
         return code
 
-    def folded_code(self, text: str) -> int:
-        """The number of a string without regard to case; -1 where no string of the table is like it."""
-        self._extend()
-        return self._fold_codes.get(lower(text), -1)
-
     def folded(self) -> npt.NDArray[np.int32]:
-        """For each code the number of its folded form."""
-        self._extend()
-        return self._fold_array
-
-    def _extend(self) -> None:
-        known = len(self._fold)
-        if known == len(self.texts):
-            return
-        for text in self.texts[known:]:
-            self._fold.append(self._fold_codes.setdefault(lower(text), len(self._fold_codes)))
-        self._fold_array = np.array(self._fold, np.int32)
+        """For each code that of the folded form, which is a string of the dictionary itself."""
+        texts = self.texts
+        while self._folded < len(texts):
+            if len(texts) > len(self._folds):
+                room = np.zeros(len(texts) + len(texts) // 4 + 64, np.int32)
+                room[: self._folded] = self._folds[: self._folded]
+                self._folds = room
+            first, last = self._folded, len(texts)
+            self._folds[first:last] = [self.code(lower(text)) for text in texts[first:last]]
+            self._folded = last
+        return self._folds
 
 
 class Heap:
@@ -143,39 +138,53 @@ class Column:
         self.version = 0
         self._derived: dict[str, tuple[int, Any]] = {}
 
-    def fill(self, heap: Heap, cells: Sequence[tuple[str, Expression] | None]) -> None:
-        """Take the cells of all rows."""
+    def append(self, heap: Heap, rows: int, cells: Sequence[Cell | None]) -> None:
+        """Take the cells of the rows that follow the first ``rows``."""
         self.version += 1
-        distinct = {id(cell): cell for cell in cells}
-        codes = {known: _encoded(heap, cell) for known, cell in distinct.items()}
-        if len(set(codes.values())) == 1:
-            self.kinds, self.payload = next(iter(codes.values()))
-            self.cell = cells[0] if len(distinct) == 1 else None
-            return
-        self.cell = None
-        kinds = {kind for kind, _ in codes.values()}
+        distinct = dict(zip(map(id, cells), cells, strict=True))
+        codes = {known: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for known, cell in distinct.items()}
+        same = set(codes.values())
+        if len(same) == 1:
+            kind, payload = same.pop()
+            if rows == 0:
+                self.kinds, self.payload = kind, payload
+                self.cell = cells[0] if len(distinct) == 1 else None
+                return
+            if type(self.payload) is int and (kind, payload) == (self.kinds, self.payload):
+                return
         addresses = list(map(id, cells))
         payloads = {known: payload for known, (_, payload) in codes.items()}
-        self.payload = np.fromiter(map(payloads.__getitem__, addresses), np.int64, len(cells))
-        if len(kinds) == 1:
+        new = np.fromiter(map(payloads.__getitem__, addresses), np.int64, len(cells))
+        self.payload = new if rows == 0 else np.concatenate([self._payloads(rows), new])
+        self.cell = None
+        each = {known: kind for known, (kind, _) in codes.items()}
+        kinds = set(each.values()) | ({self.kinds} if type(self.kinds) is int and rows else set())
+        if len(kinds) == 1 and (rows == 0 or type(self.kinds) is int):
             self.kinds = kinds.pop()
-        else:
-            each = {known: kind for known, (kind, _) in codes.items()}
-            self.kinds = np.fromiter(map(each.__getitem__, addresses), np.uint8, len(cells))
+            return
+        new_kinds = np.fromiter(map(each.__getitem__, addresses), np.uint8, len(cells))
+        self.kinds = new_kinds if rows == 0 else np.concatenate([self._all_kinds(rows), new_kinds])
 
-    def set(self, rows: int, capacity: int, row: int, kind: int, payload: int) -> None:
-        """Change one cell of a table of ``rows`` rows."""
+    def _payloads(self, rows: int) -> Integers:
+        payload = self.payload
+        return payload[:rows] if isinstance(payload, np.ndarray) else np.full(rows, payload, np.int64)
+
+    def _all_kinds(self, rows: int) -> Kinds:
+        kinds = self.kinds
+        return kinds[:rows] if isinstance(kinds, np.ndarray) else np.full(rows, kinds, np.uint8)
+
+    def set(self, rows: int, row: int, kind: int, payload: int) -> None:
+        """Change one cell of a column of ``rows`` rows."""
         kinds, payloads = self.kinds, self.payload
-        if not isinstance(payloads, np.ndarray):
-            if kind == kinds and payload == payloads and not isinstance(kinds, np.ndarray):
+        if isinstance(payloads, np.ndarray):
+            if payloads.item(row) == payload and (kind == kinds if type(kinds) is int else kinds.item(row) == kind):  # type: ignore[union-attr]
                 return
-            filled = np.empty(capacity, np.int64)
-            filled[:rows] = payloads
-            self.payload = payloads = filled
-        if not isinstance(kinds, np.ndarray) and kind != kinds:
-            mixed = np.empty(capacity, np.uint8)
-            mixed[:rows] = kinds
-            self.kinds = kinds = mixed
+        elif kind == kinds and payload == payloads:
+            return
+        else:
+            self.payload = payloads = self._payloads(rows)
+        if type(kinds) is int and kind != kinds:
+            self.kinds = kinds = self._all_kinds(rows)
         payloads[row] = payload
         if isinstance(kinds, np.ndarray):
             kinds[row] = kind
@@ -187,13 +196,6 @@ class Column:
         kinds, payload = self.kinds, self.payload
         kind = int(kinds[row]) if isinstance(kinds, np.ndarray) else kinds
         return kind, int(payload[row]) if isinstance(payload, np.ndarray) else payload
-
-    def resize(self, capacity: int) -> None:
-        """Make room for more rows."""
-        if isinstance(self.payload, np.ndarray):
-            self.payload = np.concatenate([self.payload, np.zeros(capacity - len(self.payload), np.int64)])
-        if isinstance(self.kinds, np.ndarray):
-            self.kinds = np.concatenate([self.kinds, np.zeros(capacity - len(self.kinds), np.uint8)])
 
     def keep(self, rows: Integers) -> None:
         """Keep only some rows, in their order."""
@@ -213,10 +215,6 @@ class Column:
         return made
 
 
-def _encoded(heap: Heap, cell: tuple[str, Expression] | None) -> tuple[int, int]:
-    return (ABSENT, 0) if cell is None else heap.encode(cell[1])
-
-
 def factorize(numbers: Integers) -> tuple[Integers, Integers]:
     """The distinct numbers of an array, and for each of its places which of them stands there."""
     least, most = int(numbers.min()), int(numbers.max())
@@ -230,15 +228,3 @@ def factorize(numbers: Integers) -> tuple[Integers, Integers]:
         return distinct + least, place[shifted]
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return distinct, inverse
-
-
-def union_of_keys(ads: Iterable[Any]) -> list[str]:
-    """The keys of some ads, in the order of their first appearance."""
-    keys: dict[str, None] = {}
-    for ad in ads:
-        keys.update(dict.fromkeys(ad))
-    return list(keys)
-
-
-def exceptional(value: Exceptional) -> int:
-    return UNDEF if value is UNDEFINED else ERR

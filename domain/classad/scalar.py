@@ -277,6 +277,34 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
 LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
+def strays(expression: Expression, has: Callable[[str], object]) -> bool:
+    """Whether a call of ``LEAVERS`` may leave the ad in which an expression stands, which has the attributes ``has``.
+
+    Such an expression cannot be taken apart: what its parts mean depends on what was evaluated before them.
+    """
+    if expression._leaving is None:
+        expression._leaving = _leaving(expression)
+    for reference in expression._leaving:
+        base = reference.base
+        own = base is None or (type(base) is Attribute and base.base is None and base.key == "my" and not base.absolute)
+        if not own or reference.absolute or not has(reference.key) or has("my"):
+            return True
+    return False
+
+
+def _leaving(expression: Expression) -> tuple[Attribute, ...]:
+    """The attributes that calls of ``LEAVERS`` in an expression search for."""
+    out = []
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if type(node) is Call and node.key in LEAVERS and node.arguments and type(node.arguments[0]) is Attribute:
+            out.append(node.arguments[0])
+        if type(node) is not AdExpression and type(node) is not ListExpression:
+            pending.extend(children(node))
+    return tuple(out)
+
+
 def _moved(evaluator: Evaluator) -> Evaluator:
     return lambda env, ad: evaluator(env, ad if env.moved is None else env.moved)
 

@@ -9,11 +9,12 @@ found by name.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .ad import ClassAd
 from .functions import FUNCTIONS
 from .operators import BINARY, UNARY
-from .scalar import evaluate
+from .scalar import evaluate, strays
 from .scope import MATCH_NAMES
 from .tree import (
     AdExpression,
@@ -49,6 +50,9 @@ class Known:
         self.found: dict[str, Literal | None] = {}
 
     def rewrite(self, expression: Expression) -> Expression:
+        """What remains of an expression that stands in the ad."""
+        if strays(expression, self.my._find):
+            return expression
         return rewrite(expression, self.resolve)
 
     def resolve(self, node: Attribute) -> Expression:
@@ -101,44 +105,42 @@ def rewrite(root: Expression, resolve: Resolve) -> Expression:
     while pending:
         node = pending.pop()
         order.append(node)
-        if type(node) in _INNER and not (isinstance(node, Call) and node.key in _SYNTACTIC):
+        kind = type(node)
+        if kind in _RULES and not (kind is Call and node.key in _SYNTACTIC):  # type: ignore[attr-defined]
             pending.extend(children(node))
-    done: dict[int, Expression] = {}
-    for node in reversed(order):
-        done[id(node)] = _rewritten(node, done, resolve)
+    done: Done = {}
+    order.reverse()
+    for node in order:
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            done[id(node)] = rule(node, done)
+        else:
+            done[id(node)] = resolve(node) if type(node) is Attribute else node
     return done[id(root)]
 
 
-_INNER = frozenset({Binary, Parentheses, Unary, Conditional, Call})
 # Functions that look at their arguments as written, or at the world.
 _SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
 
 
-def _rewritten(node: Expression, done: dict[int, Expression], resolve: Resolve) -> Expression:
-    if isinstance(node, Attribute):
-        return resolve(node)
-    if isinstance(node, Parentheses):
-        inner = done[id(node.inner)]
-        return inner if type(inner) in _ATOMS else _same_or(node, inner is node.inner, lambda: Parentheses(inner))
-    if isinstance(node, Unary):
-        operand = done[id(node.operand)]
-        if isinstance(operand, Literal):
-            return _literal_or(UNARY[node.op](operand.value), Unary(node.op, operand))
-        return _same_or(node, operand is node.operand, lambda: Unary(node.op, operand))
-    if isinstance(node, Binary):
-        return _binary(node, done[id(node.left)], done[id(node.right)])
-    if isinstance(node, Conditional):
-        return _conditional(node, done[id(node.condition)], done[id(node.then)], done[id(node.otherwise)])
-    if isinstance(node, Call) and node.key not in _SYNTACTIC:
-        return _call(node, tuple(done[id(argument)] for argument in node.arguments))
-    return node
+Done = dict[int, Expression]
+
+
+def _parentheses(node: Any, done: Done) -> Expression:
+    inner = done[id(node.inner)]
+    if type(inner) in _ATOMS:
+        return inner
+    return node if inner is node.inner else Parentheses(inner)  # type: ignore[no-any-return]
+
+
+def _unary(node: Any, done: Done) -> Expression:
+    operand = done[id(node.operand)]
+    if type(operand) is Literal:
+        return _literal_or(UNARY[node.op](operand.value), Unary(node.op, operand))
+    return node if operand is node.operand else Unary(node.op, operand)  # type: ignore[no-any-return]
 
 
 _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpression, AdExpression})
-
-
-def _same_or(node: Expression, same: bool, make: Callable[[], Expression]) -> Expression:
-    return node if same else make()
 
 
 def _literal_or(value: object, otherwise: Expression) -> Expression:
@@ -176,19 +178,17 @@ def _computed(node: Expression) -> Expression:
         return node
 
 
-def _binary(node: Binary, left: Expression, right: Expression) -> Expression:
-    op = node.op
+def _binary(node: Any, done: Done) -> Expression:
+    op, left, right = node.op, done[id(node.left)], done[id(node.right)]
     if op == "&&" or op == "||":
         return _connective(node, left, right, op == "||")
-    if op == "?:":
-        if isinstance(left, Literal):
+    if type(left) is Literal:
+        if op == "?:":
             return right if left.value is UNDEFINED else left
-        return _same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right))
-    if op == "[]":
-        return _computed(_same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right)))
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
-    return _same_or(node, left is node.left and right is node.right, lambda: Binary(op, left, right))
+        if type(right) is Literal and op != "[]":
+            return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
+    new = node if left is node.left and right is node.right else Binary(op, left, right)
+    return _computed(new) if op == "[]" else new
 
 
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
@@ -214,7 +214,7 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
         # (x && false) && y: nothing after the false can matter, nor after an error.
         if truth(left.right.value) is decisive or left.right.value is ERROR:
             return left
-    return _same_or(node, left is node.left and right is node.right, lambda: Binary(node.op, left, right))
+    return node if left is node.left and right is node.right else Binary(node.op, left, right)
 
 
 _CONDITIONS = frozenset({"&&", "||", "<", "<=", ">", ">=", "==", "!=", "is", "isnt"})
@@ -227,13 +227,12 @@ def _is_condition(node: Expression) -> bool:
     return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")
 
 
-def _conditional(
-    node: Conditional, condition: Expression, then: Expression, otherwise: Expression
-) -> Expression:
-    if isinstance(condition, Literal):
+def _conditional(node: Any, done: Done) -> Expression:
+    condition, then, otherwise = done[id(node.condition)], done[id(node.then)], done[id(node.otherwise)]
+    if type(condition) is Literal:
         return _chosen(condition.value, then, otherwise)
     same = condition is node.condition and then is node.then and otherwise is node.otherwise
-    return _same_or(node, same, lambda: Conditional(condition, then, otherwise))
+    return node if same else Conditional(condition, then, otherwise)  # type: ignore[no-any-return]
 
 
 def _chosen(value: object, then: Expression, otherwise: Expression) -> Expression:
@@ -243,9 +242,20 @@ def _chosen(value: object, then: Expression, otherwise: Expression) -> Expressio
     return Literal(ERROR) if chosen is None else then if chosen else otherwise
 
 
-def _call(node: Call, arguments: tuple[Expression, ...]) -> Expression:
-    if node.key == "ifthenelse" and len(arguments) == 3 and isinstance(arguments[0], Literal):
+def _call(node: Any, done: Done) -> Expression:
+    if node.key in _SYNTACTIC:
+        return node  # type: ignore[no-any-return]
+    arguments = tuple(done[id(argument)] for argument in node.arguments)
+    if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
         return _chosen(arguments[0].value, arguments[1], arguments[2])
     same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
-    return _computed(_same_or(node, same, lambda: Call(node.name, arguments)))
+    return _computed(node if same else Call(node.name, arguments))
 
+
+_RULES: dict[type, Callable[[Any, Done], Expression]] = {
+    Binary: _binary,
+    Parentheses: _parentheses,
+    Unary: _unary,
+    Conditional: _conditional,
+    Call: _call,
+}

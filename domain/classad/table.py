@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +12,17 @@ import numpy.typing as npt
 from .ad import ClassAd
 from .analysis import clauses
 from .columnar import JOB, SLOT, Columnar, Marks
-from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Column, Heap, Integers, Kind, factorize
+from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Cell, Column, Heap, Integers, Kind, factorize
 from .context import DEFAULT, Context
+from .scalar import strays
 from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
-from .tree import Attribute, Expression, Literal
-from .values import ERROR, UNDEFINED, EvaluationError, lower
-from .vectors import Mask, Rows, Unsupported, Vector, natural, payload_of, payloads, true_cells
+from .tree import Attribute, Binary, Expression, Literal, Parentheses, shape
+from .values import ERROR, UNDEFINED, EvaluationError
+from .vectors import Mask, Rows, Unsupported, Vector, natural, true_cells
 
-_MOST_PLANS = 1000
+# How many ads are taken in at a time: their own memory can be given back in between.
+_BATCH = 2000
 _MOST_MASKS = 4000
 
 
@@ -58,11 +61,9 @@ class SlotTable:
         self._heap = Heap()
         self._columns: dict[str, Column] = {}
         self._rows = 0
-        self._capacity = 0
         self._places: dict[str, int] | None = None
-        self._masks: dict[tuple[str, str, Marks], tuple[dict[str, int], Mask]] = {}
-        self._plans: dict[str, Plan] = {}
-        self._fill(list(ads))
+        self._masks: dict[tuple[str, Any, Marks], tuple[dict[str, int], Mask]] = {}
+        self.add(ads)
 
     # -- the slots -----------------------------------------------------------------------------------------------------
 
@@ -86,27 +87,31 @@ class SlotTable:
                 ad._cells[key] = (column.name, decode(kind, payload))
         return ad
 
-    def add(self, ad: ClassAd) -> int:
-        """Add a slot at the end; its place."""
-        place = self._rows
-        if place == 0:
-            self._fill([ad])
-            return 0
-        if place == self._capacity:
-            self._capacity = 2 * place + 16
-            for column in self._columns.values():
-                column.resize(self._capacity)
-        for column in self._columns.values():
-            # Until its own value is set the new row has what a column without arrays has.
-            if isinstance(column.payload, np.ndarray):
-                column.payload[place] = 0
-                if isinstance(column.kinds, np.ndarray):
-                    column.kinds[place] = ABSENT
-        self._rows += 1
-        self._write(place, ad)
-        if self._places is not None:
-            self._places = None
-        return place
+    def add(self, ads: ClassAd | Iterable[ClassAd]) -> None:
+        """Add a slot at the end, or several at once, which costs less."""
+        if isinstance(ads, ClassAd):
+            ads = [ads]
+        batch = list(islice(iter_ads := iter(ads), _BATCH))
+        while batch:
+            self._append([ad._all() for ad in batch])
+            batch = list(islice(iter_ads, _BATCH))
+        self._heap.strings.folded()
+        self._places = None
+        self.version += 1
+
+    def _append(self, ads: Sequence[Mapping[str, Cell]]) -> None:
+        rows, columns, heap = self._rows, self._columns, self._heap
+        known: set[tuple[str, ...]] = set()
+        for ad in ads:
+            keys = tuple(ad)
+            if keys not in known:
+                known.add(keys)
+                for key in keys:
+                    if key not in columns:
+                        columns[key] = Column(ad[key][0])
+        for key, column in columns.items():
+            column.append(heap, rows, [ad.get(key) for ad in ads])
+        self._rows = rows + len(ads)
 
     def update(self, slot: int | str, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
         """Replace a slot's ad; with ``merge`` only set the attributes that ``changes`` has."""
@@ -123,7 +128,7 @@ class SlotTable:
         kept = np.flatnonzero(keep)
         for column in self._columns.values():
             column.keep(kept)
-        self._rows = self._capacity = len(kept)
+        self._rows = len(kept)
         self._places = None
         self.version += 1
 
@@ -147,29 +152,9 @@ class SlotTable:
         cells = (column.at(place) for place in range(self._rows))
         return {texts[payload]: place for place, (kind, payload) in enumerate(cells) if kind == STRING}
 
-    def _fill(self, ads: Sequence[ClassAd]) -> None:
-        cells = [ad._all() for ad in ads]
-        keys: dict[str, None] = {}
-        known: set[tuple[str, ...]] = set()
-        for each in cells:
-            names = tuple(each)
-            if names not in known:
-                known.add(names)
-                keys.update(dict.fromkeys(names))
-        self._rows = self._capacity = len(ads)
-        for key in keys:
-            column_cells = [each.get(key) for each in cells]
-            name = next(cell[0] for cell in column_cells if cell is not None)
-            column = self._columns.get(key)
-            if column is None:
-                column = self._columns[key] = Column(name)
-            column.fill(self._heap, column_cells)
-        self._places = None
-        self.version += 1
-
     def _write(self, place: int, ad: ClassAd, merge: bool = False) -> None:
         columns, heap = self._columns, self._heap
-        rows, capacity = self._rows, self._capacity
+        rows = self._rows
         cells = ad._all()
         for key, cell in cells.items():
             column = columns.get(key)
@@ -178,12 +163,10 @@ class SlotTable:
             elif column.cell is cell:
                 continue
             kind, payload = heap.encode(cell[1])
-            if column.at(place) != (kind, payload):
-                column.set(rows, capacity, place, kind, payload)
-        if not merge:
+            column.set(rows, place, kind, payload)
+        if not merge and len(columns) > len(cells):
             for key in columns.keys() - cells.keys():
-                if columns[key].at(place) != (ABSENT, 0):
-                    columns[key].set(rows, capacity, place, ABSENT, 0)
+                columns[key].set(rows, place, ABSENT, 0)
         if "name" in cells:
             self._places = None
         self.version += 1
@@ -224,7 +207,7 @@ class SlotTable:
             return np.zeros(self._rows)
         run = Columnar(self, job, self.context)
         try:
-            vector = run.run(Known(job).rewrite(cell[1]))
+            vector = run.whole(Known(job).rewrite(cell[1]))
             self.scalar_evaluations += run.scalar
         except (EvaluationError, Unsupported):
             return self._each(job, cell[1], _rank_value)
@@ -246,7 +229,7 @@ class SlotTable:
         job = ClassAd() if my is None else my
         run = Columnar(self, job, self.context)
         try:
-            vector = run.run(Known(job).rewrite(expression)) if self._rows else Vector(int(Kind.UNDEFINED), 0)
+            vector = run.whole(Known(job).rewrite(expression)) if self._rows else Vector(int(Kind.UNDEFINED), 0)
             values = None
             if vector.mixed or vector.kind == OTHER or vector.constant:
                 values = run.arena.values(vector, self._rows)
@@ -285,10 +268,23 @@ class SlotTable:
         left = np.ones(self._rows, bool)
         counts = []
         for clause in clauses(cell[1]):
-            mask = _Clause(clause, JOB, frozenset({(JOB, "requirements")} & frozenset())).mask(self, job, None)
+            mask = _Clause(clause, JOB, frozenset()).mask(self, job, None)
             left &= mask
             counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
         return counts
+
+    def _has(self, key: str) -> bool:
+        """Whether every slot has an attribute of that name."""
+        column = self._columns.get(key)
+        if column is None:
+            return False
+        kinds = column.kinds
+        return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
+
+    def _keep_mask(self, key: tuple[str, Any, Marks], depends: dict[str, int], mask: Mask) -> None:
+        if len(self._masks) >= _MOST_MASKS:
+            self._masks.clear()
+        self._masks[key] = (depends, mask)
 
     def plan(self, job: ClassAd) -> Plan:
         """The work of ``matches(job)`` prepared: for a job whose match is asked for again and again."""
@@ -323,38 +319,55 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
 class _Clause:
     """A condition that one of the two ads asks of the other, as far as the job is known: ready for the columns."""
 
-    __slots__ = ("marks", "node", "side", "text")
+    __slots__ = ("comparison", "key", "marks", "node", "side")
 
     def __init__(self, node: Expression, side: str, marks: Marks) -> None:
         self.node = node
         self.side = side
         self.marks = marks
-        self.text = str(node)
+        self.key = (side, shape(node), marks)
+        self.comparison = _comparison(node, side)
 
     def mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
         """Where the clause is true. Masks that depend on columns alone are kept for other jobs.
 
         :param among: the only slots that matter, where they are few and the clause is evaluated slot by slot
         """
-        key = (self.side, self.text, self.marks)
-        kept = table._masks.get(key)
+        kept = table._masks.get(self.key)
         columns = table._columns
         if kept is not None and all(
             (columns[name].version if name in columns else -1) == version for name, version in kept[0].items()
         ):
             return kept[1]
+        if self.comparison is not None:
+            mask = self._compared(table, *self.comparison)
+            if mask is not None:
+                return mask
+        return self._evaluated(table, job, among)
+
+    def _compared(self, table: SlotTable, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
+        """What most clauses are: a column of numbers compared with a number. None for other columns."""
+        column = table._columns.get(name)
+        if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
+            return None
+        data: Any = column.payload
+        if type(data) is int:
+            return None
+        mask: Mask = test(data.view(np.float64) if column.kinds == REAL else data, number)
+        table._keep_mask(self.key, {name: column.version}, mask)
+        return mask
+
+    def _evaluated(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
         run = Columnar(table, job, table.context, self.side == JOB)
         run.scalar_allowed = False
         try:
-            mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
+            mask = true_cells(run.whole(self.node, self.side, None, self.marks), len(table))
         except Unsupported:
             return self._scalar_mask(table, job, among)
         except EvaluationError:
             return self._slot_by_slot(table, job, among)
         if not run.job_read:
-            if len(table._masks) >= _MOST_MASKS:
-                table._masks.clear()
-            table._masks[key] = (run.depends, mask)
+            table._keep_mask(self.key, run.depends, mask)
         return mask
 
     def _scalar_mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
@@ -364,7 +377,7 @@ class _Clause:
             return mask
         run = Columnar(table, job, table.context, self.side == JOB)
         try:
-            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
+            mask[rows] = true_cells(run.whole(self.node, self.side, rows, self.marks), len(rows))
         except (EvaluationError, Unsupported):
             return self._slot_by_slot(table, job, among)
         table.scalar_evaluations += run.scalar
@@ -385,6 +398,39 @@ class _Clause:
             except EvaluationError:
                 continue
         return mask
+
+
+_TESTS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    ">=": np.greater_equal,
+    ">": np.greater,
+}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], Any], Any] | None:
+    """``column < number`` in any form: the column, the test, the number. None for all else."""
+    while isinstance(node, Parentheses):
+        node = node.inner
+    if not isinstance(node, Binary) or node.op not in _TESTS:
+        return None
+    op, column, constant = node.op, node.left, node.right
+    if isinstance(column, Literal):
+        op, column, constant = _TURNED[op], constant, column
+    if not isinstance(column, Attribute) or not isinstance(constant, Literal):
+        return None
+    base = column.base
+    if not isinstance(base, Attribute) or base.base is not None or base.absolute:
+        return None
+    if base.key != ("target" if side == JOB else "my") or column.key in MATCH_NAMES:
+        return None
+    number = constant.value
+    if type(number) is int or type(number) is float:
+        return column.key, _TESTS[op], number
+    return None
 
 
 class Plan:
@@ -450,6 +496,9 @@ class Plan:
 
     def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[_Clause]:
         """The clauses of a conjunction, the job's attributes put in; those that are true of themselves left out."""
+        if strays(expression, self.job._find if side == JOB else self.table._has):
+            # Its parts depend on one another: it stays as it is.
+            return [_Clause(expression, side, marks)]
         out: list[_Clause] = []
         for clause in clauses(self._rewritten(expression, side)):
             if isinstance(clause, Literal) and clause.value is True:
@@ -495,9 +544,7 @@ class Plan:
         if base is None:
             if side == JOB and self.job._find(node.key) is not None:
                 return None
-        elif not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes():
-            return None
-        elif base.key != ("target" if side == JOB else "my"):
+        elif not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes() or base.key != ("target" if side == JOB else "my"):
             return None
         column = self.table._columns.get(node.key)
         mark = (SLOT, node.key)
@@ -525,5 +572,3 @@ def _distinct_cells(column: Column, count: int) -> Iterator[tuple[Mask | None, i
         first = int(np.argmax(members))
         yield members, int(kind_of[first]), int(each[first])
 
-
-__all__ = ["Cells", "ClauseCount", "Kind", "Plan", "SlotTable", "lower", "payload_of", "payloads"]

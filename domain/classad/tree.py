@@ -40,16 +40,19 @@ UNARY = frozenset("+-!~")
 class Expression:
     """An expression of the ClassAd language; made by ``parse``."""
 
-    __slots__ = ("_careful", "_evaluator", "_height")
+    __slots__ = ("_careful", "_evaluator", "_height", "_leaving")
 
+    # What the compilers found out about it, kept for the next time (see scalar.py).
     _evaluator: Evaluator | None
     _careful: Evaluator | None
     _height: int
+    _leaving: tuple[Attribute, ...] | None
 
     def __init__(self) -> None:
         self._evaluator = None
         self._careful = None
         self._height = -1
+        self._leaving = None
 
     def evaluate(
         self,
@@ -112,6 +115,7 @@ class Literal(Expression):
         self._evaluator = None
         self._careful = None
         self._height = 0
+        self._leaving = ()
         self.value = value
 
 
@@ -222,20 +226,35 @@ class Constant(Expression):
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """The direct parts of a node, from left to right."""
-    if isinstance(node, Binary):
-        return (node.left, node.right)
-    if isinstance(node, Attribute):
-        return () if node.base is None else (node.base,)
-    if isinstance(node, Parentheses):
-        return (node.inner,)
-    if isinstance(node, Unary):
-        return (node.operand,)
-    if isinstance(node, Conditional):
-        return (node.condition, node.then, node.otherwise)
-    if isinstance(node, Call):
-        return node.arguments
-    if isinstance(node, ListExpression):
-        return node.members
-    if isinstance(node, AdExpression):
-        return tuple(expression for _, expression in node.cells.values())
-    return ()
+    parts = _PARTS.get(type(node))
+    return () if parts is None else parts(node)
+
+
+_PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
+    Binary: lambda node: (node.left, node.right),
+    Attribute: lambda node: () if node.base is None else (node.base,),
+    Parentheses: lambda node: (node.inner,),
+    Unary: lambda node: (node.operand,),
+    Conditional: lambda node: (node.condition, node.then, node.otherwise),
+    Call: lambda node: node.arguments,
+    ListExpression: lambda node: node.members,
+    AdExpression: lambda node: tuple(expression for _, expression in node.cells.values()),
+}
+
+
+def shape(node: Expression) -> Any:
+    """Something hashable that is equal for expressions that mean the same wherever they stand: cheaper than their text."""
+    kind = type(node)
+    if kind is Binary:
+        right = shape(node.right)  # type: ignore[attr-defined]
+        left: Any = node.left  # type: ignore[attr-defined]
+        return (node.op, shape(left) if type(left) is not Binary else str(left), right)  # type: ignore[attr-defined]
+    if kind is Attribute and (node.base is None or type(node.base) is Attribute):  # type: ignore[attr-defined]
+        base = node.base  # type: ignore[attr-defined]
+        if base is None or base.base is None:
+            return (node.absolute, node.key, None if base is None else (base.absolute, base.key))  # type: ignore[attr-defined]
+    if kind is Literal:
+        return (kind, type(node.value), str(node.value))  # type: ignore[attr-defined]
+    if kind is Parentheses:
+        return shape(node.inner)  # type: ignore[attr-defined]
+    return str(node)

@@ -1,0 +1,173 @@
+"""Golden: the recorded answers of the reference, from tests/data/classad, one test for each feature."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from poolbook.domain.classad import Cells, ClassAd, ClassAdSyntaxError, Kind, SlotTable, parse, symmetric_match, unparse
+from poolbook.domain.classad.unparse import pretty
+
+from . import corpus
+from .corpus import Case
+
+SHOWN = 5
+
+EVALUATIONS = corpus.cases("classad")
+PARSES = corpus.cases("parse")
+GROUPS = corpus.groups()
+
+FEATURES = sorted({case["feature"] for case in EVALUATIONS})
+KINDS = ["expr", "new", "old"]
+
+
+def report(disagreements: list[str], cases: int) -> None:
+    """Fail where there are disagreements, showing the first few."""
+    if disagreements:
+        shown = disagreements[:SHOWN]
+        heading = f"{len(disagreements)} of {cases} cases disagree with the reference"
+        pytest.fail("\n\n".join([heading, *shown]), pytrace=False)
+
+
+def told(case: Case, **facts: Any) -> str:
+    """One disagreement, a line for each fact."""
+    return "\n".join([case["id"], *(f"  {name + ':':8}{fact}" for name, fact in facts.items())])
+
+
+# Evaluation ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_every_case_of_a_feature_evaluates_to_what_the_reference_says(feature: str) -> None:
+    chosen = [case for case in EVALUATIONS if case["feature"] == feature]
+    wrong = []
+    for case in chosen:
+        text, wanted = case["expr"], case["value"]
+        got = corpus.evaluated(text, corpus.ad(case["my"]), corpus.ad(case["target"]))
+        inexact = corpus.is_inexact(text, *case["my"].values(), *case["target"].values())
+        if not corpus.same(wanted, got, inexact):
+            wrong.append(told(case, expr=text, MY=case["my"], TARGET=case["target"], wanted=wanted, got=got))
+    report(wrong, len(chosen))
+
+
+def test_the_corpus_has_6000_evaluations() -> None:
+    assert len(EVALUATIONS) == 6000
+
+
+# Parsing and printing --------------------------------------------------------------------------
+
+
+def printed(kind: str, text: str) -> dict[str, Any]:
+    """What the corpus says of a text, said by Poolbook."""
+    try:
+        if kind == "expr":
+            expression = parse(text)
+            return {"repr": unparse(expression), "str": pretty(expression)}
+        ad = ClassAd.from_new(text) if kind == "new" else ClassAd.from_old(text)
+    except ClassAdSyntaxError:
+        return {"error": "ClassAdException"}
+    attributes = {"attrs": {name: unparse(value) for name, value in ad.items()}}
+    return attributes if kind == "new" else attributes | {"old": ad.to_old()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_text_of_a_kind_is_refused_or_prints_as_the_reference_says(kind: str) -> None:
+    chosen = [case for case in PARSES if case["kind"] == kind]
+    wrong = []
+    for case in chosen:
+        wanted = {name: fact for name, fact in case.items() if name not in ("id", "kind", "text")}
+        got = printed(kind, case["text"])
+        if got != wanted:
+            wrong.append(told(case, text=repr(case["text"]), wanted=wanted, got=got))
+    report(wrong, len(chosen))
+
+
+def test_the_corpus_has_1500_texts_of_these_kinds() -> None:
+    assert len([case for case in PARSES if case["kind"] in KINDS]) == len(PARSES) == 1500
+
+
+# Matches, ad by ad -----------------------------------------------------------------------------
+
+
+def test_the_corpus_has_300_jobs_with_20_slots_each() -> None:
+    assert [len(group.slots) for group in GROUPS] == [20] * 300
+
+
+@pytest.mark.parametrize("value", ["job_requirements", "slot_requirements", "job_rank", "slot_rank"])
+def test_requirements_and_rank_of_job_and_slot_are_what_the_reference_says(value: str) -> None:
+    side, _, attribute = value.partition("_")
+    wrong = []
+    for group in GROUPS:
+        for place, (slot, wanted) in enumerate(zip(group.slots, group.expected(value), strict=True)):
+            my, target = (group.job, slot) if side == "job" else (slot, group.job)
+            got = corpus.answer(my.eval(attribute, target))
+            if not corpus.same(wanted, got, inexact=True):
+                wrong.append(told(group.case, slot=place, text=my.get(attribute), wanted=wanted, got=got))
+    report(wrong, 20 * len(GROUPS))
+
+
+def test_a_job_and_a_slot_match_where_the_reference_says_so() -> None:
+    wrong = []
+    for group in GROUPS:
+        wanted = group.expected("match")
+        got = [symmetric_match(group.job, slot) for slot in group.slots]
+        if got != wanted:
+            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=wanted, got=got))
+    report(wrong, len(GROUPS))
+
+
+# Matches, a table at once ----------------------------------------------------------------------
+
+
+def answers(cells: Cells) -> list[dict[str, Any]]:
+    """Cells in the corpus's form."""
+    plain: dict[int, Callable[[Any], Any]] = {Kind.BOOLEAN: bool, Kind.INTEGER: int, Kind.REAL: float}
+    pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
+    return [corpus.answer(plain[kind](value) if kind in plain else value) for value, kind in pairs]
+
+
+def agree(wanted: list[dict[str, Any]], got: list[dict[str, Any]]) -> bool:
+    return all(corpus.same(left, right, inexact=True) for left, right in zip(wanted, got, strict=True))
+
+
+def test_a_table_matches_where_the_reference_says_so() -> None:
+    wrong = []
+    for group in GROUPS:
+        wanted, got = group.expected("match"), SlotTable(group.slots).matches(group.job).tolist()
+        if got != wanted:
+            wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=wanted, got=got))
+    report(wrong, len(GROUPS))
+
+
+def test_a_tables_rank_is_what_the_reference_says_and_0_where_that_is_no_number() -> None:
+    numbers = ("boolean", "integer", "real")
+    wrong = []
+    for group in GROUPS:
+        ranks = group.expected("job_rank")
+        wanted = [corpus.answer(float(rank["value"]) if rank["type"] in numbers else 0.0) for rank in ranks]
+        got = [corpus.answer(rank) for rank in SlotTable(group.slots).rank(group.job).tolist()]
+        if not agree(wanted, got):
+            wrong.append(told(group.case, rank=group.job.get("Rank"), wanted=wanted, got=got))
+    report(wrong, len(GROUPS))
+
+
+def test_a_table_evaluates_the_jobs_requirements_to_what_the_reference_says() -> None:
+    chosen = [group for group in GROUPS if "Requirements" in group.job]
+    wrong = []
+    for group in chosen:
+        wanted = group.expected("job_requirements")
+        got = answers(SlotTable(group.slots).evaluate(group.job["Requirements"], group.job))
+        if not agree(wanted, got):
+            wrong.append(told(group.case, job=group.job["Requirements"], wanted=wanted, got=got))
+    report(wrong, len(chosen))
+
+
+def test_a_table_evaluates_the_slots_requirements_to_what_the_reference_says() -> None:
+    requirements = parse("TARGET.Requirements")
+    wrong = []
+    for group in GROUPS:
+        wanted = group.expected("slot_requirements")
+        got = answers(SlotTable(group.slots).evaluate(requirements, group.job))
+        if not agree(wanted, got):
+            wrong.append(told(group.case, wanted=wanted, got=got))
+    report(wrong, len(GROUPS))
