@@ -5,10 +5,11 @@ if __name__ != "poolbook.domain.classad":
 
 from .ad import ClassAd
 from .analysis import Clause, References, explain
+from .columns import Kind
 from .context import DEFAULT, Context
 from .match import symmetric_match
 from .syntax import ClassAdSyntaxError, parse
-from .table import Cells, ClauseCount, Kind, Plan, SlotTable
+from .table import Cells, ClauseCount, Plan, SlotTable
 from .tree import Expression
 from .unparse import unparse
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationError, Exceptional, ListValue, RelTime, Value

@@ -21,8 +21,8 @@ class ClassAd(MutableMapping[str, Expression]):
     """A mapping of attribute names, in any case of letters, to expressions; it keeps the order of insertion.
 
     ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
-    expression, ``ad.eval("Cpus")`` its value. With a ``chained`` parent, what the ad itself does not have is its parent's (a
-    proc's ad over its cluster's): look-up, iteration and printing see both, changes are the ad's own.
+    expression, ``ad.eval("Cpus")`` its value. With a ``chained`` parent, what the ad itself does not have is its
+    parent's (a proc's ad over its cluster's): look-up, iteration and printing see both, changes are the ad's own.
     """
 
     __slots__ = ("_cells", "_chain", "_outer")
@@ -55,8 +55,9 @@ class ClassAd(MutableMapping[str, Expression]):
     def from_old(cls, text: str, *, strict: bool = False) -> ClassAd:
         """The ad written as lines ``Name = expression``, as ``condor_status -l`` prints it.
 
-        Lines that begin with # are comments; a blank line ends an ad, and further ads are merged into the first. A line that
-        is no attribute silently ends its ad, as it does for the reference; ``strict`` makes it an error instead.
+        Lines that begin with # are comments; a blank line ends an ad, and further ads are merged into the first. A
+        line that is no attribute silently ends its ad, as it does for the reference; ``strict`` makes it an error
+        instead.
 
         :raises ClassAdSyntaxError: with ``strict``, for the first bad line.
         """
@@ -248,8 +249,9 @@ _EXACT = frozenset({bool, float, str, Exceptional})
 
 # -- lines of the old form ---------------------------------------------------------------------------------------------
 
-# The ads of a pool repeat most of their lines, in other ads or from one update to the next: what a line means is kept, in two
-# generations. When the younger is full it becomes the older, and what nobody asked for meanwhile is forgotten.
+# The ads of a pool repeat most of their lines, in other ads or from one update to the next: what a line means is
+# kept, in two generations. When the younger is full it becomes the older, and what nobody asked for meanwhile is
+# forgotten.
 _KNOWN_LINES: dict[str, tuple[str, Cell]] = {}
 _OLDER_LINES: dict[str, tuple[str, Cell]] = {}
 _MOST_KNOWN = 20_000
@@ -262,6 +264,7 @@ def _remember(line: str, meaning: tuple[str, Cell]) -> None:
         _OLDER_LINES.update(_KNOWN_LINES)
         _KNOWN_LINES.clear()
     _KNOWN_LINES[line] = meaning
+
 
 _SIMPLE_LINE = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*) *= *(?:([1-9][0-9]{0,17}|0)|\"([^\"\\]*)\"|([0-9]+\.[0-9]+)|(true|false)) *\r?"
@@ -309,7 +312,9 @@ def _read_line(line: str) -> tuple[str, Cell]:
 
 
 def _settled(expression: Expression) -> Expression:
-    """Literal times, of themselves or in a list, as the reference's reader of old ads leaves them: in UTC; as seconds."""
+    """Literal times, of themselves or in a list, as the reference's reader of old ads leaves them: in UTC; as
+    seconds.
+    """
     if isinstance(expression, TimeLiteral):
         if isinstance(expression.time, RelTime):
             return Literal(expression.time.seconds)
@@ -317,4 +322,3 @@ def _settled(expression: Expression) -> Expression:
     if isinstance(expression, ListExpression):
         return ListExpression(tuple(_settled(member) for member in expression.members))
     return expression
-

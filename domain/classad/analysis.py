@@ -16,8 +16,8 @@ from .values import UNDEFINED, EvaluationError, Value, lower, to_bytes
 class References(NamedTuple):
     """The attributes that an expression reads, in alphabetical order: those that an ad has, and all others.
 
-    A name is followed into the ad: what its expression refers to counts too. Names with a scope that the ad does not know
-    keep it (``TARGET.Memory``).
+    A name is followed into the ad: what its expression refers to counts too. Names with a scope that the ad does not
+    know keep it (``TARGET.Memory``).
     """
 
     internal: tuple[str, ...]

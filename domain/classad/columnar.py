@@ -1,13 +1,13 @@
 """The columnar compiler: one expression over all slots of a table, in arrays.
 
-It walks the tree once and asks of each node a vector. Two ads are in play, as in any evaluation: the job, which is one, and the
-slot, which is a table. ``side`` says in which of them an expression stands; names are looked up there first and in the other
-ad then, so that the attributes of a slot which are expressions themselves (Requirements, Start ...) are evaluated in arrays
-too, once for each distinct text.
+It walks the tree once and asks of each node a vector. Two ads are in play, as in any evaluation: the job, which is
+one, and the slot, which is a table. ``side`` says in which of them an expression stands; names are looked up there
+first and in the other ad then, so that the attributes of a slot which are expressions themselves (Requirements, Start
+...) are evaluated in arrays too, once for each distinct text.
 
-What is not an operation on arrays is computed on the distinct combinations of its arguments (``_distinct``): a function of
-one column of versions runs once a version. What depends on more than its arguments' values (``countMatches``, nested ads ...)
-is evaluated slot by slot, by the scalar compiler, and counted.
+What is not an operation on arrays is computed on the distinct combinations of its arguments (``_distinct``): a
+function of one column of versions runs once a version. What depends on more than its arguments' values
+(``countMatches``, nested ads ...) is evaluated slot by slot, by the scalar compiler, and counted.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Columnar:
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             try:
-                return handler(self, node, side, rows, marks)
+                return handler(self, node, side, rows, marks)  # type: ignore[no-any-return]
             except Unsupported:
                 if not self.scalar_allowed:
                     raise
@@ -146,7 +146,12 @@ class Columnar:
             if side == JOB:
                 return self._of_job(key, rows, marks) or self._of_slots(key, rows, marks)
             return self._of_slots(key, rows, marks, or_job=True)
-        if not isinstance(base, Attribute) or base.base is not None or base.absolute or base.key not in ("my", "target"):
+        if (
+            not isinstance(base, Attribute)
+            or base.base is not None
+            or base.absolute
+            or base.key not in ("my", "target")
+        ):
             raise Unsupported
         # An ad with an attribute called MY or TARGET is left to the scalar compiler.
         if base.key in self.table._columns or self.job._find(base.key) is not None:
@@ -252,9 +257,7 @@ class Columnar:
             return left
         there = np.flatnonzero(left.kind != UNDEF)
         inner = missing if rows is None else rows[missing]
-        return merge(
-            len(left.kind), [(there, take(left, there)), (missing, self.run(right, side, inner, marks))]
-        )
+        return merge(len(left.kind), [(there, take(left, there)), (missing, self.run(right, side, inner, marks))])
 
     def _connective(self, node: Binary, side: str, rows: Rows, marks: Marks) -> Vector:
         """``&&`` or ``||`` from left to right; an operand is evaluated where those before it have not decided."""
@@ -338,7 +341,8 @@ class Columnar:
         if not function.least <= len(arguments) <= function.most:
             return ALL_ERROR
         if key == "ifthenelse":
-            return self._choice(*arguments, side, rows, marks)
+            condition, then, otherwise = arguments
+            return self._choice(condition, then, otherwise, side, rows, marks)
         if not function.pure:
             raise Unsupported
         vectors = [self.run(argument, side, rows, marks) for argument in arguments]
@@ -395,7 +399,9 @@ class Columnar:
         values = []
         for place in places:
             ad = self.table.ad(place)
-            env = Environment(self.job, ad, self.context) if self.job_is_left else Environment(ad, self.job, self.context)
+            env = (
+                Environment(self.job, ad, self.context) if self.job_is_left else Environment(ad, self.job, self.context)
+            )
             if marks:
                 env.active = {(id((self.job if where == JOB else ad)._cells), key) for where, key in marks}
             values.append(self._closed(evaluate_in(node, env, self.job if side == JOB else ad)))
@@ -459,4 +465,15 @@ _HANDLERS: dict[type, Any] = {
     Call: Columnar._call,
 }
 
-__all__ = ["JOB", "MATCH_ROOT", "SLOT", "AdExpression", "Columnar", "Constant", "Mask", "natural", "settled", "true_cells"]
+__all__ = [
+    "JOB",
+    "MATCH_ROOT",
+    "SLOT",
+    "AdExpression",
+    "Columnar",
+    "Constant",
+    "Mask",
+    "natural",
+    "settled",
+    "true_cells",
+]

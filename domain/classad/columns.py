@@ -1,8 +1,8 @@
 """Columns: one attribute over all slots, in two arrays: a kind for each cell, and 64 bits of payload.
 
-An attribute that is the same in every slot takes no array at all, which is the case for most. Strings are codes of a dictionary
-that the whole table shares, so that equal strings are equal numbers in every column. What is no plain value (an expression, a
-list, an ad, a time) is a number too, of the table's list of expressions.
+An attribute that is the same in every slot takes no array at all, which is the case for most. Strings are codes of a
+dictionary that the whole table shares, so that equal strings are equal numbers in every column. What is no plain
+value (an expression, a list, an ad, a time) is a number too, of the table's list of expressions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an evaluation may know of the outside world.
 
-The engine has no clock, no randomness and no file of its own. A ``Context`` holds what an expression may ask for; what it
-does not hold makes the function that asks fail with a clear message.
+The engine has no clock, no randomness and no file of its own. A ``Context`` holds what an expression may ask for;
+what it does not hold makes the function that asks fail with a clear message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Context:
     :param user_maps: for ``userMap()``: map name to a mapping, or a function, from a user to "group1,group2"
     :param functions: an embedder's own functions, name to callable(*values); a built-in one cannot be
         replaced, as in the reference
-    :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as it is in
+    :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as it
+        is in
         HTCondor by default
     :param trace: receives the lines that ``debug()`` writes; without it they go nowhere
     """

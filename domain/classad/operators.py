@@ -42,7 +42,7 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _comparison(op: str) -> Operator:
-    """Numbers (booleans are 0 and 1) with numbers, strings without regard to case, times with their like; else error."""
+    """Numbers (booleans are 0 and 1) with numbers, strings whatever their case, times with their like; else error."""
     test = _ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:

@@ -1,12 +1,12 @@
 """The scalar compiler: a tree becomes one closure, evaluated in one ad against one other.
 
-A closure takes the environment of the whole evaluation and the ad in which the expression stands. Names are resolved at
-run time, by the reference's scopes (``lookup``); what can be settled once, at compile time, is: keys, operators, literals,
-how deep each part lies.
+A closure takes the environment of the whole evaluation and the ad in which the expression stands. Names are resolved
+at run time, by the reference's scopes (``lookup``); what can be settled once, at compile time, is: keys, operators,
+literals, how deep each part lies.
 
-Depth. The reference allows 400 nested steps, an operator or an attribute each. Where a part lies inside its expression is
-known when compiling, so only the step into an attribute counts at run time. An expression higher than what is left is
-compiled a second time, carefully: every operator of it checks.
+Depth. The reference allows 400 nested steps, an operator or an attribute each. Where a part lies inside its
+expression is known when compiling, so only the step into an attribute counts at run time. An expression higher than
+what is left is compiled a second time, carefully: every operator of it checks.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from .tree import (
     TimeLiteral,
     Unary,
     children,
+    compiler,
 )
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationError, ListValue, RelTime, low32, lower, truncate32, truth
 
@@ -45,17 +46,20 @@ MAX_STEPS = 1_000_000
 class Environment:
     """One evaluation: the two ads of the match, the context, and what keeps it finite."""
 
-    __slots__ = ("active", "context", "depth", "left", "moved", "nested", "randomness", "right", "root", "steps")
+    # What few evaluations change is set on the class: one is made for each evaluation.
+    depth = MAX_DEPTH
+    steps = MAX_STEPS
+    active: set[tuple[int, str]] | None = None
+    randomness: Randomness | None = None
+    nested: tuple[ClassAd, ClassAd] | None = None
+    # Where a call of ``LEAVERS`` has left the search; None: in the ad at hand.
+    moved: ClassAd | None = None
+    left: ClassAd | None
+    right: ClassAd | None
+    root: ClassAd | None
 
     def __init__(self, my: ClassAd | None, target: ClassAd | None, context: Context) -> None:
         self.context = context
-        self.depth = MAX_DEPTH
-        self.steps = MAX_STEPS
-        self.active: set[tuple[int, str]] | None = None
-        self.randomness: Randomness | None = None
-        self.nested: tuple[ClassAd, ClassAd] | None = None
-        # Where a call of ``LEAVERS`` has left the search; None: in the ad at hand.
-        self.moved: ClassAd | None = None
         if target is None or my is None or target is my:
             self.left = self.right = None
             self.root = my
@@ -74,7 +78,6 @@ class Environment:
                 raise EvaluationError("random() needs a seed: evaluate with Context(seed=<number>)")
             self.randomness = Randomness(self.context.seed)
         return self.randomness
-
 
     def other(self, ad: ClassAd) -> ClassAd | None:
         """The other ad of the match, where ``ad`` is one of the two (or stands in for one)."""
@@ -113,10 +116,14 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
         value = evaluator(env, my)
     except RecursionError:
         raise EvaluationError("the evaluation nests too deeply for this program's stack") from None
-    if type(value) is ListValue:
+    kind = type(value)
+    if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
     # Its own copy, without the scopes of the match: what the caller does to it stays there.
-    return value.copy() if type(value) is ClassAd else value
+    return value.copy() if kind is ClassAd else value
+
+
+compiler.evaluate = evaluate
 
 
 def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
@@ -272,8 +279,8 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
     return done[id(root)], height
 
 
-# Functions which leave the reference's evaluation in the ad where they found their first argument: what is evaluated after
-# them, in the same expression, is looked up there. (A fault of the reference on which results depend.)
+# Functions which leave the reference's evaluation in the ad where they found their first argument: what is evaluated
+# after them, in the same expression, is looked up there. (A fault of the reference on which results depend.)
 LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
@@ -436,14 +443,15 @@ def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
             return test(value, constant) if type(value) is kind else compute(value, constant)
 
         return with_number
-    if op in ("==", "!=") and kind is str and constant.isascii():
-        folded = lower(constant)
+    if op in ("==", "!=") and isinstance(constant, str) and constant.isascii():
+        text: str = constant
+        folded = lower(text)
         equal = op == "=="
 
         def with_string(env: Environment, ad: ClassAd | None) -> Any:
             value = left(env, ad)
             if type(value) is str:
-                return (value == constant or lower(value) == folded) is equal
+                return (value == text or lower(value) == folded) is equal
             return compute(value, constant)
 
         return with_string

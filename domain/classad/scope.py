@@ -1,9 +1,9 @@
 """Scopes: which attribute a name means.
 
-An ad's scope is its own attributes, then those of the ad it is written in, outwards. In a match each of the two ads is
-placed, as in the reference's MatchClassAd, in a small context ad that says what TARGET, OTHER and AD are, and both contexts
-in the match itself, whose attributes are LEFT and RIGHT. That the match's names can be seen from everywhere inside is
-thereby no rule of its own.
+An ad's scope is its own attributes, then those of the ad it is written in, outwards. In a match each of the two ads
+is placed, as in the reference's MatchClassAd, in a small context ad that says what TARGET, OTHER and AD are, and both
+contexts in the match itself, whose attributes are LEFT and RIGHT. That the match's names can be seen from everywhere
+inside is thereby no rule of its own.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def root_of(env: Environment, ad: ClassAd | None) -> ClassAd | None:
 def lookup(env: Environment, ad: ClassAd, key: str) -> tuple[Any, ClassAd] | None:
     """What a name (in lower case) means in an ad: an expression or an ad, and the ad where it was found.
 
-    The language's own names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) mean themselves in the first ad that has no
-    attribute of that name.
+    The language's own names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) mean themselves in the first ad
+    that has no attribute of that name.
     """
     here: ClassAd | None = ad
     while here is not None:

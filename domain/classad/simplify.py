@@ -1,9 +1,9 @@
 """Partial evaluation: what remains of an expression once a part of its world is known.
 
-A tree is rewritten from the leaves up: attributes by a rule given from outside (``resolve``), then whatever has become
-constant is computed, and connectives lose the operands that can no longer matter. Nothing is done that could show: lists and
-ads keep their members as written, and an attribute whose value is not yet certain stays a name, for a circular reference is
-found by name.
+A tree is rewritten from the leaves up: attributes by a rule given from outside (``resolve``), then whatever has
+become constant is computed, and connectives lose the operands that can no longer matter. Nothing is done that could
+show: lists and ads keep their members as written, and an attribute whose value is not yet certain stays a name, for a
+circular reference is found by name.
 """
 
 from __future__ import annotations
@@ -130,14 +130,14 @@ def _parentheses(node: Any, done: Done) -> Expression:
     inner = done[id(node.inner)]
     if type(inner) in _ATOMS:
         return inner
-    return node if inner is node.inner else Parentheses(inner)  # type: ignore[no-any-return]
+    return node if inner is node.inner else Parentheses(inner)
 
 
 def _unary(node: Any, done: Done) -> Expression:
     operand = done[id(node.operand)]
     if type(operand) is Literal:
         return _literal_or(UNARY[node.op](operand.value), Unary(node.op, operand))
-    return node if operand is node.operand else Unary(node.op, operand)  # type: ignore[no-any-return]
+    return node if operand is node.operand else Unary(node.op, operand)
 
 
 _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpression, AdExpression})
@@ -194,8 +194,8 @@ def _binary(node: Any, done: Done) -> Expression:
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
     """``&&`` or ``||``, of which one operand may have become known.
 
-    Known on the left it decides, or leaves the right one (as a truth value); known and neutral on the right it only turns the
-    left one into a truth value, which a condition is already.
+    Known on the left it decides, or leaves the right one (as a truth value); known and neutral on the right it only
+    turns the left one into a truth value, which a condition is already.
     """
     if isinstance(left, Literal):
         known = left.value
@@ -208,13 +208,15 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
             return Literal(ERROR)
         if condition is not None and _is_condition(right):
             return right
-    elif isinstance(right, Literal) and truth(right.value) is (not decisive) and _is_condition(left):
+    neutral = isinstance(right, Literal) and truth(right.value) is (not decisive) and _is_condition(left)
+    if neutral or (isinstance(left, Binary) and left.op == node.op and _ends(left.right, decisive)):
         return left
-    elif isinstance(left, Binary) and left.op == node.op and isinstance(left.right, Literal):
-        # (x && false) && y: nothing after the false can matter, nor after an error.
-        if truth(left.right.value) is decisive or left.right.value is ERROR:
-            return left
     return node if left is node.left and right is node.right else Binary(node.op, left, right)
+
+
+def _ends(operand: Expression, decisive: bool) -> bool:
+    """Whether nothing after this operand can matter, whatever was before it: (x && false) && y is x && false."""
+    return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 
 _CONDITIONS = frozenset({"&&", "||", "<", "<=", ">", ">=", "==", "!=", "is", "isnt"})
@@ -232,7 +234,7 @@ def _conditional(node: Any, done: Done) -> Expression:
     if type(condition) is Literal:
         return _chosen(condition.value, then, otherwise)
     same = condition is node.condition and then is node.then and otherwise is node.otherwise
-    return node if same else Conditional(condition, then, otherwise)  # type: ignore[no-any-return]
+    return node if same else Conditional(condition, then, otherwise)
 
 
 def _chosen(value: object, then: Expression, otherwise: Expression) -> Expression:

@@ -1,8 +1,8 @@
 """The parser: text to tree, in the dialect that HTCondor's daemons read ("old ClassAd" semantics).
 
-One regular expression cuts the text into tokens, then one loop builds the tree with an explicit stack of operators. The
-reference's parser descends recursively and refuses what is nested deeper than 500 of its calls; the same counts are kept
-here (``_nest``), so that both refuse the same texts. Chains of operators may have any length.
+One regular expression cuts the text into tokens, then one loop builds the tree with an explicit stack of operators.
+The reference's parser descends recursively and refuses what is nested deeper than 500 of its calls; the same counts
+are kept here (``_nest``), so that both refuse the same texts. Chains of operators may have any length.
 
 Source: the grammar in docs/classads of the HTCondor manual, and the reference's behaviour where that is silent.
 """
@@ -71,9 +71,7 @@ _BINARY |= {"=?=": _BINARY["is"], "=!=": _BINARY["isnt"]}
 _CASES = {"is": 2, "isnt": 4}
 for _word, _length in _CASES.items():
     for _bits in range(1 << _length):
-        _spelling = "".join(
-            c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word)
-        )
+        _spelling = "".join(c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word))
         _BINARY[_spelling] = _BINARY[_word]
 
 _KEYWORDS = {"true": True, "false": False, "undefined": UNDEFINED, "error": ERROR}
@@ -302,9 +300,8 @@ class _Parser:
         first = token[:1]
         if first in _NAME_START and first:
             self.i += 1
-            if self.tokens[self.i] == "(":
-                if token not in _BINARY and lower(token) not in _KEYWORDS:
-                    return self._call(token)
+            if self.tokens[self.i] == "(" and token not in _BINARY and lower(token) not in _KEYWORDS:
+                return self._call(token)
             if len(token) in (4, 5, 9) and lower(token) in _KEYWORDS:
                 return Literal(_KEYWORDS[lower(token)])
             if token in _BINARY:
@@ -435,7 +432,8 @@ class _Parser:
         negative = token[0] == "-"
         digits = token[1:] if negative else token
         if digits[:2] in ("0x", "0X"):
-            # Refused by old ClassAds; but with a point it is a real, and after a minus the reference reads only the zero.
+            # Refused by old ClassAds; but with a point it is a real, and after a minus the reference reads only the
+            # zero.
             if _HEXADECIMAL_REAL.fullmatch(digits):
                 number = strtod(token)
                 return Literal(0.0 if number is None else number)

@@ -29,8 +29,8 @@ _MOST_MASKS = 4000
 class Cells(NamedTuple):
     """An expression's values in each slot.
 
-    ``values`` is a typed array where all are of one plain type, else an array of Python values. ``kinds`` has a ``Kind`` for
-    each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
+    ``values`` is a typed array where all are of one plain type, else an array of Python values. ``kinds`` has a
+    ``Kind`` for each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
     """
 
     values: npt.NDArray[Any]
@@ -48,8 +48,8 @@ class ClauseCount(NamedTuple):
 class SlotTable:
     """The ads of a pool's slots, held by column.
 
-    A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element for each slot,
-    in this order. Ads are copied in: ``table.ad(place)`` makes one anew.
+    A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element for
+    each slot, in this order. Ads are copied in: ``table.ad(place)`` makes one anew.
 
     :ivar scalar_evaluations: how many slots had to be evaluated one by one so far, for want of an array operation
     """
@@ -121,8 +121,7 @@ class SlotTable:
 
     def remove(self, slots: int | str | Iterable[int | str]) -> None:
         """Take out a slot, or several at once; those behind them move up."""
-        one = isinstance(slots, int | str | np.integer)
-        gone = [self._place(slot) for slot in ([slots] if one else slots)]  # type: ignore[list-item,union-attr]
+        gone = [self._place(slot) for slot in ([slots] if isinstance(slots, int | str) else slots)]
         keep = np.ones(self._rows, bool)
         keep[gone] = False
         kept = np.flatnonzero(keep)
@@ -515,10 +514,10 @@ class Plan:
 
     def _in_job(self, node: Attribute) -> Expression:
         resolved = self._known.resolve(node)
-        if resolved is node and node.base is None and not node.absolute and node.key not in MATCH_NAMES:
-            if self.job._find(node.key) is None and self._plain_scopes():
-                # What the job does not have can only be the slot's. Said so, it means the same for every job.
-                return Attribute(_TARGET, node.name)
+        unscoped = resolved is node and node.base is None and not node.absolute and node.key not in MATCH_NAMES
+        if unscoped and self.job._find(node.key) is None and self._plain_scopes():
+            # What the job does not have can only be the slot's. Said so, it means the same for every job.
+            return Attribute(_TARGET, node.name)
         return resolved
 
     def _in_slot(self, node: Attribute) -> Expression:
@@ -544,7 +543,13 @@ class Plan:
         if base is None:
             if side == JOB and self.job._find(node.key) is not None:
                 return None
-        elif not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes() or base.key != ("target" if side == JOB else "my"):
+        elif (
+            not isinstance(base, Attribute)
+            or base.base is not None
+            or base.absolute
+            or not self._plain_scopes()
+            or base.key != ("target" if side == JOB else "my")
+        ):
             return None
         column = self.table._columns.get(node.key)
         mark = (SLOT, node.key)
@@ -571,4 +576,3 @@ def _distinct_cells(column: Column, count: int) -> Iterator[tuple[Mask | None, i
         members = inverse == number
         first = int(np.argmax(members))
         yield members, int(kind_of[first]), int(each[first])
-

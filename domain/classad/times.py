@@ -1,13 +1,15 @@
 """Times: their literals, their texts, the calendar, and formatting.
 
-The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as the C library's gmtime has it; the
-zone of local times comes from the ``Context``. Formatting is strftime in the C locale, so that it is the same everywhere.
+The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as the C library's gmtime has it;
+the zone of local times comes from the ``Context``. Formatting is strftime in the C locale, so that it is the same
+everywhere.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .values import AbsTime, RelTime, from_bytes, low32, to_bytes, truncate32
@@ -265,7 +267,7 @@ def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
 
 def _field(code: str, t: Calendar, epoch: int, zone: str) -> tuple[str, str, int] | None:
     """The text of one directive, what it is padded with, and to which width."""
-    named = {
+    named: dict[str, Callable[[], str]] = {
         "a": lambda: _named(_WEEKDAYS, t.weekday)[:3],
         "A": lambda: _named(_WEEKDAYS, t.weekday),
         "b": lambda: _named(_MONTHS, t.month - 1)[:3],

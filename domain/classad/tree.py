@@ -37,6 +37,15 @@ PRECEDENCE: dict[str, int] = {op: n for n, level in enumerate(BINARY_LEVELS, 1) 
 UNARY = frozenset("+-!~")
 
 
+class _Compiler:
+    """Set by scalar.py, which is built upon this module."""
+
+    evaluate: Callable[[Expression, ClassAd | None, ClassAd | None, Context | None], Any]
+
+
+compiler = _Compiler()
+
+
 class Expression:
     """An expression of the ClassAd language; made by ``parse``."""
 
@@ -68,9 +77,7 @@ class Expression:
         :param context: the outside world (now, time zone, functions ...); ``DEFAULT`` knows none of it.
         :raises EvaluationError: where the evaluation fails rather than yield ``ERROR``.
         """
-        from .scalar import evaluate
-
-        return evaluate(self, my, target, context)
+        return compiler.evaluate(self, my, target, context)  # type: ignore[no-any-return]
 
     def references(self, ad: ClassAd | None = None) -> References:
         """The attributes that the expression reads: ``internal`` to ``ad``, and ``external`` to it."""
@@ -243,7 +250,9 @@ _PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
 
 
 def shape(node: Expression) -> Any:
-    """Something hashable that is equal for expressions that mean the same wherever they stand: cheaper than their text."""
+    """Something hashable that is equal for expressions that mean the same wherever they stand: cheaper than their
+    text.
+    """
     kind = type(node)
     if kind is Binary:
         right = shape(node.right)  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """The text of expressions and values: in one line, in lines for people, and as ads of the old form have it.
 
-Exactly the reference's texts, odd as they are: ``=?=`` comes out as ``is``, a unary operator has a blank before it, reals
-have 16 digits and an exponent, an ad's attributes are ordered by the length of their names.
+Exactly the reference's texts, odd as they are: ``=?=`` comes out as ``is``, a unary operator has a blank before it,
+reals have 16 digits and an exponent, an ad's attributes are ordered by the length of their names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The values of the ClassAd language and the conversions between them.
 
 A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str`` or ``bool``, one of the two exceptional values
-``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, a ``ListValue`` or a ``ClassAd``. ``bool`` being a subclass of
-``int`` in Python and not in ClassAds, the engine always asks for the exact type.
+``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, a ``ListValue`` or a ``ClassAd``. ``bool`` being a
+subclass of ``int`` in Python and not in ClassAds, the engine always asks for the exact type.
 
 Strings are sequences of bytes in the language. Here they are ``str``, bytes that are not UTF-8 carried by
 ``surrogateescape``; whatever counts or cuts works on the bytes (``to_bytes``).
@@ -256,7 +256,7 @@ def truth(value: Any) -> bool | None:
     if kind is bool:
         return value  # type: ignore[no-any-return]
     if kind is int or kind is float:
-        return value != 0
+        return bool(value != 0)
     return None
 
 

@@ -1,8 +1,9 @@
 """Vectors: the values of one expression over many slots, and the operators on them.
 
-A vector has a kind for all of its cells, with data in the form natural to it (a boolean array, integers, reals, string codes),
-or a kind for each cell, with 64 bits of payload. Either may be a single value for all cells. Binary operators work pair of
-kinds by pair of kinds: few pairs occur, and for one pair an operator is one array operation, or one value.
+A vector has a kind for all of its cells, with data in the form natural to it (a boolean array, integers, reals,
+string codes), or a kind for each cell, with 64 bits of payload. Either may be a single value for all cells. Binary
+operators work pair of kinds by pair of kinds: few pairs occur, and for one pair an operator is one array operation,
+or one value.
 """
 
 from __future__ import annotations
@@ -175,9 +176,7 @@ def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
             payload[places] = part.data
         elif part.kind not in (UNDEF, ERR):
             whole = isinstance(part.data, np.ndarray)
-            payload[places] = (
-                payloads(part.kind, part.data, 0) if whole else payload_of(part.kind, part.data)
-            )
+            payload[places] = payloads(part.kind, part.data, 0) if whole else payload_of(part.kind, part.data)
     return settled(all_kinds, payload) if count else ALL_UNDEFINED
 
 
@@ -198,7 +197,7 @@ def truths(vector: Vector) -> Any:
     if not vector.mixed:
         if kind == BOOLEAN:
             return data
-        if kind == INTEGER or kind == REAL:
+        if kind in (INTEGER, REAL):
             return data != 0
         return UNKNOWN if kind == UNDEF else WRONG
     codes = np.full(len(kind), WRONG, np.uint8)

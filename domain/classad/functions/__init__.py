@@ -1,6 +1,7 @@
 """The functions of the ClassAd language: those of the library, and those that HTCondor's daemons add.
 
-Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is silent or wrong, what the reference does.
+Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is silent or wrong, what the
+reference does.
 """
 
 if __name__ != "poolbook.domain.classad.functions":

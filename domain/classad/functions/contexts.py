@@ -174,4 +174,3 @@ def _count_matches(env: Environment, ad: Ad, arguments: list[Any], node: Any) ->
     if values is None:
         return 0 if members is UNDEFINED else ERROR
     return sum(1 for value in values if truth(value))
-

@@ -89,7 +89,7 @@ def _environment_line(table: dict[str, str]) -> str:
 
 @eager("envv1tov2", 1)
 def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """"A=1;B=2" as "A=1 B=2". A leading delimiter says which one it is."""
+    """ "A=1;B=2" as "A=1 B=2". A leading delimiter says which one it is."""
     (text,) = values
     if type(text) is not str:
         return UNDEFINED if text is UNDEFINED else ERROR

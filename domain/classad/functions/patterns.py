@@ -129,8 +129,9 @@ _declare_substitution("replaceall", "fg")
 def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
     """The replacements of the first match (option g: of all), within the rest of the text with option f.
 
-    Without f the result is made of the replacements alone, and of each byte that is stepped over after an empty match. A global
-    substitution with an empty match at the very end runs past it, which is an error: the reference's behaviour.
+    Without f the result is made of the replacements alone, and of each byte that is stepped over after an empty
+    match. A global substitution with an empty match at the very end runs past it, which is an error: the reference's
+    behaviour.
     """
     compiled, not_empty = _compiled(pattern, options), None
     if compiled is None:

@@ -1,7 +1,7 @@
 """The table of built-in functions, and the two ways to be one.
 
-An eager function gets values, a lazy one the evaluators of its arguments. A wrong number of arguments is an ``ERROR`` for
-either, and nothing is evaluated then.
+An eager function gets values, a lazy one the evaluators of its arguments. A wrong number of arguments is an ``ERROR``
+for either, and nothing is evaluated then.
 """
 
 from __future__ import annotations
