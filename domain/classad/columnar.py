@@ -18,27 +18,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .ad import ClassAd
-from .columns import ABSENT, BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF, factorize
+from .columns import ABSENT, BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF, Column, factorize
 from .context import Context
 from .functions import FUNCTIONS
 from .operators import BINARY, UNARY
 from .scalar import Environment, evaluate_in, strays
-from .scope import MATCH_NAMES, MATCH_ROOT
+from .scope import MATCH_NAMES
 from .tree import (
-    AdExpression,
     Attribute,
     Binary,
     Call,
     Conditional,
-    Constant,
     Expression,
     ListExpression,
     Literal,
     Parentheses,
     TimeLiteral,
     Unary,
+    children,
+    shape,
 )
-from .values import UNDEFINED, ListValue, RelTime, low32
+from .values import ERROR, UNDEFINED, EvaluationError, ListValue, RelTime, low32, lower
 from .vectors import (
     ALL_ERROR,
     ALL_UNDEFINED,
@@ -47,19 +47,15 @@ from .vectors import (
     UNKNOWN,
     WRONG,
     Arena,
-    Mask,
     Rows,
     Unsupported,
     Vector,
     binary,
     from_codes,
     merge,
-    natural,
     negated,
     payloads,
-    settled,
     take,
-    true_cells,
     truths,
 )
 
@@ -237,6 +233,8 @@ class Columnar:
         op = node.op
         if op == "&&" or op == "||":
             return self._connective(node, side, rows, marks)
+        if op == "[]" and (by_value := self._by_value(node, side, rows)) is not None:
+            return by_value
         left = self.run(node.left, side, rows, marks)
         if op == "?:":
             return self._elvis(left, node.right, side, rows, marks)
@@ -269,42 +267,77 @@ class Columnar:
             here = here.left
         operands.append(here)
         operands.reverse()
+        plain: Any = None  # the result so far, as long as it is true or false everywhere
+        for place, operand in enumerate(operands):
+            places = None
+            if plain is not None and not self._total(operand, side):
+                places = np.flatnonzero(plain != decisive)
+                if len(places) == 0:
+                    break
+            inner = rows if places is None else places if rows is None else rows[places]
+            condition = truths(self.run(operand, side, inner, marks))
+            if isinstance(condition, bool | np.bool_):
+                if bool(condition) is decisive:
+                    return self.arena.constant(decisive)
+            elif not isinstance(condition, np.ndarray) or condition.dtype != np.bool_:
+                return self._three_valued(operands[place:], decisive, plain, side, rows, marks)
+            elif plain is None:
+                plain = condition
+            elif places is None:
+                plain = plain | condition if decisive else plain & condition
+            else:
+                plain = plain.copy()
+                plain[places] = condition
+        return self.arena.constant(not decisive) if plain is None else Vector(BOOLEAN, plain)
+
+    def _total(self, node: Expression, side: str) -> bool:
+        """Whether a node has a value in every slot, found by array operations alone: nothing to be lazy about."""
+        pending = [node]
+        while pending:
+            here = pending.pop()
+            kind = type(here)
+            if kind is Attribute:
+                key = self._column_of(here, side)
+                if key is None:
+                    return False
+                kinds = self.table._columns[key].kinds if key else 0
+                if (kinds == OTHER) if type(kinds) is int else (kinds == OTHER).any():  # type: ignore[union-attr]
+                    return False
+            elif kind is not Literal and kind is not Parentheses:
+                if kind is not Binary or here.op in ("[]", "?:", "<<", ">>", ">>>"):  # type: ignore[attr-defined]
+                    return False
+                pending.extend(children(here))
+                continue
+            pending.extend(() if kind is Attribute else children(here))
+        return True
+
+    def _three_valued(
+        self, operands: Sequence[Expression], decisive: bool, before: Any, side: str, rows: Rows, marks: Marks
+    ) -> Vector:
+        """The rest of a connective, of which some cell is undefined or an error.
+
+        :param before: what the operands so far came to, true or false; None: they have decided nothing
+        """
         total = self.count(rows)
         neutral = FALSE if decisive else TRUE
-        codes: Any = None  # of all cells, once they differ
-        code = neutral
-        open_places: Any = None  # the cells not yet decided; None: all
-        inner = rows
+        codes = np.full(total, neutral, np.uint8)
+        open_places = np.arange(total)
+        if before is not None:
+            codes[before == decisive] = TRUE if decisive else FALSE
+            open_places = np.flatnonzero(before != decisive)
         for operand in operands:
+            if len(open_places) == 0:
+                break
+            inner = open_places if rows is None else rows[open_places]
             condition = truths(self.run(operand, side, inner, marks))
             if not isinstance(condition, np.ndarray):
-                if isinstance(condition, bool | np.bool_):
-                    if bool(condition) is not decisive:
-                        continue
-                    condition = TRUE if decisive else FALSE
-                if open_places is None and condition != UNKNOWN:
-                    # It decides for all that are left, which are all.
-                    return ALL_ERROR if condition == WRONG else self.arena.constant(decisive)
-                condition = np.full(total if open_places is None else len(open_places), condition, np.uint8)
-            if codes is None:
-                codes = np.full(total, code, np.uint8)
-            if condition.dtype == np.bool_:
-                closing = condition if decisive else ~condition
-                changed = closing
-            else:
-                closing = (condition == (TRUE if decisive else FALSE)) | (condition == WRONG)
-                changed = closing | (condition == UNKNOWN)
-            if not changed.any():
-                continue
-            places = np.flatnonzero(changed) if open_places is None else open_places[changed]
-            codes[places] = condition[changed]
-            if closing.any():
-                keep = ~closing
-                open_places = np.flatnonzero(keep) if open_places is None else open_places[keep]
-                if len(open_places) == 0:
-                    break
-                inner = open_places if rows is None else rows[open_places]
-        return self.arena.constant(not decisive) if codes is None else from_codes(codes)
+                condition = np.full(len(open_places), int(condition), np.uint8)
+            condition = condition.astype(np.uint8)
+            closing = (condition == (TRUE if decisive else FALSE)) | (condition == WRONG)
+            changed = closing | (condition == UNKNOWN)
+            codes[open_places[changed]] = condition[changed]
+            open_places = open_places[~closing]
+        return from_codes(codes)
 
     def _conditional(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
         return self._choice(node.condition, node.then, node.otherwise, side, rows, marks)
@@ -345,6 +378,8 @@ class Columnar:
             return self._choice(condition, then, otherwise, side, rows, marks)
         if not function.pure:
             raise Unsupported
+        if (by_value := self._by_value(node, side, rows)) is not None:
+            return by_value
         vectors = [self.run(argument, side, rows, marks) for argument in arguments]
         if key in _KIND_TESTS:
             return _kind_test(vectors[0], _KIND_TESTS[key])
@@ -358,6 +393,94 @@ class Columnar:
         return self._distinct(
             vectors, rows, lambda values: lazy(env, None, [_returning(value) for value in values], node)
         )
+
+    def _by_value(self, node: Expression, side: str, rows: Rows) -> Vector | None:
+        """A function of a single column, however deep, computed once for each distinct value of the column.
+
+        None where a node reads more than one column, or anything else than plain values.
+        """
+        key = self._single_column(node, side)
+        if not key:
+            return None
+        column = self.table._columns[key]
+        self.depends[key] = column.version
+        memo = (side, key, shape(node))
+        kept = self.table._vectors.get(memo)
+        if kept is not None and kept[0] == column.version:
+            whole = kept[1]
+        else:
+            made = self._of_each_value(node, side, column)
+            if made is None:
+                return None
+            whole = made
+            if not self.job_read and not _refers(whole):
+                self.table._keep_vector(memo, column.version, whole)
+        return whole if rows is None else take(whole, rows)
+
+    def _of_each_value(self, node: Expression, side: str, column: Column) -> Vector | None:
+        kinds, values, inverse = self.table._distinct(column)
+        if len(kinds) > len(inverse) // 8 + 16 or (kinds == OTHER).any():
+            return None
+        results = []
+        for kind, payload in zip(kinds.tolist(), values.tolist(), strict=True):
+            slot = ClassAd()
+            if kind != ABSENT:
+                slot._cells[lower(column.name)] = (column.name, self.table._heap.decode(kind, payload))
+            my, target = (self.job, slot) if self.job_is_left else (slot, self.job)
+            try:
+                results.append(
+                    self._closed(
+                        evaluate_in(node, Environment(my, target, self.context), self.job if side == JOB else slot)
+                    )
+                )
+            except (EvaluationError, Unsupported):
+                return None
+        return take(self.arena.from_values(results), inverse)
+
+    def _single_column(self, node: Expression, side: str) -> str | None:
+        """The key of the one column that a node reads; None where it reads several, or what a column does not tell."""
+        found: str | None = None
+        pending = [node]
+        while pending:
+            here = pending.pop()
+            kind = type(here)
+            if kind is Attribute:
+                key = self._column_of(here, side)
+                if key is None or (key and found is not None and key != found):
+                    return None
+                found = key or found
+                continue
+            if kind is Call:
+                function = FUNCTIONS.get(here.key)  # type: ignore[attr-defined]
+                if function is None or not function.pure:
+                    return None
+            elif kind not in _PLAIN_NODES:
+                return None
+            pending.extend(children(here))
+        return found
+
+    def _column_of(self, node: Any, side: str) -> str | None:
+        """The column that a reference means; "" for a plain value of the job, None for what is neither."""
+        base = node.base
+        if node.absolute or node.key in MATCH_NAMES:
+            return None
+        in_job = self.job._find(node.key)
+        in_table = node.key in self.table._columns
+        if base is None:
+            # What both have may be the one or the other, slot by slot.
+            own = in_job is not None if side == JOB else not in_table
+            if side == SLOT and in_table and in_job is not None:
+                return None
+        elif type(base) is Attribute and base.base is None and not base.absolute and base.key in ("my", "target"):
+            if base.key in self.table._columns or self.job._find(base.key) is not None:
+                return None
+            own = (base.key == "my") == (side == JOB)
+        else:
+            return None
+        if not own:
+            return node.key if in_table else None
+        self.job_read = True
+        return "" if in_job is not None and type(in_job[1]) is Literal else None
 
     def _distinct(self, vectors: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]) -> Vector:
         """A function of some vectors, computed once for each distinct combination of their values."""
@@ -421,8 +544,6 @@ class _Open(Unsupported):
 
 
 def _subscript(values: list[Any]) -> Any:
-    from .values import ERROR
-
     base, index = values
     if base is ERROR or index is ERROR:
         return ERROR
@@ -445,6 +566,14 @@ def _returning(value: Any) -> Callable[[Any, Any], Any]:
     return lambda env, ad: value
 
 
+_PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, ListExpression})
+
+
+def _refers(vector: Vector) -> bool:
+    """Whether cells are lists or times, which live no longer than the evaluation that made them."""
+    return bool((vector.kind == OTHER).any()) if vector.mixed else vector.kind == OTHER
+
+
 _KIND_TESTS = {"isundefined": UNDEF, "iserror": ERR, "isstring": STRING, "isinteger": INTEGER, "isboolean": BOOLEAN}
 
 
@@ -464,16 +593,3 @@ _HANDLERS: dict[type, Any] = {
     Conditional: Columnar._conditional,
     Call: Columnar._call,
 }
-
-__all__ = [
-    "JOB",
-    "MATCH_ROOT",
-    "SLOT",
-    "AdExpression",
-    "Columnar",
-    "Constant",
-    "Mask",
-    "natural",
-    "settled",
-    "true_cells",
-]

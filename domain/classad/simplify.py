@@ -99,23 +99,43 @@ class Known:
 
 
 def rewrite(root: Expression, resolve: Resolve) -> Expression:
-    """The tree with its attributes resolved and its constants folded. A loop, for chains may be long."""
-    order: list[Expression] = []
+    """The tree with its attributes resolved and its constants folded."""
+    return _rewritten(root, resolve, _DEEPEST)
+
+
+# Trees are rewritten by recursion; what lies deeper than this by a loop, for chains of operators may be long.
+_DEEPEST = 60
+
+
+def _rewritten(node: Expression, resolve: Resolve, levels: int) -> Expression:
+    kind = type(node)
+    if kind is Literal:
+        return node
+    if kind is Attribute:
+        return resolve(node)  # type: ignore[arg-type]
+    rule = _RULES.get(kind)
+    if rule is None or (kind is Call and node.key in _SYNTACTIC):  # type: ignore[attr-defined]
+        return node
+    if levels == 0:
+        return _in_a_loop(node, resolve)
+    return rule(node, [_rewritten(part, resolve, levels - 1) for part in children(node)])
+
+
+def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
+    order: list[tuple[Expression, tuple[Expression, ...]]] = []
     pending = [root]
     while pending:
         node = pending.pop()
-        order.append(node)
-        kind = type(node)
-        if kind in _RULES and not (kind is Call and node.key in _SYNTACTIC):  # type: ignore[attr-defined]
-            pending.extend(children(node))
-    done: Done = {}
-    order.reverse()
-    for node in order:
-        rule = _RULES.get(type(node))
-        if rule is not None:
-            done[id(node)] = rule(node, done)
+        inner = type(node) in _RULES and not (type(node) is Call and node.key in _SYNTACTIC)
+        parts = children(node) if inner else ()
+        order.append((node, parts))
+        pending.extend(parts)
+    done: dict[int, Expression] = {}
+    for node, parts in reversed(order):
+        if parts:
+            done[id(node)] = _RULES[type(node)](node, [done[id(part)] for part in parts])
         else:
-            done[id(node)] = resolve(node) if type(node) is Attribute else node
+            done[id(node)] = _rewritten(node, resolve, 1)
     return done[id(root)]
 
 
@@ -123,18 +143,18 @@ def rewrite(root: Expression, resolve: Resolve) -> Expression:
 _SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
 
 
-Done = dict[int, Expression]
+Parts = list[Expression]
 
 
-def _parentheses(node: Any, done: Done) -> Expression:
-    inner = done[id(node.inner)]
+def _parentheses(node: Any, parts: Parts) -> Expression:
+    (inner,) = parts
     if type(inner) in _ATOMS:
         return inner
     return node if inner is node.inner else Parentheses(inner)
 
 
-def _unary(node: Any, done: Done) -> Expression:
-    operand = done[id(node.operand)]
+def _unary(node: Any, parts: Parts) -> Expression:
+    (operand,) = parts
     if type(operand) is Literal:
         return _literal_or(UNARY[node.op](operand.value), Unary(node.op, operand))
     return node if operand is node.operand else Unary(node.op, operand)
@@ -178,8 +198,9 @@ def _computed(node: Expression) -> Expression:
         return node
 
 
-def _binary(node: Any, done: Done) -> Expression:
-    op, left, right = node.op, done[id(node.left)], done[id(node.right)]
+def _binary(node: Any, parts: Parts) -> Expression:
+    op = node.op
+    left, right = parts
     if op == "&&" or op == "||":
         return _connective(node, left, right, op == "||")
     if type(left) is Literal:
@@ -229,8 +250,8 @@ def _is_condition(node: Expression) -> bool:
     return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")
 
 
-def _conditional(node: Any, done: Done) -> Expression:
-    condition, then, otherwise = done[id(node.condition)], done[id(node.then)], done[id(node.otherwise)]
+def _conditional(node: Any, parts: Parts) -> Expression:
+    condition, then, otherwise = parts
     if type(condition) is Literal:
         return _chosen(condition.value, then, otherwise)
     same = condition is node.condition and then is node.then and otherwise is node.otherwise
@@ -244,17 +265,15 @@ def _chosen(value: object, then: Expression, otherwise: Expression) -> Expressio
     return Literal(ERROR) if chosen is None else then if chosen else otherwise
 
 
-def _call(node: Any, done: Done) -> Expression:
-    if node.key in _SYNTACTIC:
-        return node  # type: ignore[no-any-return]
-    arguments = tuple(done[id(argument)] for argument in node.arguments)
+def _call(node: Any, parts: Parts) -> Expression:
+    arguments = tuple(parts)
     if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
         return _chosen(arguments[0].value, arguments[1], arguments[2])
     same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
     return _computed(node if same else Call(node.name, arguments))
 
 
-_RULES: dict[type, Callable[[Any, Done], Expression]] = {
+_RULES: dict[type, Callable[[Any, Parts], Expression]] = {
     Binary: _binary,
     Parentheses: _parentheses,
     Unary: _unary,

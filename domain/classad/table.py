@@ -12,18 +12,19 @@ import numpy.typing as npt
 from .ad import ClassAd
 from .analysis import clauses
 from .columnar import JOB, SLOT, Columnar, Marks
-from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Cell, Column, Heap, Integers, Kind, factorize
+from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Cell, Column, Heap, Integers, Kind, Kinds, factorize
 from .context import DEFAULT, Context
 from .scalar import strays
 from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
-from .tree import Attribute, Binary, Expression, Literal, Parentheses, shape
+from .tree import Attribute, Binary, Expression, Literal, Parentheses, children, shape
 from .values import ERROR, UNDEFINED, EvaluationError
 from .vectors import Mask, Rows, Unsupported, Vector, natural, true_cells
 
 # How many ads are taken in at a time: their own memory can be given back in between.
 _BATCH = 2000
 _MOST_MASKS = 4000
+_MOST_VECTORS = 200
 
 
 class Cells(NamedTuple):
@@ -62,6 +63,11 @@ class SlotTable:
         self._columns: dict[str, Column] = {}
         self._rows = 0
         self._places: dict[str, int] | None = None
+        self._vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
+        # What plans found out about the slots' own conditions, for the jobs to come; as of a version of the table.
+        self._prepared: dict[Any, list[_Clause]] = {}
+        self._prepared_for = -1
+        self._mentioned: dict[int, tuple[str, ...]] = {}
         self._masks: dict[tuple[str, Any, Marks], tuple[dict[str, int], Mask]] = {}
         self.add(ads)
 
@@ -272,6 +278,43 @@ class SlotTable:
             counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
         return counts
 
+    def _distinct(self, column: Column) -> tuple[Kinds, Integers, Integers]:
+        """The kinds and payloads of a column's distinct cells, and for each row which of them it has."""
+
+        def make() -> tuple[Kinds, Integers, Integers]:
+            count = self._rows
+            payloads, kinds = column._payloads(count), column._all_kinds(count)
+            inverse = factorize(factorize(payloads)[1] * 8 + kinds)[1]
+            example = np.zeros(int(inverse.max()) + 1, np.int64)
+            example[inverse] = np.arange(count)
+            return kinds[example], payloads[example], inverse
+
+        return column.derived("distinct", make)  # type: ignore[no-any-return]
+
+    def _keep_vector(self, key: tuple[str, str, Any], version: int, vector: Vector) -> None:
+        if len(self._vectors) >= _MOST_VECTORS:
+            self._vectors.clear()
+        self._vectors[key] = (version, vector)
+
+    def _names(self, expression: Expression) -> tuple[str, ...]:
+        """The names that an expression of a slot mentions, in whatever scope."""
+        names = self._mentioned.get(id(expression))
+        if names is None:
+            found: dict[str, None] = {}
+            pending = [expression]
+            while pending:
+                node = pending.pop()
+                if isinstance(node, Attribute):
+                    found[node.key] = None
+                pending.extend(children(node))
+            names = self._mentioned[id(expression)] = tuple(found)
+        return names
+
+    def _lacks(self, key: str) -> bool:
+        """Whether no slot has an attribute of that name."""
+        column = self._columns.get(key)
+        return column is None or (type(column.kinds) is int and column.kinds == ABSENT)
+
     def _has(self, key: str) -> bool:
         """Whether every slot has an attribute of that name."""
         column = self._columns.get(key)
@@ -318,9 +361,10 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
 class _Clause:
     """A condition that one of the two ads asks of the other, as far as the job is known: ready for the columns."""
 
-    __slots__ = ("comparison", "key", "marks", "node", "side")
+    __slots__ = ("comparison", "key", "marks", "node", "side", "strays")
 
-    def __init__(self, node: Expression, side: str, marks: Marks) -> None:
+    def __init__(self, node: Expression, side: str, marks: Marks, strays: bool = False) -> None:
+        self.strays = strays
         self.node = node
         self.side = side
         self.marks = marks
@@ -338,6 +382,8 @@ class _Clause:
             (columns[name].version if name in columns else -1) == version for name, version in kept[0].items()
         ):
             return kept[1]
+        if self.strays:
+            return self._slot_by_slot(table, job, among)
         if self.comparison is not None:
             mask = self._compared(table, *self.comparison)
             if mask is not None:
@@ -360,7 +406,7 @@ class _Clause:
         run = Columnar(table, job, table.context, self.side == JOB)
         run.scalar_allowed = False
         try:
-            mask = true_cells(run.whole(self.node, self.side, None, self.marks), len(table))
+            mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
         except Unsupported:
             return self._scalar_mask(table, job, among)
         except EvaluationError:
@@ -376,7 +422,7 @@ class _Clause:
             return mask
         run = Columnar(table, job, table.context, self.side == JOB)
         try:
-            mask[rows] = true_cells(run.whole(self.node, self.side, rows, self.marks), len(rows))
+            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
         except (EvaluationError, Unsupported):
             return self._slot_by_slot(table, job, among)
         table.scalar_evaluations += run.scalar
@@ -478,57 +524,107 @@ class Plan:
         table = self.table
         self._version = table.version
         self._groups = []
+        if table._prepared_for != table.version:
+            table._prepared.clear()
+            table._prepared_for = table.version
         wanted = self.job._find("requirements")
         column = table._columns.get("requirements")
-        self._possible = wanted is not None and column is not None
-        if wanted is None or column is None:
+        self._possible = wanted is not None and column is not None and len(table) > 0
+        if wanted is None or column is None or not self._possible:
             return
         self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
-        for members, kind, payload in _distinct_cells(column, len(table)):
-            if kind == ABSENT:
-                self._groups.append((members, [_Clause(Literal(False), SLOT, frozenset())]))
-                continue
-            expression = table._heap.decode(kind, payload)
-            conditions = self._clauses(expression, SLOT, frozenset())
-            self._groups.append((members, conditions))
+        kinds, payloads, inverse = table._distinct(column)
+        for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
+            members = None if len(kinds) == 1 else inverse == number
+            # A slot without Requirements accepts nothing.
+            expression = Literal(False) if kind == ABSENT else table._heap.decode(kind, payload)
+            self._groups.append((members, self._clauses(expression, SLOT, frozenset())))
         # A part without a mask speaks of all slots, one with a mask of its own; all slots are in some part.
 
     def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[_Clause]:
-        """The clauses of a conjunction, the job's attributes put in; those that are true of themselves left out."""
+        """The clauses of a conjunction, what is known put in; those that are true of themselves left out."""
         if strays(expression, self.job._find if side == JOB else self.table._has):
             # Its parts depend on one another: it stays as it is.
-            return [_Clause(expression, side, marks)]
+            return [_Clause(expression, side, marks, strays=True)]
+        memo = self._memo(expression, side, marks)
+        kept = None if memo is None else self.table._prepared.get(memo)
+        if kept is not None:
+            return kept
         out: list[_Clause] = []
-        for clause in clauses(self._rewritten(expression, side)):
+        for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot)):
             if isinstance(clause, Literal) and clause.value is True:
                 continue
             inner = self._inlined(clause, side, marks)
             if inner is None:
                 out.append(_Clause(clause, side, marks))
             else:
+                memo = None  # what is put in depends on more of the job than this expression tells
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
+        if memo is not None:
+            self.table._prepared[memo] = out
         return out
 
-    def _rewritten(self, expression: Expression, side: str) -> Expression:
-        return rewrite(expression, self._in_job if side == JOB else self._in_slot)
+    def _memo(self, expression: Expression, side: str, marks: Marks) -> Any:
+        """What the clauses of a slot's condition depend on: the job's attributes of the names that it mentions.
+
+        Jobs of one kind ask for the same resources again and again. None where an attribute is no plain value.
+        """
+        if side == JOB or isinstance(expression, Literal):
+            return None
+        names = self.table._names(expression)
+        values: list[Any] = []
+        for name in names:
+            cell = self.job._find(name)
+            if cell is not None and type(cell[1]) is not Literal:
+                return None
+            values.append(None if cell is None else shape(cell[1]))
+        return id(expression), marks, tuple(values)
 
     def _in_job(self, node: Attribute) -> Expression:
-        resolved = self._known.resolve(node)
-        unscoped = resolved is node and node.base is None and not node.absolute and node.key not in MATCH_NAMES
-        if unscoped and self.job._find(node.key) is None and self._plain_scopes():
+        """What is known of a reference in an expression of the job."""
+        whose = self._whose(node, JOB)
+        if whose == EITHER:
+            if self.job._find(node.key) is not None:
+                return self._known.value(node.key) or node
             # What the job does not have can only be the slot's. Said so, it means the same for every job.
-            return Attribute(_TARGET, node.name)
-        return resolved
+            return self._of_all_slots(node.key) or Attribute(_TARGET, node.name)
+        if whose == SLOT:
+            return self._of_all_slots(node.key) or node
+        return self._known.resolve(node) if whose == JOB else node
 
     def _in_slot(self, node: Attribute) -> Expression:
+        """What is known of a reference in an expression of a slot."""
+        whose = self._whose(node, SLOT)
+        if whose == EITHER:
+            whose = JOB if self.table._lacks(node.key) else SLOT
+        if whose == SLOT:
+            return self._of_all_slots(node.key) or node
+        if whose != JOB:
+            return node
+        return Literal(UNDEFINED) if self.job._find(node.key) is None else self._known.value(node.key) or node
+
+    def _whose(self, node: Attribute, side: str) -> str | None:
+        """Whose attribute a reference means: the job's, the slot's, or EITHER (its own ad's first). None: who knows."""
         base = node.base
+        if node.absolute or node.key in MATCH_NAMES:
+            return None
+        if base is None:
+            return EITHER if self._plain_scopes() else None
         if not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes():
-            return node
-        if base.key != "target" or node.key in MATCH_NAMES:
-            return node
-        if self.job._find(node.key) is None:
+            return None
+        if base.key not in ("my", "target"):
+            return None
+        return side if base.key == "my" else SLOT if side == JOB else JOB
+
+    def _of_all_slots(self, key: str) -> Literal | None:
+        """The value of an attribute that is the same plain value in all slots."""
+        column = self.table._columns.get(key)
+        if column is None:
             return Literal(UNDEFINED)
-        return self._known.value(node.key) or node
+        kinds, payload = column.kinds, column.payload
+        if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) or kinds == OTHER:
+            return None
+        return Literal(self.table._heap.value(kinds, payload))
 
     def _plain_scopes(self) -> bool:
         """Whether MY and TARGET mean the ads, no ad having an attribute of that name."""
@@ -537,19 +633,10 @@ class Plan:
 
     def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
         """The expression behind an attribute that all slots share, and the attribute's mark."""
-        if not isinstance(node, Attribute) or node.absolute or node.key in MATCH_NAMES:
+        whose = self._whose(node, side) if isinstance(node, Attribute) else None
+        if whose is None or whose == JOB or not isinstance(node, Attribute):
             return None
-        base = node.base
-        if base is None:
-            if side == JOB and self.job._find(node.key) is not None:
-                return None
-        elif (
-            not isinstance(base, Attribute)
-            or base.base is not None
-            or base.absolute
-            or not self._plain_scopes()
-            or base.key != ("target" if side == JOB else "my")
-        ):
+        if whose == EITHER and side == JOB and self.job._find(node.key) is not None:
             return None
         column = self.table._columns.get(node.key)
         mark = (SLOT, node.key)
@@ -561,18 +648,4 @@ class Plan:
 
 
 _TARGET = Attribute(None, "TARGET")
-
-
-def _distinct_cells(column: Column, count: int) -> Iterator[tuple[Mask | None, int, int]]:
-    """The distinct cells of a column, each with a mask of the rows that have it (None: all)."""
-    kinds, payload = column.kinds, column.payload
-    if not isinstance(kinds, np.ndarray) and not isinstance(payload, np.ndarray):
-        yield None, kinds, payload
-        return
-    each = np.full(count, payload, np.int64) if not isinstance(payload, np.ndarray) else payload[:count]
-    kind_of = np.full(count, kinds, np.uint8) if not isinstance(kinds, np.ndarray) else kinds[:count]
-    distinct, inverse = factorize(factorize(each)[1] * 8 + kind_of)
-    for number in range(len(distinct)):
-        members = inverse == number
-        first = int(np.argmax(members))
-        yield members, int(kind_of[first]), int(each[first])
+EITHER = "either"

@@ -249,21 +249,22 @@ _PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
 }
 
 
-def shape(node: Expression) -> Any:
-    """Something hashable that is equal for expressions that mean the same wherever they stand: cheaper than their
-    text.
-    """
+def shape(node: Any, depth: int = 0) -> Any:
+    """Something hashable, equal for expressions that mean the same wherever they stand; cheaper to make than a text."""
     kind = type(node)
-    if kind is Binary:
-        right = shape(node.right)  # type: ignore[attr-defined]
-        left: Any = node.left  # type: ignore[attr-defined]
-        return (node.op, shape(left) if type(left) is not Binary else str(left), right)  # type: ignore[attr-defined]
-    if kind is Attribute and (node.base is None or type(node.base) is Attribute):  # type: ignore[attr-defined]
-        base = node.base  # type: ignore[attr-defined]
-        if base is None or base.base is None:
-            return (node.absolute, node.key, None if base is None else (base.absolute, base.key))  # type: ignore[attr-defined]
     if kind is Literal:
-        return (kind, type(node.value), str(node.value))  # type: ignore[attr-defined]
+        value = node.value
+        # 1, 1.0 and true are equal in Python, and so are 0.0 and -0.0.
+        return (type(value), str(value) if type(value) is float else value)
     if kind is Parentheses:
-        return shape(node.inner)  # type: ignore[attr-defined]
+        return shape(node.inner, depth)
+    if depth > 50:
+        return str(node)
+    depth += 1
+    if kind is Attribute:
+        return (node.absolute, node.key, None if node.base is None else shape(node.base, depth))
+    if kind is Binary:
+        return (node.op, shape(node.left, depth), shape(node.right, depth))
+    if kind is Call:
+        return (node.key, *(shape(argument, depth) for argument in node.arguments))
     return str(node)

@@ -1,0 +1,76 @@
+"""A pool for benchmarks: a real slot ad (tests/data/classad/slot.ad), varied as the machines of a real pool vary."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+SLOT_AD = Path(__file__).parent.parent / "data" / "classad" / "slot.ad"
+
+# condor_submit's Requirements for a job, and at the end a clause that half of the slots fail.
+REQUIREMENTS = (
+    '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") &&'
+    ' (versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || (TARGET.Disk >= RequestDisk)) &&'
+    " (TARGET.Memory >= RequestMemory) && ((TARGET.FileSystemDomain == MY.FileSystemDomain) ||"
+    " (TARGET.HasFileTransfer)) && (TARGET.LoadAvg < 2.0)"
+)
+
+
+def slot_texts(count: int, seed: int = 1) -> Iterator[str]:
+    """The ads of ``count`` slots in the old form: 153 attributes each, 28 of which differ from slot to slot."""
+    dice = random.Random(seed)
+    lines = [line for line in SLOT_AD.read_text().split("\n") if line]
+    for number in range(count):
+        changes = _changes(dice, number)
+        changed = (f"{name} = {changes[name]}" if name in changes else line for line in lines for name in [_name(line)])
+        yield "\n".join(changed) + "\n"
+
+
+def _name(line: str) -> str:
+    return line.split(" = ", 1)[0]
+
+
+def _changes(dice: random.Random, number: int) -> dict[str, object]:
+    cpus = dice.choice([1, 2, 4, 8, 16, 32, 64])
+    memory = cpus * dice.choice([1024, 2048, 3000, 4096])
+    disk = dice.randrange(10**6, 10**9)
+    host = f"e{number:06}.example.org"
+    address = (
+        f'"<10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}:9618?addrs=10.0.0.1-9618'
+        f'&alias={host}&noUDP&sock=startd_{number}_ebd9>"'
+    )
+    now = 1795213255
+    return {
+        "Name": f'"slot1@{host}"',
+        "Machine": f'"{host}"',
+        "MyAddress": address,
+        "StartdIpAddr": address,
+        "Cpus": cpus,
+        "DetectedCpus": cpus,
+        "TotalSlotCpus": cpus,
+        "TotalCpus": float(cpus),
+        "Memory": memory,
+        "TotalMemory": memory,
+        "TotalSlotMemory": memory,
+        "Disk": disk,
+        "TotalDisk": disk,
+        "GPUs": dice.choice([0, 0, 0, 1, 4]),
+        "LoadAvg": round(dice.random() * 4, 2),
+        "CondorLoadAvg": round(dice.random(), 2),
+        "KeyboardIdle": dice.randrange(10**5),
+        "ConsoleIdle": dice.randrange(10**5),
+        "LastHeardFrom": now - dice.randrange(300),
+        "MyCurrentTime": now - dice.randrange(300),
+        "DaemonStartTime": now - dice.randrange(10**6),
+        "EnteredCurrentState": now - dice.randrange(10**5),
+        "UpdateSequenceNumber": dice.randrange(1000),
+        "State": dice.choice(['"Unclaimed"', '"Owner"', '"Claimed"']),
+        "Activity": dice.choice(['"Idle"', '"Busy"']),
+        "Arch": dice.choice(['"X86_64"'] * 19 + ['"aarch64"']),
+        "OpSysAndVer": dice.choice(['"Debian12"', '"Rocky9"', '"Rocky8"']),
+        "CondorVersion": dice.choice(
+            [f'"$CondorVersion: 25.{n}.1 2026-10-16 PackageID: 25.{n}.1+dfsg-1 $"' for n in (8, 12, 14)]
+        ),
+        "FileSystemDomain": f'"d{dice.randrange(20)}"',
+    }
