@@ -12,7 +12,7 @@ from .syntax import ClassAdSyntaxError, parse
 from .table import Cells, ClauseCount, Plan, SlotTable
 from .tree import Expression
 from .unparse import unparse
-from .values import ERROR, UNDEFINED, AbsTime, EvaluationError, Exceptional, ListValue, RelTime, Value
+from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Exceptional, ListValue, RelTime, Value
 
 __all__ = [
     "DEFAULT",
@@ -25,6 +25,7 @@ __all__ = [
     "Clause",
     "ClauseCount",
     "Context",
+    "ContextError",
     "EvaluationError",
     "Exceptional",
     "Expression",

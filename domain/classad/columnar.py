@@ -20,15 +20,17 @@ import numpy as np
 from .ad import ClassAd
 from .columns import ABSENT, BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF, Column, factorize
 from .context import Context
-from .functions import FUNCTIONS
+from .functions import FUNCTIONS, Function, Needs
 from .operators import BINARY, UNARY
 from .scalar import Environment, evaluate_in, strays
 from .scope import MATCH_NAMES
 from .tree import (
+    AdExpression,
     Attribute,
     Binary,
     Call,
     Conditional,
+    Constant,
     Expression,
     ListExpression,
     Literal,
@@ -72,7 +74,7 @@ class Columnar:
 
     :ivar scalar: how many times the scalar compiler was called, a slot each
     :ivar depends: the versions of the columns that were read
-    :ivar job_read: whether an attribute of the job was read from inside a slot's expression or left unresolved before
+    :ivar lasting: whether the result holds as long as the columns do, whatever job and context come next
     """
 
     def __init__(self, table: SlotTable, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
@@ -84,7 +86,7 @@ class Columnar:
         self.scalar = 0
         self.scalar_allowed = True
         self.depends: dict[str, int] = {}
-        self.job_read = False
+        self.lasting = True
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """The values of a complete expression; see ``run``."""
@@ -158,7 +160,7 @@ class Columnar:
 
     def _of_job(self, key: str, rows: Rows, marks: Marks) -> Vector | None:
         """An attribute of the job; None where it has none of that name."""
-        self.job_read = True
+        self.lasting = False
         cell = self.job._find(key)
         if cell is None:
             return None
@@ -376,10 +378,14 @@ class Columnar:
         if key == "ifthenelse":
             condition, then, otherwise = arguments
             return self._choice(condition, then, otherwise, side, rows, marks)
-        if not function.pure:
+        if function.needs is Needs.PLACE:
             raise Unsupported
+        if function.needs is Needs.CONTEXT:
+            self.lasting = False
         if (by_value := self._by_value(node, side, rows)) is not None:
             return by_value
+        if function.members and any(_open_list(argument) for argument in arguments):
+            return self._of_members(node, function, side, rows, marks)
         vectors = [self.run(argument, side, rows, marks) for argument in arguments]
         if key in _KIND_TESTS:
             return _kind_test(vectors[0], _KIND_TESTS[key])
@@ -393,6 +399,33 @@ class Columnar:
         return self._distinct(
             vectors, rows, lambda values: lazy(env, None, [_returning(value) for value in values], node)
         )
+
+    def _of_members(self, node: Any, function: Function, side: str, rows: Rows, marks: Marks) -> Vector:
+        """A function of lists as they are written: of their members, that is, each of which is a vector."""
+        compute = function.eager
+        assert compute is not None
+        body = compute
+        env = Environment(None, None, self.context)
+        vectors: list[Vector] = []
+        lengths: list[int | None] = []
+        for argument in node.arguments:
+            parts = argument.members if _open_list(argument) else None
+            lengths.append(None if parts is None else len(parts))
+            vectors += [self.run(part, side, rows, marks) for part in ([argument] if parts is None else parts)]
+
+        def call(values: list[Any]) -> Any:
+            given: list[Any] = []
+            at = 0
+            for length in lengths:
+                if length is None:
+                    given.append(values[at])
+                    at += 1
+                else:
+                    given.append(ListValue([Constant(value) for value in values[at : at + length]], None))
+                    at += length
+            return body(env, None, given)
+
+        return self._distinct(vectors, rows, call)
 
     def _by_value(self, node: Expression, side: str, rows: Rows) -> Vector | None:
         """A function of a single column, however deep, computed once for each distinct value of the column.
@@ -413,7 +446,7 @@ class Columnar:
             if made is None:
                 return None
             whole = made
-            if not self.job_read and not _refers(whole):
+            if self.lasting and not _refers(whole):
                 self.table._keep_vector(memo, column.version, whole)
         return whole if rows is None else take(whole, rows)
 
@@ -452,8 +485,10 @@ class Columnar:
                 continue
             if kind is Call:
                 function = FUNCTIONS.get(here.key)  # type: ignore[attr-defined]
-                if function is None or not function.pure:
+                if function is None or function.needs is Needs.PLACE:
                     return None
+                if function.needs is Needs.CONTEXT:
+                    self.lasting = False
             elif kind not in _PLAIN_NODES:
                 return None
             pending.extend(children(here))
@@ -479,7 +514,7 @@ class Columnar:
             return None
         if not own:
             return node.key if in_table else None
-        self.job_read = True
+        self.lasting = False
         return "" if in_job is not None and type(in_job[1]) is Literal else None
 
     def _distinct(self, vectors: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]) -> Vector:
@@ -515,7 +550,7 @@ class Columnar:
 
     def _slot_by_slot(self, node: Expression, side: str, rows: Rows, marks: Marks) -> Vector:
         """A node in each slot's own ad, by the scalar compiler."""
-        self.job_read = True
+        self.lasting = False
         self.depends["*"] = self.table.version
         places = range(len(self.table)) if rows is None else rows.tolist()
         self._scalar_calls(len(places))
@@ -564,6 +599,14 @@ def _subscript(values: list[Any]) -> Any:
 
 def _returning(value: Any) -> Callable[[Any, Any], Any]:
     return lambda env, ad: value
+
+
+def _open_list(node: Expression) -> bool:
+    """Whether a node is a list whose members are expressions, though none is a list or an ad itself."""
+    if not isinstance(node, ListExpression):
+        return False
+    plain = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)
+    return plain and not all(isinstance(member, Literal) for member in node.members)
 
 
 _PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, ListExpression})

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any
 
-from .values import EvaluationError, lower
+from .values import ContextError, lower
 
 UserMap = Callable[[str], str | None] | Mapping[str, str]
 
@@ -22,9 +22,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Context:
     """The surroundings of an evaluation; immutable.
 
-    :param now: the time, in whole seconds since the epoch; without it ``time()`` and its like raise EvaluationError
+    :param now: the time, in whole seconds since the epoch; without it ``time()`` and its like raise ContextError
     :param timezone: the zone of local times; UTC unless given
-    :param seed: what ``random()`` is drawn from; without it ``random()`` raises EvaluationError
+    :param seed: what ``random()`` is drawn from; without it ``random()`` raises ContextError
     :param user_maps: for ``userMap()``: map name to a mapping, or a function, from a user to "group1,group2"
     :param functions: an embedder's own functions, name to callable(*values); a built-in one cannot be
         replaced, as in the reference
@@ -66,7 +66,7 @@ class Context:
         :param asking: the function that wants it, for the message
         """
         if self.now is None:
-            raise EvaluationError(f"{asking} needs the time: evaluate with Context(now=<seconds since the epoch>)")
+            raise ContextError(f"{asking} needs the time: evaluate with Context(now=<seconds since the epoch>)")
         return self.now
 
     def offset(self, seconds: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import Context
-from .values import EvaluationError, truth
+from .values import ContextError, EvaluationError, truth
 
 
 def accepts(value: Any) -> bool:
@@ -15,12 +15,18 @@ def accepts(value: Any) -> bool:
 
 
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
-    """Whether ``my`` accepts ``target``. An ad without Requirements accepts nothing, the reference's rule."""
+    """Whether ``my`` accepts ``target``. An ad without Requirements accepts nothing, the reference's rule.
+
+    :raises ContextError: where Requirements ask for what the context does not have; an evaluation that fails otherwise
+        is no match.
+    """
     cell = my._find("requirements")
     if cell is None:
         return False
     try:
         return accepts(cell[1].evaluate(my, target, context))
+    except ContextError:
+        raise
     except EvaluationError:
         return False
 

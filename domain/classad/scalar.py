@@ -36,7 +36,19 @@ from .tree import (
     children,
     compiler,
 )
-from .values import ERROR, UNDEFINED, AbsTime, EvaluationError, ListValue, RelTime, low32, lower, truncate32, truth
+from .values import (
+    ERROR,
+    UNDEFINED,
+    AbsTime,
+    ContextError,
+    EvaluationError,
+    ListValue,
+    RelTime,
+    low32,
+    lower,
+    truncate32,
+    truth,
+)
 
 MAX_DEPTH = 400
 # The reference stops after ten million evaluated nodes; here the attributes are counted, which are fewer.
@@ -71,11 +83,11 @@ class Environment:
     def random(self) -> Randomness:
         """The evaluation's random numbers.
 
-        :raises EvaluationError: where the context has no seed.
+        :raises ContextError: where the context has no seed.
         """
         if self.randomness is None:
             if self.context.seed is None:
-                raise EvaluationError("random() needs a seed: evaluate with Context(seed=<number>)")
+                raise ContextError("random() needs a seed: evaluate with Context(seed=<number>)")
             self.randomness = Randomness(self.context.seed)
         return self.randomness
 

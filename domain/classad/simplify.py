@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
-from .functions import FUNCTIONS
+from .functions import FUNCTIONS, Needs
 from .operators import BINARY, UNARY
 from .scalar import evaluate, strays
 from .scope import MATCH_NAMES
@@ -33,6 +33,7 @@ from .tree import (
 from .values import ERROR, UNDEFINED, EvaluationError, truth
 
 Resolve = Callable[[Attribute], Expression]
+Parts = list[Expression]
 
 
 def simplify(expression: Expression, my: ClassAd) -> Expression:
@@ -118,7 +119,23 @@ def _rewritten(node: Expression, resolve: Resolve, levels: int) -> Expression:
         return node
     if levels == 0:
         return _in_a_loop(node, resolve)
-    return rule(node, [_rewritten(part, resolve, levels - 1) for part in children(node)])
+    parts = [_rewritten(part, resolve, levels - 1) for part in children(node)]
+    if kind is Call and any(type(part) is ListExpression for part in parts):
+        parts = _with_members(node, parts, resolve, levels)
+    return rule(node, parts)
+
+
+def _with_members(node: Any, parts: Parts, resolve: Resolve, levels: int) -> Parts:
+    """The arguments of a function, lists among them rewritten member by member where it evaluates their members."""
+    function = FUNCTIONS.get(node.key)
+    if function is None or not function.members:
+        return parts
+    return [
+        ListExpression(tuple(_rewritten(member, resolve, levels - 1) for member in part.members))
+        if isinstance(part, ListExpression)
+        else part
+        for part in parts
+    ]
 
 
 def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
@@ -141,9 +158,6 @@ def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
 
 # Functions that look at their arguments as written, or at the world.
 _SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
-
-
-Parts = list[Expression]
 
 
 def _parentheses(node: Any, parts: Parts) -> Expression:
@@ -181,7 +195,7 @@ def _constant(node: Expression) -> bool:
                 return False
         elif isinstance(here, Call):
             function = FUNCTIONS.get(here.key)
-            if function is None or not function.pure:
+            if function is None or function.needs is not Needs.ARGUMENTS:
                 return False
         elif not isinstance(here, Literal | ListExpression | Binary | Unary | Parentheses | Conditional):
             return False

@@ -18,7 +18,7 @@ from .scalar import strays
 from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, children, shape
-from .values import ERROR, UNDEFINED, EvaluationError
+from .values import ERROR, UNDEFINED, ContextError, EvaluationError
 from .vectors import Mask, Rows, Unsupported, Vector, natural, true_cells
 
 # How many ads are taken in at a time: their own memory can be given back in between.
@@ -52,6 +52,7 @@ class SlotTable:
     A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element for
     each slot, in this order. Ads are copied in: ``table.ad(place)`` makes one anew.
 
+    :ivar context: the surroundings of all evaluations; set it anew as time goes by
     :ivar scalar_evaluations: how many slots had to be evaluated one by one so far, for want of an array operation
     """
 
@@ -261,6 +262,8 @@ class SlotTable:
         for place, ad in enumerate(self):
             try:
                 out[place] = of(expression.evaluate(job, ad, self.context))
+            except ContextError:
+                raise
             except EvaluationError:
                 continue
         return out
@@ -411,7 +414,7 @@ class _Clause:
             return self._scalar_mask(table, job, among)
         except EvaluationError:
             return self._slot_by_slot(table, job, among)
-        if not run.job_read:
+        if run.lasting:
             table._keep_mask(self.key, run.depends, mask)
         return mask
 
@@ -440,6 +443,8 @@ class _Clause:
             try:
                 my, target = (job, ad) if self.side == JOB else (ad, job)
                 mask[place] = accepts(self.node.evaluate(my, target, table.context))
+            except ContextError:
+                raise
             except EvaluationError:
                 continue
         return mask

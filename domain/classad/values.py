@@ -33,6 +33,10 @@ class EvaluationError(Exception):
     """
 
 
+class ContextError(EvaluationError):
+    """An expression asked for something that the ``Context`` does not have. A match does not pass over this."""
+
+
 class Exceptional:
     """``UNDEFINED`` or ``ERROR``. Neither has a truth value: compare by identity."""
 

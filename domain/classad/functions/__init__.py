@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ..tree import Call, Evaluator
 from ..values import ERROR
 from . import contexts, environments, lists, numbers, patterns, stringlists, strings, times, types
-from .registry import FUNCTIONS, Function
+from .registry import FUNCTIONS, Function, Needs
 
 if TYPE_CHECKING:
     from ..ad import ClassAd
     from ..scalar import Environment
 
-__all__ = ["FUNCTIONS", "Function", "bind"]
+__all__ = ["FUNCTIONS", "Function", "Needs", "bind"]
 
 _MODULES = (contexts, environments, lists, numbers, patterns, stringlists, strings, times, types)
 

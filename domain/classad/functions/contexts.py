@@ -12,12 +12,12 @@ from ..tree import Attribute, Constant, Expression, ListExpression
 from ..unparse import pretty, unparse
 from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_string, truth
 from .patterns import matches, matches_something
-from .registry import lazy
+from .registry import Needs, lazy
 
 Ad = ClassAd | None
 
 
-@lazy("ifthenelse", 3, pure=True)
+@lazy("ifthenelse", 3, needs=Needs.ARGUMENTS)
 def _if_then_else(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     condition = arguments[0](env, ad)
     if condition is UNDEFINED:

@@ -9,7 +9,7 @@ from ..ad import ClassAd
 from ..scalar import Environment, member
 from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_bytes
 from .lists import shared_list
-from .registry import MANY, eager, lazy
+from .registry import MANY, Needs, eager, lazy
 from .stringlists import items_of
 
 Ad = ClassAd | None
@@ -116,7 +116,7 @@ def _old_entries(text: str, delimiter: str) -> list[str]:
     return out
 
 
-@lazy("mergeenvironment", 0, MANY, pure=True)
+@lazy("mergeenvironment", 0, MANY, needs=Needs.ARGUMENTS)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Environments in the new syntax, later ones over earlier ones; undefined ones are passed over."""
     table: dict[str, str] = {}
@@ -148,7 +148,7 @@ def _args_to_list(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return shared_list([argument for argument in values[0].split(" ") if argument])
 
 
-@eager("listtoargs", 1, 2)
+@eager("listtoargs", 1, 2, members=True)
 def _list_to_args(env: Environment, ad: Ad, values: list[Any]) -> Any:
     version = _version(values)
     members = values[0]
@@ -167,7 +167,7 @@ def _list_to_args(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return out
 
 
-@eager("usermap", 2, 4, pure=False)
+@eager("usermap", 2, 4, needs=Needs.CONTEXT)
 def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """userMap(map, user): "group1,group2"; with a preferred group: that one if it is among them, or the first."""
     default = values[3] if len(values) == 4 else UNDEFINED

@@ -23,7 +23,7 @@ from ..values import (
     truncate64,
     wrap64,
 )
-from .registry import eager
+from .registry import Needs, eager
 
 Ad = ClassAd | None
 
@@ -112,7 +112,7 @@ def _pow(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return c_pow(x, y)
 
 
-@eager("quantize", 2)
+@eager("quantize", 2, members=True)
 def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """Up to a multiple of the second argument, or to the first member of a list that is not smaller."""
     value, unit = values
@@ -145,7 +145,7 @@ def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return _ceiling(divide_reals(number, step)) * step
 
 
-@eager("random", 0, 1, pure=False)
+@eager("random", 0, 1, needs=Needs.PLACE)
 def _random(env: Environment, ad: Ad, values: list[Any]) -> Any:
     most = values[0] if values else 1.0
     if type(most) is int:

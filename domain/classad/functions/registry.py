@@ -7,6 +7,7 @@ for either, and nothing is evaluated then.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..tree import Call, Evaluator
@@ -21,36 +22,47 @@ Lazy = Callable[["Environment", "ClassAd | None", list[Evaluator], Call], Any]
 MANY = 1 << 30
 
 
+class Needs(Enum):
+    """What a function's value depends on."""
+
+    ARGUMENTS = "its arguments' values alone"
+    CONTEXT = "the context too: the time, the zone, the maps"
+    PLACE = "the ad where it is called, or the arguments as they are written"
+
+
 class Function(NamedTuple):
-    """A built-in function: its arity and its body. ``pure`` functions depend on their arguments' values alone."""
+    """A built-in function: its arity, its body, what it needs, and whether it evaluates the members of lists."""
 
     least: int
     most: int
     eager: Eager | None
     lazy: Lazy | None
-    pure: bool
+    needs: Needs
+    members: bool
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
-def eager(names: str, least: int, most: int | None = None, *, pure: bool = True) -> Callable[[Eager], Eager]:
+def eager(
+    names: str, least: int, most: int | None = None, *, needs: Needs = Needs.ARGUMENTS, members: bool = False
+) -> Callable[[Eager], Eager]:
     """Register an eager function under some names (separated by blanks), with its least and most arguments."""
 
     def register(body: Eager) -> Eager:
         for name in names.split():
-            FUNCTIONS[name] = Function(least, least if most is None else most, body, None, pure)
+            FUNCTIONS[name] = Function(least, least if most is None else most, body, None, needs, members)
         return body
 
     return register
 
 
-def lazy(names: str, least: int, most: int | None = None, *, pure: bool = False) -> Callable[[Lazy], Lazy]:
+def lazy(names: str, least: int, most: int | None = None, *, needs: Needs = Needs.PLACE) -> Callable[[Lazy], Lazy]:
     """Register a lazy function."""
 
     def register(body: Lazy) -> Lazy:
         for name in names.split():
-            FUNCTIONS[name] = Function(least, least if most is None else most, None, body, pure)
+            FUNCTIONS[name] = Function(least, least if most is None else most, None, body, needs, False)
         return body
 
     return register

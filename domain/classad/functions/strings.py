@@ -18,12 +18,12 @@ from ..values import (
     to_string,
     upper,
 )
-from .registry import MANY, eager, lazy
+from .registry import MANY, Needs, eager, lazy
 
 Ad = ClassAd | None
 
 
-@lazy("strcat", 0, MANY, pure=True)
+@lazy("strcat", 0, MANY, needs=Needs.ARGUMENTS)
 def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """All of them as one string; the first undefined or error decides."""
     out: list[str] = []
@@ -35,7 +35,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     return "".join(out)
 
 
-@eager("join", 0, MANY)
+@eager("join", 0, MANY, members=True)
 def _join(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """join(separator, a, b ...), join(separator, list), join(list). What is undefined is passed over."""
     if 0 < len(values) <= 2 and type(values[-1]) is ListValue:

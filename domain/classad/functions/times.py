@@ -19,13 +19,13 @@ from ..values import (
     to_integer,
     truncate32,
 )
-from .registry import eager
+from .registry import Needs, eager
 
 Ad = ClassAd | None
 DAY = 86400
 
 
-@eager("time", 0, pure=False)
+@eager("time", 0, needs=Needs.CONTEXT)
 def _time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return env.context.time("time()")
 
@@ -35,23 +35,23 @@ def _now(env: Environment, asking: str) -> AbsTime:
     return AbsTime(now, env.context.offset(now))
 
 
-@eager("currenttime", 0, pure=False)
+@eager("currenttime", 0, needs=Needs.CONTEXT)
 def _current_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return _now(env, "currentTime()")
 
 
-@eager("timezoneoffset", 0, pure=False)
+@eager("timezoneoffset", 0, needs=Needs.CONTEXT)
 def _zone_offset(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return RelTime(_now(env, "timeZoneOffset()").offset)
 
 
-@eager("daytime", 0, pure=False)
+@eager("daytime", 0, needs=Needs.CONTEXT)
 def _day_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     now = _now(env, "dayTime()")
     return RelTime((now.seconds + now.offset) % DAY)
 
 
-@eager("abstime", 0, 2, pure=False)
+@eager("abstime", 0, 2, needs=Needs.CONTEXT)
 def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """A point in time from a number, in the local zone or with an offset in seconds."""
     if not values:
@@ -127,7 +127,7 @@ _OF_LENGTH: dict[str, Any] = {
 
 
 def _declare_part(name: str) -> None:
-    @eager(name, 1, pure=False)
+    @eager(name, 1, needs=Needs.CONTEXT)
     def _part(env: Environment, ad: Ad, values: list[Any]) -> Any:
         (value,) = values
         if type(value) is AbsTime and name in _OF_POINT:
@@ -187,7 +187,7 @@ def _split_length(seconds: float) -> ClassAd:
     return _ad_of({"Type": "RelativeTime", **parts})
 
 
-@eager("splittime", 1, pure=False)
+@eager("splittime", 1, needs=Needs.CONTEXT)
 def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     (value,) = values
     if value is UNDEFINED:
@@ -199,7 +199,7 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 # -- formats -----------------------------------------------------------------------------------------------------------
 
 
-@eager("formattime", 0, 2, pure=False)
+@eager("formattime", 0, 2, needs=Needs.CONTEXT)
 def _format_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """strftime of a point in time (an integer is one too), or of an ad such as splitTime yields."""
     form = "%c"
