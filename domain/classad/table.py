@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from operator import index
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ from .vectors import Mask, Rows, Unsupported, Vector, natural, true_cells
 _BATCH = 2000
 _MOST_MASKS = 4000
 _MOST_VECTORS = 200
+
+
+Slot: TypeAlias = "SupportsIndex | str"  # a place, or a Name
 
 
 class Cells(NamedTuple):
@@ -80,10 +84,10 @@ class SlotTable:
     def __iter__(self) -> Iterator[ClassAd]:
         return (self.ad(place) for place in range(self._rows))
 
-    def __getitem__(self, slot: int | str) -> ClassAd:
+    def __getitem__(self, slot: Slot) -> ClassAd:
         return self.ad(slot)
 
-    def ad(self, slot: int | str) -> ClassAd:
+    def ad(self, slot: Slot) -> ClassAd:
         """The ad of a slot."""
         place = self._place(slot)
         ad = ClassAd()
@@ -120,15 +124,15 @@ class SlotTable:
             column.append(heap, rows, [ad.get(key) for ad in ads])
         self._rows = rows + len(ads)
 
-    def update(self, slot: int | str, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
+    def update(self, slot: Slot, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
         """Replace a slot's ad; with ``merge`` only set the attributes that ``changes`` has."""
         place = self._place(slot)
         ad = changes if isinstance(changes, ClassAd) else ClassAd(changes)
         self._write(place, ad, merge)
 
-    def remove(self, slots: int | str | Iterable[int | str]) -> None:
+    def remove(self, slots: Slot | Iterable[Slot]) -> None:
         """Take out a slot, or several at once; those behind them move up."""
-        gone = [self._place(slot) for slot in ([slots] if isinstance(slots, int | str) else slots)]
+        gone = [self._place(slot) for slot in ([slots] if isinstance(slots, str | SupportsIndex) else slots)]
         keep = np.ones(self._rows, bool)
         keep[gone] = False
         kept = np.flatnonzero(keep)
@@ -138,14 +142,14 @@ class SlotTable:
         self._places = None
         self.version += 1
 
-    def _place(self, slot: int | str) -> int:
+    def _place(self, slot: Slot) -> int:
         if isinstance(slot, str):
             if self._places is None:
                 self._places = self._by_name()
             if slot not in self._places:
                 raise KeyError(f"no slot of the table has the Name {slot!r}")
             return self._places[slot]
-        place = int(slot)
+        place = index(slot)
         if not -self._rows <= place < self._rows:
             raise IndexError(f"there is no slot {place} in a table of {self._rows}")
         return place % self._rows

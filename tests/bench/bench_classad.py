@@ -14,17 +14,18 @@ import subprocess
 import sys
 import timeit
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).parent.parent.parent
-sys.path[:0] = [str(ROOT / ".path"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 import classad2  # noqa: E402
 import htcondor2  # noqa: E402  (it puts classad2 into the daemons' mode)
-from pool import REQUIREMENTS, SLOT_AD, slot_texts  # noqa: E402
+from tests.bench.pool import REQUIREMENTS, SLOT_AD, slot_texts  # noqa: E402
 
 from poolbook.domain.classad import ClassAd, Context, SlotTable, parse  # noqa: E402
 from poolbook.domain.classad import ad as ad_module  # noqa: E402
@@ -80,8 +81,8 @@ def scalar(report: Report) -> None:
     peer_job = classad2.ClassAd(asking.to_new())
     for policy in POLICIES:
         ours, peer = parse(policy), classad2.ExprTree(policy)
-        mine = seconds(lambda e=ours: e.evaluate(slot, asking), 20_000)
-        theirs = seconds(lambda e=peer: e.eval(peer_slot, peer_job), 20_000)
+        mine = seconds(partial(ours.evaluate, slot, asking), 20_000)
+        theirs = seconds(partial(peer.eval, peer_slot, peer_job), 20_000)
         what = f"evaluate {policy[:44]}..."
         report.line(what, us(theirs), us(mine), f"half: {mine / theirs:.2f}", mine <= theirs / 2)
 
@@ -109,8 +110,8 @@ def scalar(report: Report) -> None:
 def fresh_ads(count: int) -> Iterator[str]:
     """A slot's ad, again and again, with the numbers that change from one update to the next."""
     dice = random.Random(5)
-    changing = ("LastHeardFrom", "MyCurrentTime", "LoadAvg", "CondorLoadAvg", "KeyboardIdle", "ConsoleIdle")
-    changing += ("UpdateSequenceNumber", "TotalTimeUnclaimedIdle")
+    changing = {"LastHeardFrom", "MyCurrentTime", "LoadAvg", "CondorLoadAvg", "KeyboardIdle", "ConsoleIdle"}
+    changing |= {"UpdateSequenceNumber", "TotalTimeUnclaimedIdle"}
     lines = SLOT_AD.read_text().split("\n")
     for _ in range(count):
         names = (line.split(" = ", 1)[0] for line in lines)

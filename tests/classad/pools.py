@@ -169,10 +169,41 @@ POLICIES = [
     strcat(State, "/", Activity)
     TARGET.State
     MY.Owner
+    time() - EnteredCurrentState > 600
+    random(10) < 5
+    (eval(Owner) ?: Cpus) =!= undefined
+    unresolved(Start) =!= ""
+    evalInEachContext(Capability >= 7.5, AvailableGPUs)[0]
+    noSuchFunction(Cpus) > 1
     """.strip().splitlines()
+]
+# Those of them that jobs have.
+_OF_JOBS = set(
+    """
+    RequestCpus RequestMemory RequestDisk RequestGPUs DiskUsage ImageSize MemoryUsage ResidentSetSize WantBig WantDocker
+    JobUniverse JobStatus JobPrio NiceUser QDate Owner User AcctGroup AccountingGroup Department DESIRED_Sites
+    LastRemoteHost RequireGPUs
+    """.split()
+)
+# Conditions that are true of many.
+_LIKELY = [
+    *("TARGET.Cpus >= 1", "(Memory > 600)", "TARGET.Cpus > 1", "Cpus =!= 4", "(TARGET.KeyboardIdle >= 59)"),
+    *('State != "Claimed"', 'TARGET.Arch == "x86_64"', "TARGET.Offline =!= true", "Draining =?= false"),
+    *("TARGET.RequestMemory <= 2048", 'Owner != "bob"', "TARGET.JobUniverse =!= 11", "(RequestCpus < 4)"),
+    *("TARGET.Cpus >= RequestCpus", "RequestCpus <= Cpus", "TARGET.Memory >= RequestMemory", "TARGET.Nope =?= undefined"),
+    *("1", "2.5", "Cpus", "MY.Cpus > 0 || TARGET.Cpus > 0", "TARGET.LoadAvg < 3", "-LoadAvg < 1", "TARGET.X =!= 7"),
+    *('regexp("^slot1", TARGET.Name)', 'member(TARGET.AcctGroup, {"group_bio", "group_physics"}) =!= false'),
 ]
 _STARTS = ["Requirements", "Start", "IsOwner", "Rank", "WithinResourceLimits"]
 
+# For columns of all kinds.
+_ANYTHING = [
+    *("0", "1", "1.0", "true", "-1", "2", "false", '"a"', '"A"', '"1"', "undefined", "error", "0.0", "-0.0", "0.1"),
+    *("9223372036854775807", "-9223372036854775808", "9007199254740993", "9007199254740992.0", "63", "64", "1e400"),
+    *("-1e400", 'real("NaN")', "1e308", '"é"', '"É"', '""', "{1, 2}", "{}", "[a = 1]", "absTime(60)", "relTime(60)"),
+    *("Cpus", "TARGET.Owner", "MY.Cpus + 1", "X", 'relTime("1:00")', 'absTime("2024-02-29T12:34:56Z")', "1/0"),
+]
+_SCOPED = re.compile(r"\b(MY|TARGET)\.(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NAMES = {name.lower(): name for name in [*_CELLS, *_STARTS]}
 # Reals that no literal stands for; of themselves, not as calls.
@@ -190,11 +221,12 @@ class Step(NamedTuple):
 class Pool(NamedTuple):
     slots: list[Texts]
     job: Texts
+    cluster: Texts  # the ad to which the job's is chained
     expressions: list[str]
     steps: list[Step]
 
     def __repr__(self) -> str:
-        lines = [f"job: {self.job}", *(f"expression: {text}" for text in self.expressions)]
+        lines = [f"job: {self.job}", f"its cluster: {self.cluster}", *(f"expression: {text}" for text in self.expressions)]
         lines += [f"slot {place}: {texts}" for place, texts in enumerate(self.slots)]
         return "\n".join(["", *lines, *(f"then: {step}" for step in self.steps)])
 
@@ -227,9 +259,18 @@ class PoolWriter(Writer):
             return self.write(self.pick(TOP), 2)
         return self.comparison() if self.chance(5) else self.pick(POLICIES)
 
+    def turned(self, text: str, side: str) -> str:
+        """The text with MY and TARGET where the names are, mostly: for a job or for a slot."""
+
+        def scope(found: re.Match[str]) -> str:
+            own = (_NAMES.get(found[2].lower()) in _OF_JOBS) == (side == "job")
+            return ("MY." if own else "TARGET.") + found[2]
+
+        return text if self.chance(6) else _SCOPED.sub(scope, text)
+
     def comparison(self) -> str:
         names = self.pick([["Cpus", "Memory", "Disk", "LoadAvg"], ["State", "Owner", "Name", "S"], [*_CELLS]])
-        left, right = (self.pick(["{0}", "MY.{0}", "TARGET.{0}"]).format(self.pick(names)) for _ in "lr")
+        left, right = (self.pick(["{0}", "TARGET.{0}", "MY.{0}"]).format(self.pick(names)) for _ in "lr")
         if self.chance(2):
             right = self.pick(self.literals(left.rpartition(".")[2]))
         operator = self.pick("== < <= > >= != =?= =!= + - * / % && || ?: & << >>>".split())
@@ -240,8 +281,10 @@ class PoolWriter(Writer):
 
     def cell(self, name: str) -> str:
         """What an ad says for a name."""
-        if name in _STARTS and not self.chance(6):
-            return self.policy()
+        if name in ("Requirements", "Start") and not self.chance(6):
+            return self.pick(["true", "Start", "START && true"]) if self.chance(3) else self.requirements("slot")
+        if name in _STARTS:
+            return self.turned(self.policy(), "slot")
         if name not in _CELLS:
             return self.attribute(name) if name.lower() in KIND_OF else self.policy()
         if name.lower() in KIND_OF and self.chance(4):
@@ -252,35 +295,66 @@ class PoolWriter(Writer):
 
     def pool(self, least: int = 5, steps: bool = False) -> Pool:
         count = least + self.below(36)
-        expressions = [self.policy(), self.expression() if self.chance(2) else self.policy()]
-        expressions.append(self.pick(["TARGET.Requirements", "TARGET.Start", "TARGET.Rank", self.comparison()]))
+        general = self.expression() if self.chance(3) else self.policy(0)
+        expressions = [self.turned(text, "job") for text in (self.policy(), general, self.comparison())]
+        if self.chance(3):
+            expressions.append(self.pick(["TARGET.Requirements", "TARGET.Start", "TARGET.Rank"]))
         texts = [*expressions, "Requirements Name"]
         job: Texts = {}
         if not self.chance(12):
-            job["Requirements"] = self.policy(2)
+            job["Requirements"] = self.requirements("job")
         if not self.chance(5):
-            job["Rank"] = self.policy()
+            job["Rank"] = self.turned(self.policy(), "job")
         texts += job.values()
         palettes: dict[str, list[str]] = {}
         for name in self.names(texts):
-            where = "slot" if name in _STARTS else self.pick(["slot", "job", "slot", "both", "slot", "both", "none"])
+            where = self.home(name)
             if where in ("slot", "both"):
-                palettes[name] = [self.cell(name) for _ in range(self.pick([1, 2, 1, 3, 5]))]
+                palettes[name] = self.palette(name)
             if where in ("job", "both"):
                 job.setdefault(name, self.cell(name))
         inner = [text for palette in palettes.values() for text in palette] + list(job.values())
         for name in self.names(inner):
             if name not in palettes and name not in job and not self.chance(4):
-                if self.chance(2):
+                if self.home(name) == "job":
                     job[name] = self.cell(name)
                 else:
                     palettes[name] = [self.cell(name), self.cell(name)]
         slots = [self.slot(palettes) for _ in range(count)]
-        return Pool(slots, job, expressions, self.steps(palettes) if steps else [])
+        cluster = {name: job.pop(name) for name in self.some([*job], 4)} if self.chance(4) else {}
+        return Pool(slots, job, cluster, expressions, self.steps(palettes) if steps else [])
+
+    def home(self, name: str) -> str:
+        """Where an attribute is defined."""
+        if name in _STARTS:
+            return "slot"
+        if name in _OF_JOBS:
+            return self.pick(["job"] * 8 + ["both", "slot"])
+        return self.pick(["slot"] * 12 + ["both"] * 3 + ["job", "none"])
+
+    def requirements(self, side: str = "job") -> str:
+        """What an ad asks of the other: mostly something that can be true."""
+        if self.chance(3):
+            return self.turned(self.policy(2), side)
+        clauses = [self.pick(_LIKELY) for _ in range(1 + self.below(3))]
+        if self.chance(2):
+            clauses.insert(self.below(len(clauses)), f"({self.policy(0)} || {self.pick(_LIKELY)})")
+        return self.turned(self.pick([" && ", " && ", " || "]).join(clauses), side)
+
+    def palette(self, name: str) -> list[str]:
+        """The texts that an attribute has in the slots."""
+        if name in _CELLS and self.chance(6):
+            form = self.pick(["{0}", "{0}", "{0}.25", '"{0}.{1}"', '"slot{0}@e{1}"', "Cpus + {0}"])
+            return [form.format(self.below(256), self.below(256)) for _ in range(24)]
+        size = self.pick([1, 2, 1, 3, 5])
+        if name not in _STARTS and self.chance(8):
+            return [self.pick(_ANYTHING) for _ in range(size)]
+        return [self.cell(name) for _ in range(size)]
 
     def slot(self, palettes: dict[str, list[str]]) -> Texts:
         texts = {}
         for name, palette in palettes.items():
+            # Of several texts each slot has one; or none, more rarely.
             choice = self.below(2 * len(palette) + len(palette) // 2) if len(palette) > 1 else 0
             if choice < 2 * len(palette):
                 texts[name] = palette[choice % len(palette)]
