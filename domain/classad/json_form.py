@@ -76,13 +76,17 @@ def from_json(text: str) -> dict[str, tuple[str, Expression]]:
     """
     try:
         data = json.loads(text, parse_constant=_no_constant)
+        if not isinstance(data, dict):
+            raise ClassAdSyntaxError("an ad in JSON is an object", text, 0)
+        return _cells(data)
     except json.JSONDecodeError as error:
         raise ClassAdSyntaxError(f"not JSON: {error.msg}", text, error.pos) from None
-    except (ValueError, RecursionError) as error:
+    except ClassAdSyntaxError:
+        raise
+    except RecursionError:
+        raise ClassAdSyntaxError("nested too deeply", text, 0) from None
+    except ValueError as error:
         raise ClassAdSyntaxError(f"not JSON: {error}", text, 0) from None
-    if not isinstance(data, dict):
-        raise ClassAdSyntaxError("an ad in JSON is an object", text, 0)
-    return _cells(data)
 
 
 def _no_constant(name: str) -> Any:

@@ -24,6 +24,7 @@ from .tree import (
     Attribute,
     Binary,
     Call,
+    Compiled,
     Conditional,
     Constant,
     Evaluator,
@@ -119,11 +120,12 @@ class Environment:
 def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Any:
     """See ``Expression.evaluate``."""
     env = Environment(my, target, DEFAULT if context is None else context)
-    evaluator = expression._evaluator
-    if evaluator is None:
-        evaluator = prepare(expression)
-    if expression._height > MAX_DEPTH:
-        evaluator = careful(expression)
+    compiled = expression._compiled
+    if compiled is None or compiled.evaluator is None:
+        compiled = prepare(expression)
+    evaluator: Any = compiled.evaluator
+    if compiled.height > MAX_DEPTH:
+        evaluator = careful(expression, compiled)
     try:
         value = evaluator(env, my)
     except RecursionError:
@@ -140,27 +142,28 @@ compiler.evaluate = evaluate
 
 def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
     """A part of a running evaluation: a node on its own, in a given ad."""
-    evaluator = node._evaluator
-    if evaluator is None:
-        evaluator = prepare(node)
-    if node._height > env.depth:
-        evaluator = careful(node)
-    return evaluator(env, ad)
+    compiled = node._compiled
+    if compiled is None or compiled.evaluator is None:
+        compiled = prepare(node)
+    if compiled.height > env.depth:
+        return careful(node, compiled)(env, ad)
+    return compiled.evaluator(env, ad)  # type: ignore[misc]
 
 
-def prepare(expression: Expression) -> Evaluator:
+def prepare(expression: Expression) -> Compiled:
     """Compile an expression; the result is kept on it."""
-    evaluator, height = _compile(expression, False)
-    expression._height = height
-    expression._evaluator = evaluator
-    return evaluator
+    compiled = expression._compiled
+    if compiled is None:
+        compiled = expression._compiled = Compiled()
+    compiled.evaluator, compiled.height = _compile(expression, False)
+    return compiled
 
 
-def careful(expression: Expression) -> Evaluator:
+def careful(expression: Expression, compiled: Compiled) -> Evaluator:
     """The evaluator that checks its depth at every operator."""
-    if expression._careful is None:
-        expression._careful = _compile(expression, True)[0]
-    return expression._careful
+    if compiled.careful is None:
+        compiled.careful = _compile(expression, True)[0]
+    return compiled.careful
 
 
 # -- scopes at run time ------------------------------------------------------------------------------------------------
@@ -190,11 +193,12 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
     mark = (id(ad._cells), key)
     if mark in active:
         return UNDEFINED
-    evaluator = thing._evaluator
-    if evaluator is None:
-        evaluator = prepare(thing)
-    if thing._height >= left:
-        evaluator = careful(thing)
+    compiled = thing._compiled
+    if compiled is None or compiled.evaluator is None:
+        compiled = prepare(thing)
+    evaluator = compiled.evaluator
+    if compiled.height >= left:
+        evaluator = careful(thing, compiled)
     outer, moved = env.depth, env.moved
     env.depth, env.moved = left - 1, None
     active.add(mark)
@@ -301,9 +305,12 @@ def strays(expression: Expression, has: Callable[[str], object]) -> bool:
 
     Such an expression cannot be taken apart: what its parts mean depends on what was evaluated before them.
     """
-    if expression._leaving is None:
-        expression._leaving = _leaving(expression)
-    for reference in expression._leaving:
+    compiled = expression._compiled
+    if compiled is None:
+        compiled = expression._compiled = Compiled()
+    if compiled.leaving is None:
+        compiled.leaving = _leaving(expression)
+    for reference in compiled.leaving:
         base = reference.base
         own = base is None or (type(base) is Attribute and base.base is None and base.key == "my" and not base.absolute)
         if not own or reference.absolute or not has(reference.key) or has("my"):

@@ -45,7 +45,7 @@ _REST = (
     r"|-(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
     r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
     rf"|\?[{_SPACE}]*:"
-    r"|/\*|\.\.|[][(){}+\-*/%~^?:;,&|=!>.]"
+    r"|/\*.*|\.\.|[][(){}+\-*/%~^?:;,&|=!>.]"
     r"|\Z|."
 )
 
@@ -54,15 +54,16 @@ def _tokens(*strings: str) -> re.Pattern[str]:
     return re.compile(f"{_SKIP}({'|'.join(strings)}|{_REST})", re.DOTALL)
 
 
+# A string or comment that does not end takes all that is left, so that no text is scanned twice; the parser refuses it.
 # A backslash escapes any character, and adjacent strings are one ...
 _NEW = _tokens(
-    rf'"(?:[^"\\]|\\.)*"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*")*',
-    rf"'(?:[^'\\]|\\.)*'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*')*",
+    rf'"(?:[^"\\]|\\.)*+(?:"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*+")*+|\\?\Z)',
+    rf"'(?:[^'\\]|\\.)*+(?:'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*+')*+|\\?\Z)",
 )
 # ... but in ads of the old form it is a character like others, save before a quote that does not end the line.
 _OLD = _tokens(
-    r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*"',
-    r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*'",
+    r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*+(?:"|\Z)',
+    r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*+(?:'|\Z)",
 )
 
 # Every spelling of a binary operator: its name in the tree and how tightly it binds.
@@ -74,13 +75,22 @@ for _word, _length in _CASES.items():
         _spelling = "".join(c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word))
         _BINARY[_spelling] = _BINARY[_word]
 
-_KEYWORDS = {"true": True, "false": False, "undefined": UNDEFINED, "error": ERROR}
+_KEYWORDS = {
+    "true": Literal(True),
+    "false": Literal(False),
+    "undefined": Literal(UNDEFINED),
+    "error": Literal(ERROR),
+}
+# Nodes are immutable: one serves all expressions in which a small number stands.
+_SMALL = {str(number): Literal(number) for number in range(1025)}
 _DIGITS = frozenset("0123456789")
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 _SELECTORS = frozenset({".", "..", "["})
+_CONTINUES = frozenset(".[?(")
+_WORD_LENGTHS = frozenset({2, 4, 5, 9})  # of is, isnt, true, false, error and undefined
 _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -247,7 +257,17 @@ class _Parser:
 
     def _operand(self) -> Expression:
         """A primary with what precedes and follows it: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
-        token = self.tokens[self.i]
+        i = self.i
+        token = self.tokens[i]
+        if token and self.tokens[i + 1][:1] not in _CONTINUES and self.depth < MAX_NESTING - 1:
+            # Most operands are a name or a small number, and nothing of what can follow one follows.
+            if token[0] in _NAME_START:
+                if len(token) not in _WORD_LENGTHS:
+                    self.i = i + 1
+                    return Attribute(None, token)
+            elif token in _SMALL:
+                self.i = i + 1
+                return _SMALL[token]
         prefixes: list[str] | None = None
         while token in UNARY:
             if prefixes is None:
@@ -303,7 +323,7 @@ class _Parser:
             if self.tokens[self.i] == "(" and token not in _BINARY and lower(token) not in _KEYWORDS:
                 return self._call(token)
             if len(token) in (4, 5, 9) and lower(token) in _KEYWORDS:
-                return Literal(_KEYWORDS[lower(token)])
+                return _KEYWORDS[lower(token)]
             if token in _BINARY:
                 self.i -= 1
                 raise self._unexpected("an operand")
@@ -402,7 +422,7 @@ class _Parser:
     def _name(self, wanted: str) -> str:
         token = self.tokens[self.i]
         first = token[:1]
-        if first == "'" and len(token) > 1:
+        if first == "'":
             self.i += 1
             return self._string(token)
         if not first or first not in _NAME_START or token in _BINARY or lower(token) in _KEYWORDS:
@@ -412,13 +432,13 @@ class _Parser:
 
     def _string(self, token: str) -> str:
         quote = token[0]
-        if len(token) < 2:
+        if not self._ends(token):
             raise _Refused(f"a string that starts with {quote} does not end", self.i - 1)
         if self.old:
             return token[1:-1].replace("\\" + quote, quote) if "\\" in token else token[1:-1]
         inside = token[1:-1]
         if quote in inside:
-            inside = _SEAM[quote].sub(r"\1", inside)
+            inside = _SEAM[quote].sub(lambda found: found[0] if found[0][0] == "\\" else "", inside)
         if "\\" not in inside:
             return inside
         try:
@@ -426,7 +446,17 @@ class _Parser:
         except ValueError as error:
             raise _Refused(str(error), self.i - 1) from None
 
+    def _ends(self, token: str) -> bool:
+        """Whether a string has its closing quote."""
+        if len(token) < 2 or token[-1] != token[0]:
+            return False
+        inside = token[1:-1]
+        # A quote behind an odd number of backslashes is a character.
+        return self.old or (len(inside) - len(inside.rstrip("\\"))) % 2 == 0
+
     def _number(self, token: str) -> Literal:
+        if token in _SMALL:
+            return _SMALL[token]
         if _PLAIN_INTEGER.fullmatch(token):
             return Literal(int(token))
         negative = token[0] == "-"
@@ -461,10 +491,10 @@ class _Parser:
         token = self.tokens[self.i]
         if token == "":
             return _Refused(f"expected {wanted}, but the text ends here", self.i)
-        if token == "/*":
+        if token.startswith("/*"):
             return _Refused("this comment does not end", self.i)
-        if token in ('"', "'"):
-            return _Refused(f"a string that starts with {token} does not end", self.i)
+        if token[0] in "\"'" and not self._ends(token):
+            return _Refused(f"a string that starts with {token[0]} does not end", self.i)
         shown = token if len(token) <= 40 else token[:37] + "..."
         return _Refused(f"expected {wanted}, but found {shown}", self.i)
 
@@ -473,7 +503,7 @@ def _is_octal(digits: str) -> bool:
     return "8" not in digits and "9" not in digits
 
 
-_SEAM = {q: re.compile(rf"((?:[^{q}\\]|\\.)*+){q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
+_SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 _TIME_LITERALS = {"abstime": absolute_literal, "reltime": relative_literal}
 
 _ESCAPES = {

@@ -170,10 +170,6 @@ def _leading_integer(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-_SECONDS = re.compile(r"(?:[0-9]*\.)?[0-9]*\Z")
-_TRAILING_DIGITS = re.compile(r"[0-9]*\Z")
-
-
 def relative_literal(text: str) -> tuple[RelTime, bool] | None:
     """What ``relTime("[-][days+][hh:][mm:]ss")`` means; None where it is no length of time.
 
@@ -185,15 +181,16 @@ def relative_literal(text: str) -> tuple[RelTime, bool] | None:
     if rest and rest[-1] in "sS0123456789":
         if rest[-1] in "sS":
             rest = rest[:-1].rstrip(_BLANKS)
-        seconds = _SECONDS.search(rest)[0]  # type: ignore[index]
-        rest = rest[: len(rest) - len(seconds)]
+        rest, seconds = _trailing_digits(rest)
+        if rest.endswith("."):
+            rest, whole_seconds = _trailing_digits(rest[:-1])
+            seconds = whole_seconds + "." + seconds
     whole = 0
     for marks, unit in (("mM:", 60), ("hH:", 3600), ("dD+", DAY)):
         rest = rest.rstrip(_BLANKS)
         if rest and rest[-1] in marks:
             rest = rest[:-1].rstrip(_BLANKS)
-            digits = _TRAILING_DIGITS.search(rest)[0]  # type: ignore[index]
-            rest = rest[: len(rest) - len(digits)]
+            rest, digits = _trailing_digits(rest)
             whole += _small(digits) * unit
     rest = rest.rstrip(_BLANKS)
     negative = rest.endswith("-")
@@ -203,8 +200,15 @@ def relative_literal(text: str) -> tuple[RelTime, bool] | None:
     return RelTime(-total if negative else total), False
 
 
+def _trailing_digits(text: str) -> tuple[str, str]:
+    """A text without the digits at its end, and these."""
+    rest = text.rstrip(_DIGITS)
+    return rest, text[len(rest) :]
+
+
 def _small(digits: str) -> int:
-    number = int(digits) if digits else 0
+    """A number of 32 bits; what is larger counts as 0, as by the reference."""
+    number = int(digits) if digits and len(digits) < 1000 else 0
     return number if number < 1 << 31 else 0
 
 

@@ -37,6 +37,18 @@ PRECEDENCE: dict[str, int] = {op: n for n, level in enumerate(BINARY_LEVELS, 1) 
 UNARY = frozenset("+-!~")
 
 
+class Compiled:
+    """What is known of an expression by those who evaluate it; see scalar.py."""
+
+    __slots__ = ("careful", "evaluator", "height", "leaving")
+
+    def __init__(self) -> None:
+        self.evaluator: Evaluator | None = None
+        self.careful: Evaluator | None = None
+        self.height = 0
+        self.leaving: tuple[Attribute, ...] | None = None
+
+
 class _Compiler:
     """Set by scalar.py, which is built upon this module."""
 
@@ -49,19 +61,10 @@ compiler = _Compiler()
 class Expression:
     """An expression of the ClassAd language; made by ``parse``."""
 
-    __slots__ = ("_careful", "_evaluator", "_height", "_leaving")
+    __slots__ = ("_compiled",)
 
-    # What the compilers found out about it, kept for the next time (see scalar.py).
-    _evaluator: Evaluator | None
-    _careful: Evaluator | None
-    _height: int
-    _leaving: tuple[Attribute, ...] | None
-
-    def __init__(self) -> None:
-        self._evaluator = None
-        self._careful = None
-        self._height = -1
-        self._leaving = None
+    # What the scalar compiler made of it, kept for the next time.
+    _compiled: Compiled | None
 
     def evaluate(
         self,
@@ -119,10 +122,7 @@ class Literal(Expression):
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self._evaluator = None
-        self._careful = None
-        self._height = 0
-        self._leaving = ()
+        self._compiled = None
         self.value = value
 
 
@@ -136,7 +136,7 @@ class TimeLiteral(Expression):
     __slots__ = ("time", "zoneless")
 
     def __init__(self, time: AbsTime | RelTime, zoneless: bool = False) -> None:
-        super().__init__()
+        self._compiled = None
         self.time = time
         self.zoneless = zoneless
 
@@ -147,7 +147,7 @@ class Attribute(Expression):
     __slots__ = ("absolute", "base", "key", "name")
 
     def __init__(self, base: Expression | None, name: str, absolute: bool = False) -> None:
-        super().__init__()
+        self._compiled = None
         self.base = base
         self.name = name
         self.key = lower(name)
@@ -158,7 +158,7 @@ class Parentheses(Expression):
     __slots__ = ("inner",)
 
     def __init__(self, inner: Expression) -> None:
-        super().__init__()
+        self._compiled = None
         self.inner = inner
 
 
@@ -166,7 +166,7 @@ class Unary(Expression):
     __slots__ = ("op", "operand")
 
     def __init__(self, op: str, operand: Expression) -> None:
-        super().__init__()
+        self._compiled = None
         self.op = op
         self.operand = operand
 
@@ -177,7 +177,7 @@ class Binary(Expression):
     __slots__ = ("left", "op", "right")
 
     def __init__(self, op: str, left: Expression, right: Expression) -> None:
-        super().__init__()
+        self._compiled = None
         self.op = op
         self.left = left
         self.right = right
@@ -187,7 +187,7 @@ class Conditional(Expression):
     __slots__ = ("condition", "otherwise", "then")
 
     def __init__(self, condition: Expression, then: Expression, otherwise: Expression) -> None:
-        super().__init__()
+        self._compiled = None
         self.condition = condition
         self.then = then
         self.otherwise = otherwise
@@ -197,7 +197,7 @@ class Call(Expression):
     __slots__ = ("arguments", "key", "name")
 
     def __init__(self, name: str, arguments: tuple[Expression, ...]) -> None:
-        super().__init__()
+        self._compiled = None
         self.name = name
         self.key = lower(name)
         self.arguments = arguments
@@ -207,7 +207,7 @@ class ListExpression(Expression):
     __slots__ = ("members",)
 
     def __init__(self, members: tuple[Expression, ...]) -> None:
-        super().__init__()
+        self._compiled = None
         self.members = members
 
 
@@ -217,7 +217,7 @@ class AdExpression(Expression):
     __slots__ = ("cells",)
 
     def __init__(self, cells: dict[str, tuple[str, Expression]]) -> None:
-        super().__init__()
+        self._compiled = None
         self.cells = cells
 
 
@@ -227,7 +227,7 @@ class Constant(Expression):
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        super().__init__()
+        self._compiled = None
         self.value = value
 
 

@@ -190,7 +190,12 @@ _LIKELY = [
     *("TARGET.Cpus >= 1", "(Memory > 600)", "TARGET.Cpus > 1", "Cpus =!= 4", "(TARGET.KeyboardIdle >= 59)"),
     *('State != "Claimed"', 'TARGET.Arch == "x86_64"', "TARGET.Offline =!= true", "Draining =?= false"),
     *("TARGET.RequestMemory <= 2048", 'Owner != "bob"', "TARGET.JobUniverse =!= 11", "(RequestCpus < 4)"),
-    *("TARGET.Cpus >= RequestCpus", "RequestCpus <= Cpus", "TARGET.Memory >= RequestMemory", "TARGET.Nope =?= undefined"),
+    *(
+        "TARGET.Cpus >= RequestCpus",
+        "RequestCpus <= Cpus",
+        "TARGET.Memory >= RequestMemory",
+        "TARGET.Nope =?= undefined",
+    ),
     *("1", "2.5", "Cpus", "MY.Cpus > 0 || TARGET.Cpus > 0", "TARGET.LoadAvg < 3", "-LoadAvg < 1", "TARGET.X =!= 7"),
     *('regexp("^slot1", TARGET.Name)', 'member(TARGET.AcctGroup, {"group_bio", "group_physics"}) =!= false'),
 ]
@@ -226,7 +231,11 @@ class Pool(NamedTuple):
     steps: list[Step]
 
     def __repr__(self) -> str:
-        lines = [f"job: {self.job}", f"its cluster: {self.cluster}", *(f"expression: {text}" for text in self.expressions)]
+        lines = [
+            f"job: {self.job}",
+            f"its cluster: {self.cluster}",
+            *(f"expression: {text}" for text in self.expressions),
+        ]
         lines += [f"slot {place}: {texts}" for place, texts in enumerate(self.slots)]
         return "\n".join(["", *lines, *(f"then: {step}" for step in self.steps)])
 

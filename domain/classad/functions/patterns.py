@@ -16,7 +16,7 @@ Ad = ClassAd | None
 
 # What the binding reads otherwise than the reference's library: escapes that are errors there, and {,n}, which is text.
 _REFUSED_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
-_UPPER_BOUND_ONLY = re.compile(rb"((?:[^\\{]|\\.|\{(?!,[0-9]+\}))*+)\{(,[0-9]+\})", re.DOTALL)
+_UPPER_BOUND_ONLY = re.compile(rb"\\.|\{(?=,[0-9]+\})", re.DOTALL)
 
 
 @lru_cache(maxsize=1000)
@@ -28,7 +28,7 @@ def _compiled(pattern: str, options: str) -> Any:
     if b"\\" in data and _REFUSED_ESCAPES.match(data):
         return None
     if b"{," in data:
-        data = _UPPER_BOUND_ONLY.sub(rb"\1\\{\2", data)
+        data = _UPPER_BOUND_ONLY.sub(lambda found: rb"\{" if found[0] == b"{" else found[0], data)
     flags = 0
     for letter, flag in (("i", pcre2.I), ("m", pcre2.M), ("s", pcre2.S), ("x", pcre2.X)):
         if letter in options:
