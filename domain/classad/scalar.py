@@ -155,8 +155,43 @@ def prepare(expression: Expression) -> Compiled:
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()
-    compiled.evaluator, compiled.height = _compile(expression, False)
+    first = _first_steps(expression)
+    compiled.evaluator, compiled.height = (first, 0) if first is not None else _compile(expression, False)
     return compiled
+
+
+def _first_steps(expression: Expression) -> Evaluator | None:
+    """The evaluator of an expression whose first steps already lead too deep; None for all others.
+
+    What is evaluated first is always to the left, so that long chains need not be compiled to know how they end.
+    """
+    node: Any = expression
+    selecting = True
+    for _ in range(MAX_DEPTH + 1):
+        kind = type(node)
+        selecting = selecting and kind is Attribute
+        if kind is Binary:
+            node = node.left
+        elif kind is Attribute and node.base is not None:
+            node = node.base
+        elif kind is Parentheses:
+            node = node.inner
+        elif kind is Unary:
+            node = node.operand
+        elif kind is Conditional:
+            node = node.condition
+        else:
+            return None
+    return _error if selecting else _too_deep
+
+
+def _error(env: Environment, ad: ClassAd | None) -> Any:
+    # Of a chain of selections that is too long the reference makes an error value.
+    return ERROR
+
+
+def _too_deep(env: Environment, ad: ClassAd | None) -> Any:
+    raise EvaluationError(f"the expression nests more deeply than {MAX_DEPTH} levels")
 
 
 def careful(expression: Expression, compiled: Compiled) -> Evaluator:

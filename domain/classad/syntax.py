@@ -33,6 +33,9 @@ from .tree import (
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, lower, strtod, to_bytes
 
 MAX_NESTING = 500
+# The reference has no such limit. This is some ten times the largest policy that anybody would write, and keeps the
+# time that a text can take below a second.
+MAX_TOKENS = 250_000
 
 T = TypeVar("T")
 
@@ -170,7 +173,13 @@ class _Parser:
         self.depth = 0
 
     def run(self, rule: Callable[[], T]) -> T:
+        """Apply a rule of the grammar.
+
+        :raises ClassAdSyntaxError: where the text does not follow it.
+        """
         try:
+            if len(self.tokens) > MAX_TOKENS:
+                raise _Refused(f"longer than an expression may be ({MAX_TOKENS:,} words and signs)", MAX_TOKENS)
             return rule()
         except _Refused as refused:
             raise self._error(refused) from None
@@ -374,7 +383,8 @@ class _Parser:
             if type(text) is str and lower(name) in _TIME_LITERALS:
                 literal = _TIME_LITERALS[lower(name)](text)
                 if literal is None:
-                    raise _Refused(f"{text!r} is no time that {name} can read", self.i - 2)
+                    shown = text if len(text) <= 40 else text[:37] + "..."
+                    raise _Refused(f"{shown!r} is no time that {name} can read", self.i - 2)
                 return TimeLiteral(*literal)
         return Call(name, tuple(arguments))
 
