@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from .syntax import ClassAdSyntaxError, parse_new_ad, parse_old_value
-from .tree import AdExpression, Expression, ListExpression, Literal, TimeLiteral
+from .tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
 from .unparse import identifier, in_order, unparse, unparse_old
-from .values import UNDEFINED, AbsTime, Exceptional, ListValue, RelTime, lower, wrap64
+from .values import UNDEFINED, AbsTime, Exceptional, ListValue, RelTime, lower, to_bytes, wrap64
 
 if TYPE_CHECKING:
     from .context import Context
@@ -63,10 +63,10 @@ class ClassAd(MutableMapping[str, Expression]):
         """
         ad = cls()
         cells = ad._cells
-        known = _KNOWN_LINES.get
+        known = _KNOWN_LINES.get if not strict else _nothing_known
         skipping = False
         # A carriage return belongs to the end of a line that has one; at the end of the text it is a blank like others.
-        for line in text.replace("\r\n", "\n").split("\n"):
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
             hit = known(line)
             if hit is None:
                 if not line or line.isspace():
@@ -75,10 +75,10 @@ class ClassAd(MutableMapping[str, Expression]):
                 if skipping or line.lstrip(" \t").startswith("#"):
                     continue
                 try:
-                    hit = _read_line(line)
+                    hit = _read_line(line, strict)
                 except ClassAdSyntaxError as error:
                     if strict:
-                        raise error.within(text, line) from None
+                        raise error.within(text, line, number) from None
                     skipping = True
                     continue
             if skipping:
@@ -136,12 +136,16 @@ class ClassAd(MutableMapping[str, Expression]):
         return None
 
     def __getitem__(self, name: str) -> Expression:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an attribute is a string, not {name!r}")
         cell = self._find(lower(name))
         if cell is None:
             raise KeyError(name)
         return cell[1]
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an attribute is a string, not {name!r}")
         if not name:
             raise ValueError("an attribute needs a name")
         key = lower(name)
@@ -149,6 +153,8 @@ class ClassAd(MutableMapping[str, Expression]):
         self._cells[key] = (name if old is None else old[0], to_expression(value))
 
     def __delitem__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an attribute is a string, not {name!r}")
         key = lower(name)
         inherited = self._chain is not None and self._chain._find(key) is not None
         if key not in self._cells and not inherited:
@@ -157,6 +163,11 @@ class ClassAd(MutableMapping[str, Expression]):
         if inherited:
             # What the parent has can only be hidden: the reference's rule.
             self._cells[key] = (name, Literal(UNDEFINED))
+
+    def clear(self) -> None:
+        """Delete all attributes; those of a chained parent can only be hidden."""
+        for name in list(self):
+            del self[name]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._find(lower(name)) is not None
@@ -226,18 +237,22 @@ def to_expression(value: Any) -> Expression:
     """
     if isinstance(value, Expression):
         return value
+    if isinstance(value, str):
+        to_bytes(value)  # refuses what no bytes can mean
     if isinstance(value, bool | float | str | Exceptional):
         return Literal(float(value) if type(value) not in _EXACT and isinstance(value, float) else value)
     if isinstance(value, int):
         return Literal(wrap64(int(value)))
     if value is None:
         return Literal(UNDEFINED)
-    if isinstance(value, AbsTime | RelTime):
+    if isinstance(value, AbsTime):
         return TimeLiteral(value)
+    if isinstance(value, RelTime):
+        return Constant(value)  # its literal would be a real
     if isinstance(value, ListValue):
         return ListExpression(tuple(value.expressions))
     if isinstance(value, ClassAd):
-        return AdExpression(value._all())
+        return AdExpression(dict(value._all()))  # of its own: an ad may be put into itself
     if isinstance(value, Mapping):
         return AdExpression(ClassAd(value)._cells)
     if isinstance(value, list | tuple):
@@ -271,15 +286,26 @@ _SIMPLE_LINE = re.compile(
 )
 
 
-def _read_line(line: str) -> tuple[str, Cell]:
+def _nothing_known(line: str) -> tuple[str, Cell] | None:
+    return None
+
+
+def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
     """The key and cell of a line ``Name = expression``.
+
+    :param strict: refuse what the reference passes over, and do not trust what was read before
 
     :raises ClassAdSyntaxError: where it is none.
     """
     older = _OLDER_LINES.get(line)
-    if older is not None:
+    if older is not None and not strict:
         _remember(line, older)
         return older
+    if not line.isascii():
+        try:
+            to_bytes(line)
+        except UnicodeEncodeError as error:
+            raise ClassAdSyntaxError("half of a surrogate pair is no character", line, error.start) from None
     name: str
     expression: Expression
     simple = _SIMPLE_LINE.fullmatch(line)
@@ -301,7 +327,7 @@ def _read_line(line: str) -> tuple[str, Cell]:
             raise ClassAdSyntaxError("expected Name = expression", line, len(line) - len(start))
         offset = len(line) - len(after.lstrip(" "))
         try:
-            expression = _settled(parse_old_value(line[offset:]))
+            expression = _settled(parse_old_value(line[offset:], strict=strict))
         except ClassAdSyntaxError as error:
             raise ClassAdSyntaxError(error.message, line, offset + error.position) from None
     key = lower(name)

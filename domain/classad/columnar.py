@@ -22,7 +22,7 @@ from .columns import ABSENT, BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF, Column
 from .context import Context
 from .functions import FUNCTIONS, Function, Needs
 from .operators import BINARY, UNARY
-from .scalar import Environment, evaluate_in, strays
+from .scalar import Environment, evaluate_in, strays, survey
 from .scope import MATCH_NAMES
 from .tree import (
     AdExpression,
@@ -66,7 +66,9 @@ if TYPE_CHECKING:
 
 JOB, SLOT = "job", "slot"
 Marks = frozenset[tuple[str, str]]
-_DEEPEST = 60
+# What nests deeper, or leads on further, is left to the scalar compiler, which knows where the reference gives up.
+_MOST_NESTED = 50
+_MOST_STEPS = 300
 
 
 class Columnar:
@@ -87,12 +89,21 @@ class Columnar:
         self.scalar_allowed = True
         self.depends: dict[str, int] = {}
         self.lasting = True
+        self.steps = 0  # of the reference's depth, taken by the expressions that are being evaluated
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """The values of a complete expression; see ``run``."""
-        if strays(node, self.job._find if side == JOB else self.table._has):
+        found = survey(node)
+        if found.nesting > _MOST_NESTED or strays(node, self.job._find if side == JOB else self.table._has):
             return self._slot_by_slot(node, side, rows, marks)
-        return self.run(node, side, rows, marks)
+        before = self.steps
+        self.steps += found.height + 1
+        if self.steps > _MOST_STEPS:
+            raise Unsupported
+        try:
+            return self.run(node, side, rows, marks)
+        finally:
+            self.steps = before
 
     def run(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """The values of a node over some rows.
@@ -172,8 +183,6 @@ class Columnar:
         """An expression under a name; undefined where that name is being evaluated already."""
         if mark in marks:
             return ALL_UNDEFINED
-        if len(marks) >= _DEEPEST:
-            raise Unsupported
         return self.whole(thing, mark[0], rows, marks | {mark})
 
     def _of_slots(self, key: str, rows: Rows, marks: Marks, or_job: bool = False) -> Vector:
@@ -225,7 +234,7 @@ class Columnar:
         operand = self.run(node.operand, side, rows, marks)
         if node.op == "!":
             return negated(operand)
-        if node.op == "-" and operand.kind == INTEGER and not operand.constant and not operand.mixed:
+        if node.op == "-" and not operand.mixed and not operand.constant and operand.kind == INTEGER:
             with np.errstate(over="ignore"):
                 return Vector(INTEGER, np.negative(operand.data))
         compute = UNARY[node.op]
@@ -554,16 +563,23 @@ class Columnar:
         self.depends["*"] = self.table.version
         places = range(len(self.table)) if rows is None else rows.tolist()
         self._scalar_calls(len(places))
-        values = []
-        for place in places:
-            ad = self.table.ad(place)
-            env = (
-                Environment(self.job, ad, self.context) if self.job_is_left else Environment(ad, self.job, self.context)
-            )
-            if marks:
-                env.active = {(id((self.job if where == JOB else ad)._cells), key) for where, key in marks}
-            values.append(self._closed(evaluate_in(node, env, self.job if side == JOB else ad)))
+        values = [self._closed(self.in_slot(node, side, self.table.ad(place), marks)) for place in places]
         return self.arena.from_values(values) if values else ALL_UNDEFINED
+
+    def in_slot(self, node: Expression, side: str, ad: ClassAd, marks: Marks) -> Any:
+        """The value of a node for one slot, by the scalar compiler, within what is being evaluated already.
+
+        :raises EvaluationError: where the evaluation fails.
+        """
+        my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
+        env = Environment(my, target, self.context)
+        env.depth -= self.steps
+        if marks:
+            env.active = {(id((self.job if where == JOB else ad)._cells), key) for where, key in marks}
+        try:
+            return evaluate_in(node, env, self.job if side == JOB else ad)
+        except RecursionError:
+            raise EvaluationError("the evaluation nests too deeply for this program's stack") from None
 
     def _closed(self, value: Any) -> Any:
         """A value that may leave its slot: a list or an ad must be of constants."""

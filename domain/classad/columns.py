@@ -89,7 +89,7 @@ class Heap:
     def encode(self, expression: Expression) -> tuple[int, int]:
         """Kind and payload of an expression."""
         if type(expression) is not Literal:
-            text = str(expression)
+            text = expression._exact_text()
             number = self._numbers.get(text)
             if number is None:
                 number = self._numbers[text] = len(self.expressions)

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from .syntax import ClassAdSyntaxError, parse_evaluated
-from .tree import AdExpression, Constant, Expression, ListExpression, Literal
-from .unparse import in_order, real_text, unparse
-from .values import UNDEFINED, ListValue, from_bytes, lower, to_bytes, wrap64
+from .tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
+from .unparse import in_order, real_text, unparse_whole
+from .values import UNDEFINED, ListValue, RelTime, from_bytes, lower, to_bytes, wrap64
 
 _ESCAPES = {8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 92: "\\\\", 34: '\\"'}
 _ESCAPES |= {c: f"\\u{c:04X}" for c in range(1, 32) if c not in _ESCAPES}
@@ -26,7 +26,7 @@ def _text(value: str) -> str:
 
 
 def _expression_text(expression: Any) -> str:
-    return '"\\/Expr(' + unparse(expression).translate(_ESCAPES) + ')\\/"'
+    return '"\\/Expr(' + unparse_whole(expression).translate(_ESCAPES) + ')\\/"'
 
 
 def _of_attributes(attributes: Any, indent: str) -> str:
@@ -49,7 +49,10 @@ def _of(expression: Expression, indent: str) -> str:
         value = expression.value
         if isinstance(value, ListValue):
             return _of_members(value.expressions, indent)
-        return _of_attributes(value._all().values(), indent)
+        if not isinstance(value, RelTime):
+            return _of_attributes(value._all().values(), indent)
+    if isinstance(expression, TimeLiteral) and isinstance(expression.time, RelTime):
+        expression = Literal(expression.time.seconds)
     if isinstance(expression, Literal):
         value = expression.value
         kind = type(value)
@@ -66,6 +69,7 @@ def _of(expression: Expression, indent: str) -> str:
     return _expression_text(expression)
 
 
+_DEEPEST = 160
 _EXPRESSION = re.compile(r"/expr\((.*)\)/", re.IGNORECASE | re.DOTALL)
 
 
@@ -93,17 +97,19 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
 
 
-def _cells(data: dict[str, Any]) -> dict[str, tuple[str, Expression]]:
+def _cells(data: dict[str, Any], levels: int = _DEEPEST) -> dict[str, tuple[str, Expression]]:
     cells: dict[str, tuple[str, Expression]] = {}
     for name, value in data.items():
         name = from_bytes(to_bytes(name))
         if not name:
             raise ClassAdSyntaxError("an attribute needs a name", json.dumps(data), 0)
-        cells[lower(name)] = (cells.get(lower(name), (name,))[0], _expression(value))
+        cells[lower(name)] = (cells.get(lower(name), (name,))[0], _expression(value, levels))
     return cells
 
 
-def _expression(value: Any) -> Expression:
+def _expression(value: Any, levels: int) -> Expression:
+    if levels == 0:
+        raise ClassAdSyntaxError(f"nested more deeply than ads may be ({_DEEPEST} levels)", json.dumps(value)[:100], 0)
     if value is None:
         return Literal(UNDEFINED)
     if isinstance(value, bool | float):
@@ -111,11 +117,12 @@ def _expression(value: Any) -> Expression:
     if isinstance(value, int):
         return Literal(value if wrap64(value) == value else 0)
     if isinstance(value, dict):
-        return AdExpression(_cells(value))
+        return AdExpression(_cells(value, levels - 1))
     if isinstance(value, list):
-        return ListExpression(tuple(_expression(member) for member in value))
+        return ListExpression(tuple(_expression(member, levels - 1) for member in value))
     # JSON has no way to tell "\/" from "/" once it is read: a string of this form is taken for an expression.
     found = _EXPRESSION.fullmatch(value)
     if found is not None:
         return parse_evaluated(found[1])
+    to_bytes(value)  # refuses what no bytes can mean
     return Literal(value)

@@ -32,6 +32,7 @@ from .tree import (
     ListExpression,
     Literal,
     Parentheses,
+    Survey,
     TimeLiteral,
     Unary,
     children,
@@ -314,10 +315,13 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         if kind is Binary or kind is Unary or kind is Parentheses or kind is Conditional:
             depth += 1
             height = max(height, depth)
+        elif kind is Attribute:
+            height = max(height, depth + 1)
         # The members of lists and ads are evaluated on their own, if ever.
         parts = () if kind is ListExpression or kind is AdExpression else children(node)
         order.append((node, depth, parts))
-        pending.extend((part, depth) for part in parts)
+        below = depth + 1 if kind is Attribute else depth  # the scope of a name is a step of its own
+        pending.extend((part, below) for part in parts)
     moving = any(type(node) is Call and node.key in LEAVERS for node, _, _ in order)
     done: dict[int, Evaluator] = {}
     for node, depth, parts in reversed(order):
@@ -325,7 +329,7 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         if moving and type(node) is Attribute:
             evaluator = _moved(evaluator)
         if checking and type(node) in _STEPS:
-            evaluator = _checked(evaluator, depth if type(node) is not Binary else _lowest(node, depth))
+            evaluator = _checked(evaluator, _needed(node, depth))
         done[id(node)] = evaluator
     return done[id(root)], height
 
@@ -336,16 +340,15 @@ LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
 def strays(expression: Expression, has: Callable[[str], object]) -> bool:
-    """Whether a call of ``LEAVERS`` may leave the ad in which an expression stands, which has the attributes ``has``.
+    """Whether an expression cannot be taken apart, what its parts mean depending on what was evaluated before them.
 
-    Such an expression cannot be taken apart: what its parts mean depends on what was evaluated before them.
+    So it is where a call of ``LEAVERS`` may leave the ad in which the expression stands, which has the attributes
+    ``has``; with random numbers; and where it is so tall that only the whole tells whether it is too tall.
     """
-    compiled = expression._compiled
-    if compiled is None:
-        compiled = expression._compiled = Compiled()
-    if compiled.leaving is None:
-        compiled.leaving = _leaving(expression)
-    for reference in compiled.leaving:
+    found = survey(expression)
+    if found.draws or found.height > MAX_DEPTH - 100:
+        return True
+    for reference in found.leaving:
         base = reference.base
         own = base is None or (type(base) is Attribute and base.base is None and base.key == "my" and not base.absolute)
         if not own or reference.absolute or not has(reference.key) or has("my"):
@@ -353,24 +356,47 @@ def strays(expression: Expression, has: Callable[[str], object]) -> bool:
     return False
 
 
-def _leaving(expression: Expression) -> tuple[Attribute, ...]:
-    """The attributes that calls of ``LEAVERS`` in an expression search for."""
-    out = []
-    pending = [expression]
+def survey(expression: Expression) -> Survey:
+    """What an expression is made of; kept on it."""
+    compiled = expression._compiled
+    if compiled is None:
+        compiled = expression._compiled = Compiled()
+    if compiled.survey is None:
+        compiled.survey = _survey(expression)
+    return compiled.survey
+
+
+def _survey(expression: Expression) -> Survey:
+    leaving: list[Attribute] = []
+    draws = False
+    height = nesting = 0
+    pending: list[tuple[Expression, int, int]] = [(expression, 0, 0)]
     while pending:
-        node = pending.pop()
-        if type(node) is Call and node.key in LEAVERS and node.arguments and type(node.arguments[0]) is Attribute:
-            out.append(node.arguments[0])
-        if type(node) is not AdExpression and type(node) is not ListExpression:
-            pending.extend(children(node))
-    return tuple(out)
+        node, depth, nested = pending.pop()
+        kind = type(node)
+        height, nesting = max(height, depth), max(nesting, nested)
+        if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
+            parts, depths = _chain(node, depth)  # type: ignore[arg-type]
+            pending.extend((part, below, nested + 1) for part, below in zip(parts, depths, strict=True))
+            continue
+        if kind is Call:
+            if node.key == "random":  # type: ignore[attr-defined]
+                draws = True
+            elif node.key in LEAVERS:  # type: ignore[attr-defined]
+                leaving += [part for part in children(node)[:1] if isinstance(part, Attribute)]
+        elif kind in _STEPS:
+            depth += 1
+        elif kind is AdExpression:
+            continue
+        pending.extend((part, depth, nested + 1) for part in children(node))
+    return Survey(tuple(leaving), draws, height, nesting)
 
 
 def _moved(evaluator: Evaluator) -> Evaluator:
     return lambda env, ad: evaluator(env, ad if env.moved is None else env.moved)
 
 
-_STEPS = frozenset({Binary, Unary, Parentheses, Conditional})
+_STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})
 
 
 def _chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
@@ -391,10 +417,12 @@ def _chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]
     return tuple(operands), depths
 
 
-def _lowest(node: Expression, depth: int) -> int:
-    """Where the innermost operator of a chain lies, which is evaluated first."""
-    assert isinstance(node, Binary)
-    return max(_chain(node, depth - 1)[1]) if node.op in ("&&", "||") else depth
+def _needed(node: Expression, depth: int) -> int:
+    """How much depth a node needs: an attribute a step into it; a chain as much as its innermost, which comes first."""
+    if isinstance(node, Attribute):
+        return depth + (1 if node.base is None else 2)
+    chained = isinstance(node, Binary) and node.op in ("&&", "||")
+    return max(_chain(node, depth - 1)[1]) if chained else depth  # type: ignore[arg-type]
 
 
 def _checked(evaluator: Evaluator, depth: int) -> Evaluator:

@@ -36,6 +36,7 @@ MAX_NESTING = 500
 # The reference has no such limit. This is some ten times the largest policy that anybody would write, and keeps the
 # time that a text can take below a second.
 MAX_TOKENS = 250_000
+_TOO_MUCH = "\0too much"  # stands where the text is cut off; no rule of the grammar takes it
 
 T = TypeVar("T")
 
@@ -118,9 +119,12 @@ class ClassAdSyntaxError(ValueError):
         place = f"line {row}, column {column + 1}" if row > 1 else f"column {column + 1}"
         super().__init__(f"{message} ({place})\n    {shown}\n    {' ' * (column - shown_from)}^")
 
-    def within(self, whole: str, line: str) -> ClassAdSyntaxError:
-        """The same error, placed in a text of which ``line`` is a line."""
-        return ClassAdSyntaxError(self.message, whole, whole.index(line) + self.position)
+    def within(self, whole: str, line: str, number: int) -> ClassAdSyntaxError:
+        """The same error, placed in a text of which ``line`` is the line of that number (from 0)."""
+        start = 0
+        for _ in range(number):
+            start = whole.index("\n", start) + 1
+        return ClassAdSyntaxError(self.message, whole, min(start + self.position, len(whole)))
 
     def __reduce__(self) -> tuple[type[ClassAdSyntaxError], tuple[str, str, int]]:
         return ClassAdSyntaxError, (self.message, self.text, self.position)
@@ -149,10 +153,13 @@ def parse_evaluated(text: str) -> Expression:
     return parser.run(parser.evaluated)
 
 
-def parse_old_value(text: str) -> Expression:
-    """The right side of a line of an ad in the old form. What follows a complete expression is ignored there."""
+def parse_old_value(text: str, *, strict: bool = False) -> Expression:
+    """The right side of a line of an ad in the old form. What follows a complete expression is ignored there.
+
+    :param strict: but an error here
+    """
     parser = _Parser(text, old=True)
-    return parser.run(parser.expression)
+    return parser.run(parser.expression_and_end if strict else parser.expression)
 
 
 def parse_new_ad(text: str) -> AdExpression:
@@ -169,6 +176,10 @@ class _Parser:
         self.old = old
         self.pattern = _OLD if old else _NEW
         self.tokens: list[str] = self.pattern.findall(text)
+        if len(self.tokens) > MAX_TOKENS:
+            self.tokens[MAX_TOKENS:] = [_TOO_MUCH, ""]
+        if not text.isascii():
+            self._check_characters()
         self.i = 0
         self.depth = 0
 
@@ -178,11 +189,16 @@ class _Parser:
         :raises ClassAdSyntaxError: where the text does not follow it.
         """
         try:
-            if len(self.tokens) > MAX_TOKENS:
-                raise _Refused(f"longer than an expression may be ({MAX_TOKENS:,} words and signs)", MAX_TOKENS)
             return rule()
         except _Refused as refused:
             raise self._error(refused) from None
+
+    def _check_characters(self) -> None:
+        try:
+            to_bytes(self.text)
+        except UnicodeEncodeError as error:
+            message = "half of a surrogate pair is no character, and no bytes stand for it"
+            raise ClassAdSyntaxError(message, self.text, error.start) from None
 
     def _error(self, refused: _Refused) -> ClassAdSyntaxError:
         found = next(islice(self.pattern.finditer(self.text), refused.index, None), None)
@@ -197,6 +213,12 @@ class _Parser:
             self.i += 1
         if self.tokens[self.i]:
             raise self._unexpected("the end of the expression")
+        return tree
+
+    def expression_and_end(self) -> Expression:
+        tree = self.expression()
+        if self.tokens[self.i]:
+            raise self._unexpected("the end of the line")
         return tree
 
     def evaluated(self) -> Expression:
@@ -383,8 +405,7 @@ class _Parser:
             if type(text) is str and lower(name) in _TIME_LITERALS:
                 literal = _TIME_LITERALS[lower(name)](text)
                 if literal is None:
-                    shown = text if len(text) <= 40 else text[:37] + "..."
-                    raise _Refused(f"{shown!r} is no time that {name} can read", self.i - 2)
+                    raise _Refused(f"{_short(text)!r} is no time that {name} can read", self.i - 2)
                 return TimeLiteral(*literal)
         return Call(name, tuple(arguments))
 
@@ -489,7 +510,7 @@ class _Parser:
         if digits.startswith(".."):
             return Literal(0.0)
         if _REAL.fullmatch(digits) is None:
-            raise _Refused(f"{token} is no number", self.i - 1)
+            raise _Refused(f"{_short(token)} is no number", self.i - 1)
         return Literal(float(token))
 
     def _nest(self, levels: int) -> None:
@@ -499,14 +520,19 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> _Refused:
         token = self.tokens[self.i]
+        if token == _TOO_MUCH:
+            return _Refused(f"longer than an expression may be ({MAX_TOKENS:,} words and signs)", self.i)
         if token == "":
             return _Refused(f"expected {wanted}, but the text ends here", self.i)
         if token.startswith("/*"):
             return _Refused("this comment does not end", self.i)
         if token[0] in "\"'" and not self._ends(token):
             return _Refused(f"a string that starts with {token[0]} does not end", self.i)
-        shown = token if len(token) <= 40 else token[:37] + "..."
-        return _Refused(f"expected {wanted}, but found {shown}", self.i)
+        return _Refused(f"expected {wanted}, but found {_short(token)}", self.i)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _is_octal(digits: str) -> bool:

@@ -15,7 +15,7 @@ from .analysis import clauses
 from .columnar import JOB, SLOT, Columnar, Marks
 from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Cell, Column, Heap, Integers, Kind, Kinds, factorize
 from .context import DEFAULT, Context
-from .scalar import strays
+from .scalar import strays, survey
 from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, children, shape
@@ -68,12 +68,13 @@ class SlotTable:
         self._columns: dict[str, Column] = {}
         self._rows = 0
         self._places: dict[str, int] | None = None
+        self._places_as_of = -1  # the version of the column Name
         self._vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
         # What plans found out about the slots' own conditions, for the jobs to come; as of a version of the table.
         self._prepared: dict[Any, list[_Clause]] = {}
         self._prepared_for = -1
         self._mentioned: dict[int, tuple[str, ...]] = {}
-        self._masks: dict[tuple[str, Any, Marks], tuple[dict[str, int], Mask]] = {}
+        self._masks: dict[Any, tuple[dict[str, int], Mask]] = {}
         self.add(ads)
 
     # -- the slots -----------------------------------------------------------------------------------------------------
@@ -132,7 +133,10 @@ class SlotTable:
 
     def remove(self, slots: Slot | Iterable[Slot]) -> None:
         """Take out a slot, or several at once; those behind them move up."""
-        gone = [self._place(slot) for slot in ([slots] if isinstance(slots, str | SupportsIndex) else slots)]
+        gone = [
+            self._place(slot)
+            for slot in (slots if isinstance(slots, Iterable) and not isinstance(slots, str) else [slots])
+        ]
         keep = np.ones(self._rows, bool)
         keep[gone] = False
         kept = np.flatnonzero(keep)
@@ -144,8 +148,10 @@ class SlotTable:
 
     def _place(self, slot: Slot) -> int:
         if isinstance(slot, str):
-            if self._places is None:
-                self._places = self._by_name()
+            column = self._columns.get("name")
+            version = -1 if column is None else column.version
+            if self._places is None or self._places_as_of != version:
+                self._places, self._places_as_of = self._by_name(), version
             if slot not in self._places:
                 raise KeyError(f"no slot of the table has the Name {slot!r}")
             return self._places[slot]
@@ -177,8 +183,6 @@ class SlotTable:
         if not merge and len(columns) > len(cells):
             for key in columns.keys() - cells.keys():
                 columns[key].set(rows, place, ABSENT, 0)
-        if "name" in cells:
-            self._places = None
         self.version += 1
 
     def _vector(self, column: Column, rows: Rows) -> Vector:
@@ -251,8 +255,8 @@ class SlotTable:
             if vector.kind == STRING:
                 values = run.arena.values(vector, self._rows)
             else:
-                return Cells(vector.data, kinds)
-        return Cells(_array(values, kinds), kinds)
+                return Cells(vector.data.copy(), kinds.copy())
+        return Cells(_array(values, kinds), kinds.copy())
 
     def _evaluate_each(self, expression: Expression, job: ClassAd) -> Cells:
         values = [expression.evaluate(job, ad, self.context) for ad in self]
@@ -280,7 +284,7 @@ class SlotTable:
         left = np.ones(self._rows, bool)
         counts = []
         for clause in clauses(cell[1]):
-            mask = _Clause(clause, JOB, frozenset()).mask(self, job, None)
+            mask = _Clause(clause, JOB, frozenset(), plain=False).mask(self, job, None)
             left &= mask
             counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
         return counts
@@ -330,7 +334,7 @@ class SlotTable:
         kinds = column.kinds
         return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
 
-    def _keep_mask(self, key: tuple[str, Any, Marks], depends: dict[str, int], mask: Mask) -> None:
+    def _keep_mask(self, key: Any, depends: dict[str, int], mask: Mask) -> None:
         if len(self._masks) >= _MOST_MASKS:
             self._masks.clear()
         self._masks[key] = (depends, mask)
@@ -370,13 +374,18 @@ class _Clause:
 
     __slots__ = ("comparison", "key", "marks", "node", "side", "strays")
 
-    def __init__(self, node: Expression, side: str, marks: Marks, strays: bool = False) -> None:
-        self.strays = strays
+    def __init__(self, node: Expression, side: str, marks: Marks, *, plain: bool, whole: bool = False) -> None:
+        """A clause.
+
+        :param plain: whether MY and TARGET mean the two ads
+        :param whole: whether it must not be taken apart
+        """
+        self.strays = whole or survey(node).nesting > 50
         self.node = node
         self.side = side
         self.marks = marks
-        self.key = (side, shape(node), marks)
-        self.comparison = _comparison(node, side)
+        self.key = (side, shape(node), marks, plain)
+        self.comparison = _comparison(node, side) if plain else None
 
     def mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
         """Where the clause is true. Masks that depend on columns alone are kept for other jobs.
@@ -441,12 +450,12 @@ class _Clause:
 
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
+        run = Columnar(table, job, table.context, self.side == JOB)
+        run.steps = len(self.marks)
         for place in rows:
             table.scalar_evaluations += 1
-            ad = table.ad(place)
             try:
-                my, target = (job, ad) if self.side == JOB else (ad, job)
-                mask[place] = accepts(self.node.evaluate(my, target, table.context))
+                mask[place] = accepts(run.in_slot(self.node, self.side, table.ad(place), self.marks))
             except ContextError:
                 raise
             except EvaluationError:
@@ -554,7 +563,7 @@ class Plan:
         """The clauses of a conjunction, what is known put in; those that are true of themselves left out."""
         if strays(expression, self.job._find if side == JOB else self.table._has):
             # Its parts depend on one another: it stays as it is.
-            return [_Clause(expression, side, marks, strays=True)]
+            return [_Clause(expression, side, marks, plain=self._plain_scopes(), whole=True)]
         memo = self._memo(expression, side, marks)
         kept = None if memo is None else self.table._prepared.get(memo)
         if kept is not None:
@@ -565,7 +574,7 @@ class Plan:
                 continue
             inner = self._inlined(clause, side, marks)
             if inner is None:
-                out.append(_Clause(clause, side, marks))
+                out.append(_Clause(clause, side, marks, plain=self._plain_scopes()))
             else:
                 memo = None  # what is put in depends on more of the job than this expression tells
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))

@@ -8,7 +8,7 @@ expression is an expression.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .values import AbsTime, RelTime, Value, lower
 
@@ -37,16 +37,27 @@ PRECEDENCE: dict[str, int] = {op: n for n, level in enumerate(BINARY_LEVELS, 1) 
 UNARY = frozenset("+-!~")
 
 
+class Survey(NamedTuple):
+    """What an expression is made of: the attributes for which it searches without evaluating them, whether it draws
+    random numbers, its height in the steps that the reference counts, and how deep it nests (chains counting once).
+    """
+
+    leaving: tuple[Attribute, ...]
+    draws: bool
+    height: int
+    nesting: int
+
+
 class Compiled:
     """What is known of an expression by those who evaluate it; see scalar.py."""
 
-    __slots__ = ("careful", "evaluator", "height", "leaving")
+    __slots__ = ("careful", "evaluator", "height", "survey")
 
     def __init__(self) -> None:
         self.evaluator: Evaluator | None = None
         self.careful: Evaluator | None = None
         self.height = 0
-        self.leaving: tuple[Attribute, ...] | None = None
+        self.survey: Survey | None = None
 
 
 class _Compiler:
@@ -105,15 +116,20 @@ class Expression:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Expression):
             return NotImplemented
-        return self is other or str(self) == str(other)
+        return self is other or self._exact_text() == other._exact_text()
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self._exact_text())
 
     def __reduce__(self) -> Any:
         from .syntax import parse
 
-        return (parse, (str(self),))
+        return (parse, (self._exact_text(),))
+
+    def _exact_text(self) -> str:
+        from .unparse import unparse_exactly
+
+        return unparse_exactly(self)
 
 
 class Literal(Expression):
@@ -259,7 +275,7 @@ def shape(node: Any, depth: int = 0) -> Any:
     if kind is Parentheses:
         return shape(node.inner, depth)
     if depth > 50:
-        return str(node)
+        return node._exact_text()
     depth += 1
     if kind is Attribute:
         return (node.absolute, node.key, None if node.base is None else shape(node.base, depth))
@@ -267,4 +283,4 @@ def shape(node: Any, depth: int = 0) -> Any:
         return (node.op, shape(node.left, depth), shape(node.right, depth))
     if kind is Call:
         return (node.key, *(shape(argument, depth) for argument in node.arguments))
-    return str(node)
+    return node._exact_text()

@@ -28,7 +28,7 @@ from .tree import (
 )
 from .values import AbsTime, Exceptional, ListValue, RelTime, lower, to_bytes, truncate32
 
-__all__ = ["abstime_text", "pretty", "reltime_text", "unparse", "unparse_old"]
+__all__ = ["abstime_text", "pretty", "reltime_text", "unparse", "unparse_exactly", "unparse_old", "unparse_whole"]
 
 # Pieces wait on a stack in reverse: a str goes out as it is, anything else is first taken apart.
 _Piece = Any
@@ -42,23 +42,62 @@ def unparse(value: Any) -> str:
     return _write(value, old=False).lstrip(" ")
 
 
+def unparse_whole(value: Any) -> str:
+    """The text with the blank before a unary operator, as it stands inside others."""
+    return _write(value, old=False)
+
+
 def unparse_old(value: Any) -> str:
     """The text as ``condor_status -l`` prints it: ``=?=``, short reals, strings without escapes but for the quote."""
     return _write(value, old=True)
 
 
-def _write(value: Any, old: bool) -> str:
+def unparse_exactly(value: Any) -> str:
+    """A text from which the same expression can be read, to the last bit of its reals."""
+    return _write(value, old=False, exact=True)
+
+
+def _write(value: Any, old: bool, exact: bool = False) -> str:
     out: list[str] = []
     stack: list[_Piece] = [value]
     while stack:
         piece = stack.pop()
         if type(piece) is _Text:
             out.append(piece.text)
+        elif exact and (isinstance(piece, float) or type(piece) is TimeLiteral):
+            out.append(_exact(piece))
+        elif exact and type(piece) is Literal and isinstance(piece.value, float):
+            out.append(_exact(piece.value))
+        elif exact and type(piece) in _AMBIGUOUS:
+            stack.extend(reversed(_exact_pieces(piece)))
         elif isinstance(piece, Expression):
             stack.extend(reversed(_pieces(piece, old)))
         else:
             stack.extend(reversed(_value_pieces(piece, old)))
     return "".join(out)
+
+
+def _exact(piece: Any) -> str:
+    if isinstance(piece, float):
+        return repr(piece) if math.isfinite(piece) else real_text(piece)
+    if isinstance(piece.time, RelTime):
+        return f'relTime("{piece.time.seconds!r}")'
+    text = abstime_text(piece.time)
+    return f'absTime("{text[:-6] if piece.zoneless else text}")'
+
+
+_AMBIGUOUS = frozenset({Attribute, Unary, Call})
+
+
+def _exact_pieces(node: Expression) -> list[_Piece]:
+    """Where the reference's text would be read otherwise: names that need quotes, ``- 5`` and ``5 .a``."""
+    if isinstance(node, Attribute) and node.base is not None:
+        return [node.base, _Text(" ." + identifier(node.name))]
+    if isinstance(node, Unary):
+        return [_Text(f" {node.op} "), node.operand]
+    if isinstance(node, Call):
+        return [_Text(f"{identifier(node.name)}("), *_separated(node.arguments, ","), _Text(")")]
+    return _pieces(node, False)
 
 
 class _Text:

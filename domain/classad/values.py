@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 if TYPE_CHECKING:
@@ -226,6 +226,12 @@ def to_bytes(text: str) -> bytes:
 
 def from_bytes(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+def concatenate(parts: Iterable[str]) -> str:
+    """Strings one after the other. Bytes that were no character by themselves may become one."""
+    text = "".join(parts)
+    return text if text.isascii() else from_bytes(to_bytes(text))
 
 
 _LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from poolbook.domain.classad import ClassAd, Expression, parse
+from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, Expression, parse
 from poolbook.domain.classad.tree import Literal
 
 from .strategies import KIND_OF, TOP
@@ -245,6 +245,17 @@ def expression(text: str) -> Expression:
     return Literal(_REALS[text]) if text in _REALS else parse(text)
 
 
+def is_sound(pool: Pool) -> bool:
+    """Whether all of a pool's texts are expressions."""
+    ads = [pool.job, pool.cluster, *pool.slots, *(step.texts for step in pool.steps)]
+    try:
+        for text in {text for texts in ads for text in texts.values()}.union(pool.expressions):
+            expression(text)
+    except ClassAdSyntaxError:
+        return False
+    return True
+
+
 def ad(texts: Texts) -> ClassAd:
     return ClassAd({name: expression(text) for name, text in texts.items()})
 
@@ -330,7 +341,7 @@ class PoolWriter(Writer):
                 else:
                     palettes[name] = [self.cell(name), self.cell(name)]
         slots = [self.slot(palettes) for _ in range(count)]
-        cluster = {name: job.pop(name) for name in self.some([*job], 4)} if self.chance(4) else {}
+        cluster = {name: job.pop(name) for name in self.some([*job], 4)} if job and self.chance(4) else {}
         return Pool(slots, job, cluster, expressions, self.steps(palettes) if steps else [])
 
     def home(self, name: str) -> str:
@@ -404,4 +415,5 @@ _SPELLING = {
 
 def pools(*, steps: bool = False) -> SearchStrategy[Pool]:
     """Slots, a job, and expressions about them; with ``steps`` also changes to the slots."""
-    return st.binary(min_size=500, max_size=1500).map(lambda choices: PoolWriter(choices).pool(steps=steps))
+    written = st.binary(min_size=500, max_size=1500).map(lambda choices: PoolWriter(choices).pool(steps=steps))
+    return written.filter(is_sound)

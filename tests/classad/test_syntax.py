@@ -281,12 +281,12 @@ def test_nesting_ends_where_it_does_for_the_reference(left: str, middle: str, ri
         return left * levels + middle + right * levels
 
     assert unparse(parse(nested(deepest)))
-    for levels in (deepest + 1, 100_000):
+    for levels in (deepest + 1, 20_000):
         with pytest.raises(ClassAdSyntaxError, match=r"nested more deeply than ClassAds may be \(500 levels\)"):
             parse(nested(levels))
 
 
-@pytest.mark.parametrize("operator", ["+", "&&", "<", "is", "."])
+@pytest.mark.parametrize("operator", ["+", "&&", "."])
 def test_a_chain_of_operators_may_be_of_any_length(operator: str) -> None:
     text = f" {operator} ".join(["a"] * 100_000)
     expression = parse(text)
@@ -334,30 +334,38 @@ def test_an_expression_of_more_than_400_levels_does_not_evaluate(operator: str) 
 
 
 # How each attribute refers to the next, and how many may do so.
-@pytest.mark.parametrize(("form", "most"), [("{}", 399), ("{} + 1", 199), ("int({})", 399), ("MY.{}", 398)])
-def test_attributes_that_lead_on_more_than_400_levels_do_not_evaluate(form: str, most: int) -> None:
-    def chain(length: int) -> ClassAd:
-        return ClassAd({"a0": 1} | {f"a{n + 1}": parse(form.format(f"a{n}")) for n in range(length)})
+CHAINS = [("{}", 399), ("{} + 1", 199), ("MY.{}", 398)]
 
-    assert isinstance(parse(f"a{most}").evaluate(chain(most)), int)
+
+def chain_of_attributes(form: str, length: int) -> str:
+    return "; ".join(["[a0 = 1", *(f"a{n + 1} = {form.format(f'a{n}')}" for n in range(length))]) + "]"
+
+
+@pytest.mark.parametrize(("form", "most"), CHAINS)
+def test_attributes_that_lead_on_more_than_400_levels_do_not_evaluate(form: str, most: int) -> None:
+    assert isinstance(parse(f"a{most}").evaluate(ClassAd.from_new(chain_of_attributes(form, most))), int)
     for length in (most + 1, 10_000):
         with pytest.raises(EvaluationError, match="nests more deeply than 400 levels"):
-            parse(f"a{length}").evaluate(chain(length))
+            parse(f"a{length}").evaluate(ClassAd.from_new(chain_of_attributes(form, length)))
 
 
-@pytest.mark.parametrize(("form", "most"), [("{}", 399), ("{} + 1", 199), ("int({})", 399), ("MY.{}", 398)])
+@pytest.mark.parametrize(("form", "most"), CHAINS)
 def test_the_reference_follows_as_many_attributes(form: str, most: int) -> None:
-    def chain(length: int) -> str:
-        return "; ".join(["[a0 = 1", *(f"a{n + 1} = {form.format(f'a{n}')}" for n in range(length))]) + "]"
+    assert oracle.evaluate(f"a{most}", chain_of_attributes(form, most))[0] == "integer"
+    assert oracle.evaluate(f"a{most + 1}", chain_of_attributes(form, most + 1)) == ("fail",)
 
-    assert oracle.evaluate(f"a{most}", chain(most))[0] == "integer"
-    assert oracle.evaluate(f"a{most + 1}", chain(most + 1)) == ("fail",)
+
+@pytest.mark.parametrize("form", ["int({})", "ifThenElse(true, {}, 0)", "[x = {}].x", 'eval("{}")', "{{{}}}[0]"])
+def test_attributes_that_lead_on_through_functions_end_too(form: str) -> None:
+    assert parse("a150").evaluate(ClassAd.from_new(chain_of_attributes(form, 150))) == 1
+    with pytest.raises(EvaluationError):
+        parse("a1000").evaluate(ClassAd.from_new(chain_of_attributes(form, 1000)))
 
 
 # Any text ---------------------------------------------------------------------------------------
 
 # Often enough the characters that mean something; and bytes that are no UTF-8.
-ANYTHING = st.text(st.one_of(st.sampled_from("ab01.\"'\\()[]{}=?:;,+-!&|/* \n"), st.characters()))
+ANYTHING = st.text(st.one_of(st.sampled_from("ab01.\"'\\()[]{}=?:;,+-!&|/* \n"), st.characters(codec="utf-8")))
 BYTES = st.binary().map(lambda data: data.decode("utf-8", "surrogateescape"))
 
 

@@ -11,6 +11,7 @@ from ..values import (
     UNDEFINED,
     ListValue,
     compare_text,
+    concatenate,
     from_bytes,
     low32,
     lower,
@@ -32,7 +33,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
         if type(text) is not str:
             return text
         out.append(text)
-    return "".join(out)
+    return concatenate(out)
 
 
 @eager("join", 0, MANY, members=True)
@@ -54,7 +55,7 @@ def _join(env: Environment, ad: Ad, values: list[Any]) -> Any:
         else:
             defined = True
             out += (separator if out else "") + text
-    return UNDEFINED if undefined and not defined else out
+    return UNDEFINED if undefined and not defined else concatenate([out])
 
 
 def _declare_case(name: str, changed: Any) -> None:
