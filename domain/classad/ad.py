@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Cell = tuple[str, Expression]
 
 
-class ClassAd(MutableMapping[str, Expression]):
+class ClassAd(MutableMapping[str, Any]):
     """A mapping of attribute names, in any case of letters, to expressions; it keeps the order of insertion.
 
     ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
@@ -150,7 +150,11 @@ class ClassAd(MutableMapping[str, Expression]):
             raise ValueError("an attribute needs a name")
         key = lower(name)
         old = self._cells.get(key)
-        self._cells[key] = (name if old is None else old[0], to_expression(value))
+        try:
+            expression = to_expression(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") if type(error) in (TypeError, ValueError) else error from None
+        self._cells[key] = (name if old is None else old[0], expression)
 
     def __delitem__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -238,6 +242,8 @@ def to_expression(value: Any) -> Expression:
     if isinstance(value, Expression):
         return value
     if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("a string cannot hold a byte of zero")
         to_bytes(value)  # refuses what no bytes can mean
     if isinstance(value, bool | float | str | Exceptional):
         return Literal(float(value) if type(value) not in _EXACT and isinstance(value, float) else value)
@@ -257,7 +263,10 @@ def to_expression(value: Any) -> Expression:
         return AdExpression(ClassAd(value)._cells)
     if isinstance(value, list | tuple):
         return ListExpression(tuple(to_expression(v) for v in value))
-    raise TypeError(f"a {type(value).__name__} is no ClassAd value: {value!r}")
+    raise TypeError(
+        f"a {type(value).__name__} is no ClassAd value: {value!r}. An ad holds numbers, strings, booleans, None,"
+        " AbsTime, RelTime, lists, mappings and Expressions"
+    )
 
 
 _EXACT = frozenset({bool, float, str, Exceptional})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .ad import ClassAd
 from .context import Context
@@ -10,7 +10,7 @@ from .scalar import Environment, evaluate_in
 from .scope import lookup, root_of
 from .tree import AdExpression, Attribute, Binary, Expression, Parentheses, children
 from .unparse import unparse
-from .values import UNDEFINED, EvaluationError, Value, lower, to_bytes
+from .values import ERROR, UNDEFINED, EvaluationFailed, Value, lower, to_bytes
 
 
 class References(NamedTuple):
@@ -36,7 +36,7 @@ def references(expression: Expression, ad: ClassAd | None) -> References:
         internal.follow(expression, within, 400)
         return References(internal.result(), tuple(external_references(expression, within)))
     except RecursionError:
-        raise EvaluationError(f"the references of {unparse(expression)} lead back to themselves") from None
+        raise EvaluationFailed(f"the references of {_shown(expression)} lead back to themselves") from None
 
 
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
@@ -44,6 +44,11 @@ def external_references(expression: Expression, ad: ClassAd, env: Environment | 
     search = _Search(ad, Environment(ad, None, Context()) if env is None else env, internal=False)
     search.follow(expression, ad, 400)
     return list(search.result())
+
+
+def _shown(value: Any) -> str:
+    text = unparse(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class _Search:
@@ -83,13 +88,13 @@ class _Search:
             value = evaluate_in(node.base, self.env, self.here)
             if type(value) is not ClassAd:
                 if value is not UNDEFINED:
-                    raise EvaluationError(f"cannot tell what {unparse(node)} refers to: {unparse(value)} is no ad")
+                    raise EvaluationFailed(f"cannot tell what {_shown(node)} refers to: {_shown(value)} is no ad")
                 if not self.internal:
                     self.add(unparse(node.base) + "." + node.name)
                 return
             start = value
         if start is None:
-            raise EvaluationError(f"cannot tell what {unparse(node)} refers to: there is no outermost ad")
+            raise EvaluationFailed(f"cannot tell what {_shown(node)} refers to: there is no outermost ad")
         found = lookup(self.env, start, node.key)
         if found is None:
             if not self.internal:
@@ -102,7 +107,7 @@ class _Search:
         if self.internal and place is self.env.root and place._find(node.key) is not None:
             self.add(node.name)
         if depth <= 0:
-            raise EvaluationError(f"the references of {unparse(node)} nest too deeply")
+            raise EvaluationFailed(f"the references of {_shown(node)} nest too deeply")
         before = self.here
         if not isinstance(thing, ClassAd):
             self.follow(thing, place, depth - 1, scope)
@@ -147,5 +152,15 @@ def explain(
     target: ClassAd | None = None,
     context: Context | None = None,
 ) -> list[Clause]:
-    """The clauses of a conjunction, each with its value: which of them kept it from being true."""
-    return [Clause(clause, clause.evaluate(my, target, context)) for clause in clauses(expression)]
+    """The clauses of a conjunction, each with its value: which of them kept it from being true.
+
+    A clause whose evaluation fails counts as an error.
+    """
+
+    def value_of(clause: Expression) -> Value:
+        try:
+            return clause.evaluate(my, target, context)
+        except EvaluationFailed:
+            return ERROR
+
+    return [Clause(clause, value_of(clause)) for clause in clauses(expression)]

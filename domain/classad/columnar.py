@@ -40,7 +40,7 @@ from .tree import (
     children,
     shape,
 )
-from .values import ERROR, UNDEFINED, EvaluationError, ListValue, RelTime, low32, lower
+from .values import ERROR, UNDEFINED, EvaluationFailed, ListValue, RelTime, low32, lower
 from .vectors import (
     ALL_ERROR,
     ALL_UNDEFINED,
@@ -475,7 +475,7 @@ class Columnar:
                         evaluate_in(node, Environment(my, target, self.context), self.job if side == JOB else slot)
                     )
                 )
-            except (EvaluationError, Unsupported):
+            except (EvaluationFailed, Unsupported):
                 return None
         return take(self.arena.from_values(results), inverse)
 
@@ -579,7 +579,7 @@ class Columnar:
         try:
             return evaluate_in(node, env, self.job if side == JOB else ad)
         except RecursionError:
-            raise EvaluationError("the evaluation nests too deeply for this program's stack") from None
+            raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
 
     def _closed(self, value: Any) -> Any:
         """A value that may leave its slot: a list or an ad must be of constants."""

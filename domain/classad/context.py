@@ -6,6 +6,7 @@ what it does not hold makes the function that asks fail with a clear message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
@@ -34,7 +35,15 @@ class Context:
     :param trace: receives the lines that ``debug()`` writes; without it they go nowhere
     """
 
-    __slots__ = ("_draws", "functions", "now", "seed", "timezone", "trace", "user_home", "user_maps")
+    __slots__ = ("functions", "now", "seed", "timezone", "trace", "user_home", "user_maps")
+
+    now: int | None
+    timezone: tzinfo
+    seed: int | None
+    user_maps: Mapping[str, UserMap]
+    functions: Mapping[str, Callable[..., Any]]
+    user_home: Callable[[str], str | None] | None
+    trace: Callable[[str], None] | None
 
     def __init__(
         self,
@@ -47,13 +56,31 @@ class Context:
         user_home: Callable[[str], str | None] | None = None,
         trace: Callable[[str], None] | None = None,
     ) -> None:
-        self.now = now
-        self.timezone = timezone
-        self.seed = seed
-        self.user_maps = {lower(name): users for name, users in user_maps.items()}
-        self.functions = {lower(name): function for name, function in functions.items()}
-        self.user_home = user_home
-        self.trace = trace
+        for name, value, wanted in (("now", now, int), ("seed", seed, int), ("timezone", timezone, tzinfo)):
+            if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+                kinds = {
+                    int: "a whole number (of seconds, for now)",
+                    tzinfo: "a tzinfo, such as ZoneInfo('Europe/Rome')",
+                }
+                raise TypeError(f"{name} must be {kinds[wanted]}, not {value!r}")
+        if functions:
+            _check_functions(functions)
+        values: dict[str, object] = {
+            "now": now,
+            "timezone": timezone,
+            "seed": seed,
+            "user_maps": MappingProxyType({lower(name): users for name, users in user_maps.items()}),
+            "functions": MappingProxyType({lower(name): function for name, function in functions.items()}),
+            "user_home": user_home,
+            "trace": trace,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Context does not change: make another with context.replace({name}=...)")
+
+    __delattr__ = None  # type: ignore[assignment]
 
     def replace(self, **changes: Any) -> Context:
         """A context like this one, but for the changes (the constructor's names)."""
@@ -80,10 +107,39 @@ class Context:
         east = local.utcoffset()
         return 0 if east is None else int(east.total_seconds())
 
+    def standard(self, local: int) -> int:
+        """The point in time of a local time, read as standard time whatever the season: C's mktime with tm_isdst = 0.
+
+        :param local: the fields of the local time as seconds, as if it were UTC
+        """
+        east = self.offset(local)
+        if self.timezone is not UTC:
+            try:
+                saved = (_EPOCH + timedelta(seconds=local - east)).astimezone(self.timezone).dst()
+            except OverflowError:
+                saved = None
+            east = self.offset(local - east) - (0 if saved is None else int(saved.total_seconds()))
+        return local - east
+
     def zone_name(self) -> str:
         """The abbreviation of the zone's standard time."""
         name = _EPOCH.astimezone(self.timezone).tzname()
         return "UTC" if name is None else name
+
+
+def _check_functions(functions: Mapping[str, Callable[..., Any]]) -> None:
+    from .functions import FUNCTIONS
+
+    for name, function in functions.items():
+        if lower(name) in FUNCTIONS:
+            raise ValueError(f"{name} is a function of the language, which cannot be replaced: choose another name")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be called: a function's name is a word of letters, digits and _")
+        if not callable(function):
+            raise TypeError(f"the function {name} cannot be called: {function!r}")
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Randomness:

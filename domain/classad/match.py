@@ -6,7 +6,7 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import Context
-from .values import ContextError, EvaluationError, truth
+from .values import EvaluationFailed, truth
 
 
 def accepts(value: Any) -> bool:
@@ -25,9 +25,7 @@ def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = Non
         return False
     try:
         return accepts(cell[1].evaluate(my, target, context))
-    except ContextError:
-        raise
-    except EvaluationError:
+    except EvaluationFailed:
         return False
 
 

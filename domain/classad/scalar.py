@@ -43,7 +43,7 @@ from .values import (
     UNDEFINED,
     AbsTime,
     ContextError,
-    EvaluationError,
+    EvaluationFailed,
     ListValue,
     RelTime,
     low32,
@@ -109,7 +109,7 @@ class Environment:
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
         inner.steps, inner.active, inner.depth = self.steps - 1, self.active, self.depth - 1
         if inner.depth < 0 or inner.steps < 0:
-            raise EvaluationError("the evaluation nests too deeply")
+            raise EvaluationFailed("the evaluation nests too deeply")
         inner.root = root_of(self, place)
         around = place._outer
         other = None if around is None else self.other(around)
@@ -130,7 +130,7 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     try:
         value = evaluator(env, my)
     except RecursionError:
-        raise EvaluationError("the evaluation nests too deeply for this program's stack") from None
+        raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
     kind = type(value)
     if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
@@ -192,7 +192,7 @@ def _error(env: Environment, ad: ClassAd | None) -> Any:
 
 
 def _too_deep(env: Environment, ad: ClassAd | None) -> Any:
-    raise EvaluationError(f"the expression nests more deeply than {MAX_DEPTH} levels")
+    raise EvaluationFailed(f"the expression nests more deeply than {MAX_DEPTH} levels")
 
 
 def careful(expression: Expression, compiled: Compiled) -> Evaluator:
@@ -219,10 +219,10 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
         return thing
     left = env.depth - depth
     if left <= 0:
-        raise EvaluationError(f"the evaluation of {key} nests more deeply than {MAX_DEPTH} levels")
+        raise EvaluationFailed(f"the evaluation of {key} nests more deeply than {MAX_DEPTH} levels")
     env.steps -= 1
     if env.steps < 0:
-        raise EvaluationError(f"the evaluation takes more than {MAX_STEPS:,} attributes")
+        raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} attributes")
     active = env.active
     if active is None:
         active = env.active = set()
@@ -428,7 +428,7 @@ def _needed(node: Expression, depth: int) -> int:
 def _checked(evaluator: Evaluator, depth: int) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if env.depth < depth:
-            raise EvaluationError(f"the expression nests more deeply than {MAX_DEPTH} levels")
+            raise EvaluationFailed(f"the expression nests more deeply than {MAX_DEPTH} levels")
         return evaluator(env, ad)
 
     return run
@@ -448,8 +448,7 @@ def _time_literal(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
         return lambda env, ad: time
 
     def local(env: Environment, ad: ClassAd | None) -> Any:
-        # The zone's offset at that local time: found at the time itself, less its offset.
-        offset = env.context.offset(time.seconds - env.context.offset(time.seconds))
+        offset = env.context.offset(env.context.standard(time.seconds))
         return AbsTime(time.seconds - offset, offset)
 
     return local
@@ -591,13 +590,13 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
                 return ERROR
             try:
                 return evaluate_in(base.expressions[place], env, base.scope)
-            except EvaluationError:
+            except EvaluationFailed:
                 return ERROR
         if type(base) is ClassAd and type(index) is str:
             cell = base._find(lower(index))
             try:
                 return UNDEFINED if cell is None else enter(env, cell[1], base, lower(index), 0)
-            except EvaluationError:
+            except EvaluationFailed:
                 return ERROR
         return ERROR
 
@@ -647,7 +646,7 @@ def _absolute(key: str, depth: int) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if env.root is None:
             if ad is None:
-                raise EvaluationError(f".{key} needs an ad to be evaluated in")
+                raise EvaluationFailed(f".{key} needs an ad to be evaluated in")
             return UNDEFINED
         found = lookup(env, env.root, key)
         return UNDEFINED if found is None else enter(env, found[0], found[1], key, depth)

@@ -30,7 +30,7 @@ from .tree import (
     Unary,
     children,
 )
-from .values import ERROR, UNDEFINED, EvaluationError, truth
+from .values import ERROR, UNDEFINED, EvaluationFailed, truth
 
 Resolve = Callable[[Attribute], Expression]
 Parts = list[Expression]
@@ -208,7 +208,7 @@ def _computed(node: Expression) -> Expression:
         return node
     try:
         return _literal_or(evaluate(node, None, None, None), node)
-    except EvaluationError:
+    except EvaluationFailed:
         return node
 
 
@@ -265,6 +265,7 @@ def _is_condition(node: Expression) -> bool:
 
 
 def _conditional(node: Any, parts: Parts) -> Expression:
+    # Where it stands there may be no operator beside it: what is chosen needs no parentheses.
     condition, then, otherwise = parts
     if type(condition) is Literal:
         return _chosen(condition.value, then, otherwise)
@@ -282,7 +283,9 @@ def _chosen(value: object, then: Expression, otherwise: Expression) -> Expressio
 def _call(node: Any, parts: Parts) -> Expression:
     arguments = tuple(parts)
     if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
-        return _chosen(arguments[0].value, arguments[1], arguments[2])
+        # In the place of a call only an atom needs no parentheses of its own.
+        chosen = _chosen(arguments[0].value, arguments[1], arguments[2])
+        return chosen if type(chosen) in _ATOMS else Parentheses(chosen)
     same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
     return _computed(node if same else Call(node.name, arguments))
 

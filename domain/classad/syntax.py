@@ -92,6 +92,8 @@ _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+# What people write who come from other languages.
+_HINTS = {"=": "==", "and": "&&", "or": "||", "<": "<, or !=", "isnot": "isnt"}
 _SELECTORS = frozenset({".", "..", "["})
 _CONTINUES = frozenset(".[?(")
 _WORD_LENGTHS = frozenset({2, 4, 5, 9})  # of is, isnt, true, false, error and undefined
@@ -172,6 +174,8 @@ class _Parser:
     __slots__ = ("constant_strings", "depth", "i", "old", "pattern", "text", "tokens")
 
     def __init__(self, text: str, old: bool = False) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"a text is wanted, not {_short(repr(text))}")
         self.text = text
         self.old = old
         self.pattern = _OLD if old else _NEW
@@ -528,7 +532,9 @@ class _Parser:
             return _Refused("this comment does not end", self.i)
         if token[0] in "\"'" and not self._ends(token):
             return _Refused(f"a string that starts with {token[0]} does not end", self.i)
-        return _Refused(f"expected {wanted}, but found {_short(token)}", self.i)
+        hint = _HINTS.get(token.lower())
+        meant = "" if hint is None else f" (did you mean {hint} ?)"
+        return _Refused(f"expected {wanted}, but found {_short(token)}{meant}", self.i)
 
 
 def _short(text: str) -> str:

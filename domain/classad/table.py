@@ -19,7 +19,7 @@ from .scalar import strays, survey
 from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, children, shape
-from .values import ERROR, UNDEFINED, ContextError, EvaluationError
+from .values import ERROR, UNDEFINED, EvaluationFailed
 from .vectors import Mask, Rows, Unsupported, Vector, natural, true_cells
 
 # How many ads are taken in at a time: their own memory can be given back in between.
@@ -223,7 +223,7 @@ class SlotTable:
         try:
             vector = run.whole(Known(job).rewrite(cell[1]))
             self.scalar_evaluations += run.scalar
-        except (EvaluationError, Unsupported):
+        except (EvaluationFailed, Unsupported):
             return self._each(job, cell[1], _rank_value)
         ranks = np.zeros(self._rows)
         if not vector.mixed:
@@ -270,9 +270,7 @@ class SlotTable:
         for place, ad in enumerate(self):
             try:
                 out[place] = of(expression.evaluate(job, ad, self.context))
-            except ContextError:
-                raise
-            except EvaluationError:
+            except EvaluationFailed:
                 continue
         return out
 
@@ -284,7 +282,8 @@ class SlotTable:
         left = np.ones(self._rows, bool)
         counts = []
         for clause in clauses(cell[1]):
-            mask = _Clause(clause, JOB, frozenset(), plain=False).mask(self, job, None)
+            whole = strays(clause, job._find)
+            mask = _Clause(clause, JOB, frozenset(), plain=False, whole=whole).mask(self, job, None)
             left &= mask
             counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
         return counts
@@ -394,8 +393,10 @@ class _Clause:
         """
         kept = table._masks.get(self.key)
         columns = table._columns
-        if kept is not None and all(
-            (columns[name].version if name in columns else -1) == version for name, version in kept[0].items()
+        if (
+            kept is not None
+            and len(kept[1]) == len(table)
+            and all((columns[name].version if name in columns else -1) == version for name, version in kept[0].items())
         ):
             return kept[1]
         if self.strays:
@@ -425,7 +426,7 @@ class _Clause:
             mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
         except Unsupported:
             return self._scalar_mask(table, job, among)
-        except EvaluationError:
+        except EvaluationFailed:
             return self._slot_by_slot(table, job, among)
         if run.lasting:
             table._keep_mask(self.key, run.depends, mask)
@@ -439,7 +440,7 @@ class _Clause:
         run = Columnar(table, job, table.context, self.side == JOB)
         try:
             mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
-        except (EvaluationError, Unsupported):
+        except (EvaluationFailed, Unsupported):
             return self._slot_by_slot(table, job, among)
         table.scalar_evaluations += run.scalar
         return mask
@@ -456,9 +457,7 @@ class _Clause:
             table.scalar_evaluations += 1
             try:
                 mask[place] = accepts(run.in_slot(self.node, self.side, table.ad(place), self.marks))
-            except ContextError:
-                raise
-            except EvaluationError:
+            except EvaluationFailed:
                 continue
         return mask
 

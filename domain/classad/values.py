@@ -33,8 +33,12 @@ class EvaluationError(Exception):
     """
 
 
+class EvaluationFailed(EvaluationError):
+    """The reference's evaluation fails here too. A match that fails is no match."""
+
+
 class ContextError(EvaluationError):
-    """An expression asked for something that the ``Context`` does not have. A match does not pass over this."""
+    """An expression asked for something that the ``Context`` does not have. Nothing passes over this."""
 
 
 class Exceptional:

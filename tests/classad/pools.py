@@ -179,11 +179,7 @@ POLICIES = [
 ]
 # Those of them that jobs have.
 _OF_JOBS = set(
-    """
-    RequestCpus RequestMemory RequestDisk RequestGPUs DiskUsage ImageSize MemoryUsage ResidentSetSize WantBig WantDocker
-    JobUniverse JobStatus JobPrio NiceUser QDate Owner User AcctGroup AccountingGroup Department DESIRED_Sites
-    LastRemoteHost RequireGPUs
-    """.split()
+    ["RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "DiskUsage", "ImageSize", "MemoryUsage", "ResidentSetSize", "WantBig", "WantDocker", "JobUniverse", "JobStatus", "JobPrio", "NiceUser", "QDate", "Owner", "User", "AcctGroup", "AccountingGroup", "Department", "DESIRED_Sites", "LastRemoteHost", "RequireGPUs"]
 )
 # Conditions that are true of many.
 _LIKELY = [
@@ -293,7 +289,7 @@ class PoolWriter(Writer):
         left, right = (self.pick(["{0}", "TARGET.{0}", "MY.{0}"]).format(self.pick(names)) for _ in "lr")
         if self.chance(2):
             right = self.pick(self.literals(left.rpartition(".")[2]))
-        operator = self.pick("== < <= > >= != =?= =!= + - * / % && || ?: & << >>>".split())
+        operator = self.pick(["==", "<", "<=", ">", ">=", "!=", "=?=", "=!=", "+", "-", "*", "/", "%", "&&", "||", "?:", "&", "<<", ">>>"])
         return f"{left} {operator} {right}"
 
     def literals(self, name: str) -> list[str]:
@@ -407,9 +403,7 @@ class PoolWriter(Writer):
 
 _SPELLING = {
     name.lower(): name
-    for name in (
-        "I J R Ok S L NL TL N O T D SL Environment Args X Y U AvailableGPUs RequireGPUs GPU_a GPU_b MinMem"
-    ).split()
+    for name in ["I", "J", "R", "Ok", "S", "L", "NL", "TL", "N", "O", "T", "D", "SL", "Environment", "Args", "X", "Y", "U", "AvailableGPUs", "RequireGPUs", "GPU_a", "GPU_b", "MinMem"]
 }
 
 

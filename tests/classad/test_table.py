@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import (
@@ -1141,8 +1141,15 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base
 
 
 def fixed(examples: int) -> Callable[[Test], Any]:
-    """The same examples in every run."""
-    return settings(max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=SLOW)
+    """The same examples in every run. They are shown as they are: to make them smaller takes minutes."""
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=SLOW,
+    )
 
 
 def soak(share: int = 4) -> Callable[[Test], Any]:

@@ -56,6 +56,6 @@ def _own(function: Any, values: list[Any], ad: "ClassAd | None") -> Any:
     from ..scalar import evaluate
 
     result = function(*values)
-    if type(result) in (int, float, str, bool):
+    if type(result) in (float, bool):
         return result
     return evaluate(to_expression(result), ad, None, None)

@@ -10,7 +10,7 @@ from ..scope import lookup, root_of
 from ..syntax import ClassAdSyntaxError, parse_evaluated
 from ..tree import Attribute, Constant, Expression, ListExpression
 from ..unparse import pretty, unparse
-from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_string, truth
+from ..values import ERROR, UNDEFINED, EvaluationFailed, ListValue, lower, to_string, truth
 from .patterns import matches, matches_something
 from .registry import Needs, lazy
 
@@ -39,7 +39,7 @@ def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     except ClassAdSyntaxError:
         return ERROR
     if env.depth <= 0:
-        raise EvaluationError("eval() nests too deeply")
+        raise EvaluationFailed("eval() nests too deeply")
     env.depth -= 1
     env.steps -= 1
     try:
@@ -73,7 +73,7 @@ def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
     else:
         try:
             base = evaluate_in(reference.base, env, ad)
-        except EvaluationError:
+        except EvaluationFailed:
             return None, ad
         if type(base) is ListValue:
             return base, ad
@@ -110,14 +110,14 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
     if len(arguments) == 2:
         pattern = arguments[1](env, ad)
         if type(pattern) is not str:
-            raise EvaluationError("unresolved(): the second argument must be a string")
+            raise EvaluationFailed("unresolved(): the second argument must be a string")
         if matches(pattern, "", "i") is ERROR:
             return ERROR
     names: list[str] = []
     if isinstance(thing, Expression) and place is not None:
         try:
             names = external_references(thing, place, env)
-        except EvaluationError:
+        except EvaluationFailed:
             names = []
     names = [name[7:] if lower(name[:7]) == "target." else name for name in names]
     if pattern is None:
@@ -129,7 +129,7 @@ def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, n
     """The value of an expression in a member of a list of ads, as if it stood there."""
     try:
         place = member(env, ad, members, nested)
-    except EvaluationError:
+    except EvaluationFailed:
         return ERROR
     if type(place) is not ClassAd:
         return UNDEFINED if place is UNDEFINED else ERROR
@@ -137,7 +137,7 @@ def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, n
         return expression
     try:
         return evaluate_in(expression, env.inside(place), place)
-    except EvaluationError:
+    except EvaluationFailed:
         return ERROR
 
 
@@ -153,7 +153,7 @@ def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[li
     else:
         try:
             members = arguments[1](env, ad)
-        except EvaluationError:
+        except EvaluationFailed:
             members = ERROR
     if type(members) is not ListValue:
         return None, members

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ad import ClassAd
 from ..scalar import Environment, member
-from ..values import ERROR, UNDEFINED, EvaluationError, ListValue, lower, to_bytes
+from ..values import ERROR, UNDEFINED, EvaluationFailed, ListValue, lower, to_bytes
 from .lists import shared_list
 from .registry import MANY, Needs, eager, lazy
 from .stringlists import items_of
@@ -193,7 +193,7 @@ def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
 def _user_home(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """userHome(user[, default]): undefined or the default where the context knows no homes, HTCondor's own default."""
     if not 1 <= len(arguments) <= 2:
-        raise EvaluationError("userHome() takes a user and perhaps a default")
+        raise EvaluationFailed("userHome() takes a user and perhaps a default")
     default: Any = arguments[1](env, ad) if len(arguments) == 2 else ""
     if type(default) is not str:
         default = ""

@@ -11,7 +11,7 @@ from ..scalar import Environment, member
 from ..values import (
     ERROR,
     UNDEFINED,
-    EvaluationError,
+    EvaluationFailed,
     ListValue,
     RelTime,
     low32,
@@ -151,10 +151,10 @@ def _random(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if type(most) is int:
         bound = low32(most)
         if bound <= 0:
-            raise EvaluationError(f"random({most}): there is no number from 0 up to {most}")
+            raise EvaluationFailed(f"random({most}): there is no number from 0 up to {most}")
         return env.random().integer() % bound
     if type(most) is float:
         if most <= 0:
-            raise EvaluationError(f"random({most}): there is no number from 0 up to {most}")
+            raise EvaluationFailed(f"random({most}): there is no number from 0 up to {most}")
         return most * (env.random().integer() / 0x7FFFFFFF)
     return ERROR

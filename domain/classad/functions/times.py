@@ -13,7 +13,7 @@ from ..values import (
     ERROR,
     UNDEFINED,
     AbsTime,
-    EvaluationError,
+    EvaluationFailed,
     RelTime,
     low32,
     to_integer,
@@ -82,7 +82,7 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if offset is None:
         offset = env.context.offset(seconds)
     if offset == -1 and kind is int:
-        raise EvaluationError("absTime(): -1 is no offset of a time zone")
+        raise EvaluationFailed("absTime(): -1 is no offset of a time zone")
     return AbsTime(seconds, offset)
 
 
@@ -227,7 +227,7 @@ def _format_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     weekday, yearday = day_numbers(year, month, day)
     t = Calendar(year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0), weekday, yearday)
     local = days_before(t.year, t.month, t.day) * DAY + t.hour * 3600 + t.minute * 60 + t.second
-    return format_time(form, t, local - env.context.offset(local), zone)
+    return format_time(form, t, env.context.standard(local), zone)
 
 
 def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
