@@ -351,25 +351,36 @@ class Columnar:
         return from_codes(codes)
 
     def _conditional(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
-        return self._choice(node.condition, node.then, node.otherwise, side, rows, marks)
+        return self._choice((node.condition, node.then, node.otherwise), side, rows, marks, lazy=False)
 
     def _choice(
-        self, condition: Expression, then: Expression, otherwise: Expression, side: str, rows: Rows, marks: Marks
+        self, operands: Sequence[Expression], side: str, rows: Rows, marks: Marks, *, lazy: bool = True
     ) -> Vector:
+        """One of two branches, by a condition.
+
+        :param lazy: whether a condition that is none leaves the branches alone; else what fails in one fails here
+        """
+        condition, then, otherwise = operands
         chosen = truths(self.run(condition, side, rows, marks))
         if not isinstance(chosen, np.ndarray):
             if isinstance(chosen, bool | np.bool_):
                 return self.run(then if chosen else otherwise, side, rows, marks)
+            if chosen == WRONG and not lazy:
+                self.run(then, side, rows, marks)
+                self.run(otherwise, side, rows, marks)
             return ALL_UNDEFINED if chosen == UNKNOWN else ALL_ERROR
         parts: list[tuple[Any, Vector]] = []
         for code, branch in ((TRUE, then), (FALSE, otherwise), (UNKNOWN, None), (WRONG, None)):
             places = np.flatnonzero(chosen == code)
             if len(places) == 0:
                 continue
+            inner = places if rows is None else rows[places]
             if branch is None:
+                if code == WRONG and not lazy:
+                    self.run(then, side, inner, marks)
+                    self.run(otherwise, side, inner, marks)
                 parts.append((places, ALL_UNDEFINED if code == UNKNOWN else ALL_ERROR))
             else:
-                inner = places if rows is None else rows[places]
                 parts.append((places, self.run(branch, side, inner, marks)))
         return merge(len(chosen), parts)
 
@@ -386,7 +397,7 @@ class Columnar:
             return ALL_ERROR
         if key == "ifthenelse":
             condition, then, otherwise = arguments
-            return self._choice(condition, then, otherwise, side, rows, marks)
+            return self._choice((condition, then, otherwise), side, rows, marks)
         if function.needs is Needs.PLACE:
             raise Unsupported
         if function.needs is Needs.CONTEXT:

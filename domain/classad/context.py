@@ -74,8 +74,8 @@ class Context:
             "user_home": user_home,
             "trace": trace,
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        for name, held in values.items():
+            object.__setattr__(self, name, held)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Context does not change: make another with context.replace({name}=...)")

@@ -15,12 +15,17 @@ from .analysis import clauses
 from .columnar import JOB, SLOT, Columnar, Marks
 from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Cell, Column, Heap, Integers, Kind, Kinds, factorize
 from .context import DEFAULT, Context
+from .match import accepts, symmetric_match
 from .scalar import strays, survey
 from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, children, shape
-from .values import ERROR, UNDEFINED, EvaluationFailed
+from .values import ERROR, UNDEFINED, ContextError, EvaluationError, EvaluationFailed
 from .vectors import Mask, Rows, Unsupported, Vector, natural, true_cells
+
+# Where the work on columns ends, and each slot is evaluated on its own: what is not done by column, and what fails. The
+# columns may have evaluated what some slot, or every slot, would not have asked for.
+_GIVES_UP = (Unsupported, EvaluationError, RecursionError)
 
 # How many ads are taken in at a time: their own memory can be given back in between.
 _BATCH = 2000
@@ -223,7 +228,7 @@ class SlotTable:
         try:
             vector = run.whole(Known(job).rewrite(cell[1]))
             self.scalar_evaluations += run.scalar
-        except (EvaluationFailed, Unsupported):
+        except _GIVES_UP:
             return self._each(job, cell[1], _rank_value)
         ranks = np.zeros(self._rows)
         if not vector.mixed:
@@ -248,7 +253,7 @@ class SlotTable:
             if vector.mixed or vector.kind == OTHER or vector.constant:
                 values = run.arena.values(vector, self._rows)
             self.scalar_evaluations += run.scalar
-        except Unsupported:
+        except _GIVES_UP:
             return self._evaluate_each(expression, job)
         kinds = vector.kind if vector.mixed else np.full(self._rows, vector.kind, np.uint8)
         if values is None:
@@ -279,6 +284,8 @@ class SlotTable:
         cell = job._find("requirements")
         if cell is None:
             return []
+        if not self._rows:
+            return [ClauseCount(clause, 0, 0) for clause in clauses(cell[1])]
         left = np.ones(self._rows, bool)
         counts = []
         for clause in clauses(cell[1]):
@@ -426,7 +433,7 @@ class _Clause:
             mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
         except Unsupported:
             return self._scalar_mask(table, job, among)
-        except EvaluationFailed:
+        except _GIVES_UP:
             return self._slot_by_slot(table, job, among)
         if run.lasting:
             table._keep_mask(self.key, run.depends, mask)
@@ -440,15 +447,13 @@ class _Clause:
         run = Columnar(table, job, table.context, self.side == JOB)
         try:
             mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
-        except (EvaluationFailed, Unsupported):
+        except _GIVES_UP:
             return self._slot_by_slot(table, job, among)
         table.scalar_evaluations += run.scalar
         return mask
 
     def _slot_by_slot(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
         """The last word: each slot on its own, an evaluation that fails being no match."""
-        from .match import accepts
-
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
@@ -510,7 +515,19 @@ class Plan:
         self._possible = False
 
     def matches(self) -> Mask:
-        """For each slot whether it and the job accept each other."""
+        """For each slot whether it and the job accept each other.
+
+        :raises ContextError: where a slot's match asks for what the context does not have.
+        """
+        try:
+            return self._matches()
+        except (ContextError, RecursionError):
+            table = self.table
+            table.scalar_evaluations += len(table)
+            answers = (symmetric_match(self.job, ad, table.context) for ad in table)
+            return np.fromiter(answers, bool, len(table))
+
+    def _matches(self) -> Mask:
         table = self.table
         count = len(table)
         if self._version != table.version:

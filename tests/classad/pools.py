@@ -1,9 +1,9 @@
 """Hypothesis strategies that write whole pools: slots, a job, expressions over both, and changes to the slots.
 
-They go on where `strategies.py` ends: its expressions and ads, with the policies that pools really have. As there, the choices
-are read from one string of bytes, and shrink with it. The texts are written first, then the slots and the job get most of the
-attributes which the texts mention. A slot's attribute comes from a small palette, so that a column may be the same in all slots,
-or of one kind, or mixed, or missing here and there.
+They go on where `strategies.py` ends: its expressions and ads, with the policies that pools really have. As there, the
+choices are read from one string of bytes, and shrink with it. The texts are written first, then the slots and the job
+get most of the attributes which the texts mention. A slot's attribute comes from a small palette, so that a column may
+be the same in all slots, or of one kind, or mixed, or missing here and there.
 """
 
 from __future__ import annotations
@@ -25,89 +25,93 @@ from .strategies import _Writer as Writer
 
 Texts = dict[str, str]
 
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
 # What stands in an ad, by name: literals, or expressions about others.
 _CELLS = {
-    name: texts.split(" ; ")
-    for name, texts in map(
-        lambda line: line.strip().split(" = ", 1),
-        """
-        Cpus = 1 ; 2 ; 4 ; 8 ; 64 ; 0 ; 2.0 ; undefined
-        TotalCpus = 8.0 ; 16 ; 64.5 ; Cpus ; 0
-        Memory = 512 ; 2048 ; 8192 ; 257000 ; 4294967296 ; 1.5 ; quantize(TotalMemory, 128)
-        TotalMemory = 16384 ; 257000 ; Memory * 2 ; 0
-        Disk = 1048576 ; 9223372036854775807 ; 20000 ; -1
-        LoadAvg = 0.0 ; 0.35 ; 1.0 ; 3.5 ; 1e400 ; real("NaN") ; 0.1 ; -0.0
-        CondorLoadAvg = 0.0 ; 0.3 ; 1.0 ; LoadAvg
-        KeyboardIdle = 0 ; 59 ; 901 ; 1226 ; 100000
-        State = "Unclaimed" ; "Owner" ; "Claimed" ; "unclaimed" ; undefined
-        Activity = "Idle" ; "Busy" ; "Suspended" ; "Retiring"
-        Arch = "X86_64" ; "x86_64" ; "aarch64"
-        OpSys = "LINUX" ; "linux" ; "WINDOWS" ; "macOS"
-        OpSysAndVer = "Rocky8" ; "AlmaLinux9" ; "WINDOWS1000" ; strcat(OpSys, OpSysMajorVer)
-        OpSysMajorVer = 8 ; 9 ; 22 ; "9"
-        Name = "slot1@e01.example.com" ; "slot1_2@e01.example.com" ; "slot2@é" ; strcat("slot", SlotID, "@", Machine)
-        Machine = "e01.example.com" ; "E01.example.com" ; "e02.cern.ch"
-        SlotID = 1 ; 2 ; 10
-        SlotType = "Partitionable" ; "Dynamic" ; "Static"
-        PartitionableSlot = true ; false ; SlotType == "Partitionable"
-        Draining = false ; true
-        Offline = false ; true ; undefined
-        GPUs = 0 ; 1 ; 4 ; size(AvailableGPUs)
-        GPUs_Capability = 7.5 ; 8.0 ; "8.0"
-        KFlops = 1400000 ; 978000 ; 1.5e6
-        Mips = 20000 ; 31000 ; 9223372036854775807
-        HasDocker = true ; false
-        HasFileTransfer = true ; false ; 1
-        HasJava = true ; JavaVersion =!= undefined
-        FileSystemDomain = "example.com" ; "cern.ch" ; "Example.com"
-        UidDomain = "cs.wisc.edu" ; "cern.ch"
-        Site = "WISC" ; "wisc" ; "UCSD" ; undefined
-        SiteName = "WISC" ; "MIT"
-        NODE_STATUS = "All_OK" ; "ALL_OK" ; "Bad"
-        JavaVersion = "11.0.20" ; "17.0.1" ; "1.8.0_292"
-        CondorVersion = "$CondorVersion: 25.14.1 2026-10-16 $" ; "$CondorVersion: 9.0.17 2022-09-29 $" ; "none"
-        ClockMin = 0 ; 480 ; 1171
-        ClockDay = 0 ; 3 ; 6
-        AllowedGroups = {"group_bio", "group_physics"} ; {} ; {AcctGroup} ; "group_bio" ; {TARGET.AcctGroup, 1}
-        PreferredUsers = "jones, alice, coltrane" ; "" ; "bob" ; Owner
-        ChildCpus = {1, 2, 4} ; {} ; {Cpus, 8}
-        IsOwner = (START =?= false) ; false ; Start =!= true
-        CpuBusy = ((LoadAvg - CondorLoadAvg) >= 0.5) ; false
-        AllowForeign = true ; false
-        EnteredCurrentState = 1699999000 ; 1699990000 ; 1700000000
-        MyCurrentTime = 1700000000 ; 1700000060
-        RequestCpus = 1 ; 2 ; 8 ; ifThenElse(WantBig, 8, 1) ; 1.0
-        RequestMemory = 128 ; 1024 ; 16384 ; quantize(ImageSize / 1024, 128) ; ifThenElse(MemoryUsage =!= undefined, MemoryUsage, 1)
-        RequestDisk = 1024 ; DiskUsage * 2 ; DiskUsage
-        RequestGPUs = 0 ; 1 ; 2 ; undefined
-        DiskUsage = 100 ; 69449 ; 2000000
-        ImageSize = 5000 ; 2777428
-        MemoryUsage = 800 ; (ResidentSetSize + 1023) / 1024 ; undefined
-        ResidentSetSize = 20000 ; 2094783
-        WantBig = true ; false
-        WantDocker = true ; false ; undefined
-        JobUniverse = 5 ; 7 ; 11 ; 5.0
-        JobStatus = 1 ; 2 ; 5
-        JobPrio = -10 ; 0 ; 7
-        NiceUser = true ; false
-        QDate = 1699969618 ; 1600000000
-        Owner = "alice" ; "bob" ; "coltrane" ; "Alice" ; "jones"
-        User = "alice@cern.ch" ; "bob@cs.wisc.edu" ; "bob" ; strcat(Owner, "@", UidDomain)
-        AcctGroup = "group_bio" ; "group_physics" ; "GROUP_bio" ; "nice-user"
-        AccountingGroup = "group_physics.alice" ; "nice-user.bob" ; AcctGroup
-        Department = "Physics" ; "CS" ; "physics"
-        DESIRED_Sites = "mit, cern" ; "WISC,UCSD" ; ""
-        LastRemoteHost = "slot1@e01.example.com" ; "e02.cern.ch"
-        Requirements = Start ; START && WithinResourceLimits ; true ; 1 ; TARGET.Requirements
-        Rank = 0.0 ; TARGET.JobPrio ; Memory ; Rank + 1
-        """.strip().splitlines(),
-    )
+    line.partition(" = ")[0]: line.partition(" = ")[2].split(" ; ")
+    for line in lines("""
+    Cpus = 1 ; 2 ; 4 ; 8 ; 64 ; 0 ; 2.0 ; undefined
+    TotalCpus = 8.0 ; 16 ; 64.5 ; Cpus ; 0
+    Memory = 512 ; 2048 ; 8192 ; 257000 ; 4294967296 ; 1.5 ; quantize(TotalMemory, 128)
+    TotalMemory = 16384 ; 257000 ; Memory * 2 ; 0
+    Disk = 1048576 ; 9223372036854775807 ; 20000 ; -1
+    LoadAvg = 0.0 ; 0.35 ; 1.0 ; 3.5 ; 1e400 ; real("NaN") ; 0.1 ; -0.0
+    CondorLoadAvg = 0.0 ; 0.3 ; 1.0 ; LoadAvg
+    KeyboardIdle = 0 ; 59 ; 901 ; 1226 ; 100000
+    State = "Unclaimed" ; "Owner" ; "Claimed" ; "unclaimed" ; undefined
+    Activity = "Idle" ; "Busy" ; "Suspended" ; "Retiring"
+    Arch = "X86_64" ; "x86_64" ; "aarch64"
+    OpSys = "LINUX" ; "linux" ; "WINDOWS" ; "macOS"
+    OpSysAndVer = "Rocky8" ; "AlmaLinux9" ; "WINDOWS1000" ; strcat(OpSys, OpSysMajorVer)
+    OpSysMajorVer = 8 ; 9 ; 22 ; "9"
+    Name = "slot1@e01.example.com" ; "slot1_2@e01.example.com" ; "slot2@é" ; strcat("slot", SlotID, "@", Machine)
+    Machine = "e01.example.com" ; "E01.example.com" ; "e02.cern.ch"
+    SlotID = 1 ; 2 ; 10
+    SlotType = "Partitionable" ; "Dynamic" ; "Static"
+    PartitionableSlot = true ; false ; SlotType == "Partitionable"
+    Draining = false ; true
+    Offline = false ; true ; undefined
+    GPUs = 0 ; 1 ; 4 ; size(AvailableGPUs)
+    GPUs_Capability = 7.5 ; 8.0 ; "8.0"
+    KFlops = 1400000 ; 978000 ; 1.5e6
+    Mips = 20000 ; 31000 ; 9223372036854775807
+    HasDocker = true ; false
+    HasFileTransfer = true ; false ; 1
+    HasJava = true ; JavaVersion =!= undefined
+    FileSystemDomain = "example.com" ; "cern.ch" ; "Example.com"
+    UidDomain = "cs.wisc.edu" ; "cern.ch"
+    Site = "WISC" ; "wisc" ; "UCSD" ; undefined
+    SiteName = "WISC" ; "MIT"
+    NODE_STATUS = "All_OK" ; "ALL_OK" ; "Bad"
+    JavaVersion = "11.0.20" ; "17.0.1" ; "1.8.0_292"
+    CondorVersion = "$CondorVersion: 25.14.1 2026-10-16 $" ; "$CondorVersion: 9.0.17 2022-09-29 $" ; "none"
+    ClockMin = 0 ; 480 ; 1171
+    ClockDay = 0 ; 3 ; 6
+    AllowedGroups = {"group_bio", "group_physics"} ; {} ; {AcctGroup} ; "group_bio" ; {TARGET.AcctGroup, 1}
+    PreferredUsers = "jones, alice, coltrane" ; "" ; "bob" ; Owner
+    ChildCpus = {1, 2, 4} ; {} ; {Cpus, 8}
+    IsOwner = (START =?= false) ; false ; Start =!= true
+    CpuBusy = ((LoadAvg - CondorLoadAvg) >= 0.5) ; false
+    AllowForeign = true ; false
+    EnteredCurrentState = 1699999000 ; 1699990000 ; 1700000000
+    MyCurrentTime = 1700000000 ; 1700000060
+    RequestCpus = 1 ; 2 ; 8 ; ifThenElse(WantBig, 8, 1) ; 1.0
+    RequestMemory = 128 ; 1024 ; 16384 ; quantize(ImageSize / 1024, 128) ; MemoryUsage ?: 1
+    RequestDisk = 1024 ; DiskUsage * 2 ; DiskUsage
+    RequestGPUs = 0 ; 1 ; 2 ; undefined
+    DiskUsage = 100 ; 69449 ; 2000000
+    ImageSize = 5000 ; 2777428
+    MemoryUsage = 800 ; (ResidentSetSize + 1023) / 1024 ; undefined
+    ResidentSetSize = 20000 ; 2094783
+    WantBig = true ; false
+    WantDocker = true ; false ; undefined
+    JobUniverse = 5 ; 7 ; 11 ; 5.0
+    JobStatus = 1 ; 2 ; 5
+    JobPrio = -10 ; 0 ; 7
+    NiceUser = true ; false
+    QDate = 1699969618 ; 1600000000
+    Owner = "alice" ; "bob" ; "coltrane" ; "Alice" ; "jones"
+    User = "alice@cern.ch" ; "bob@cs.wisc.edu" ; "bob" ; strcat(Owner, "@", UidDomain)
+    AcctGroup = "group_bio" ; "group_physics" ; "GROUP_bio" ; "nice-user"
+    AccountingGroup = "group_physics.alice" ; "nice-user.bob" ; AcctGroup
+    Department = "Physics" ; "CS" ; "physics"
+    DESIRED_Sites = "mit, cern" ; "WISC,UCSD" ; ""
+    LastRemoteHost = "slot1@e01.example.com" ; "e02.cern.ch"
+    Requirements = Start ; START && WithinResourceLimits ; true ; 1 ; TARGET.Requirements
+    Rank = 0.0 ; TARGET.JobPrio ; Memory ; Rank + 1
+    """)
 }
 
 # Conditions and ranks as pools have them; some stand in a slot, some in a job, and here any may stand in either.
-POLICIES = [
-    line.strip()
-    for line in """
+POLICIES = lines("""
     true
     Start
     TARGET.Start
@@ -121,7 +125,8 @@ POLICIES = [
     MY.Cpus > 0 && TARGET.RequestCpus <= MY.Cpus && MY.Disk > 0 && TARGET.RequestDisk <= MY.Disk
     (TARGET.RequestGPUs =?= undefined || MY.GPUs >= TARGET.RequestGPUs)
     ifThenElse(TARGET.RequestCpus =!= undefined, MY.Cpus > 0 && TARGET.RequestCpus <= MY.Cpus, 1 <= MY.Cpus)
-    (TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && (TARGET.Disk >= RequestDisk) && (TARGET.Memory >= RequestMemory)
+    (TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && (TARGET.Disk >= RequestDisk)
+    TARGET.Arch == "X86_64" && (TARGET.Disk >= RequestDisk) && (TARGET.Memory >= RequestMemory)
     TARGET.Memory >= RequestMemory && TARGET.Cpus >= RequestCpus && TARGET.OpSysMajorVer >= 8
     (Disk >= MY.RequestDisk) && (TARGET.HasFileTransfer) && (TARGET.Name =!= LastRemoteHost)
     (TARGET.FileSystemDomain == MY.FileSystemDomain) || (TARGET.HasFileTransfer)
@@ -175,23 +180,21 @@ POLICIES = [
     unresolved(Start) =!= ""
     evalInEachContext(Capability >= 7.5, AvailableGPUs)[0]
     noSuchFunction(Cpus) > 1
-    """.strip().splitlines()
-]
+    other.Cpus > 1 && (self.Owner ?: true)
+    .RIGHT.Cpus =!= LEFT.Cpus
+""")
 # Those of them that jobs have.
-_OF_JOBS = set(
-    ["RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "DiskUsage", "ImageSize", "MemoryUsage", "ResidentSetSize", "WantBig", "WantDocker", "JobUniverse", "JobStatus", "JobPrio", "NiceUser", "QDate", "Owner", "User", "AcctGroup", "AccountingGroup", "Department", "DESIRED_Sites", "LastRemoteHost", "RequireGPUs"]
+_OF_JOBS = words(
+    "RequestCpus RequestMemory RequestDisk RequestGPUs DiskUsage ImageSize MemoryUsage ResidentSetSize WantBig"
+    " WantDocker JobUniverse JobStatus JobPrio NiceUser QDate Owner User AcctGroup AccountingGroup Department"
+    " DESIRED_Sites LastRemoteHost RequireGPUs"
 )
 # Conditions that are true of many.
 _LIKELY = [
     *("TARGET.Cpus >= 1", "(Memory > 600)", "TARGET.Cpus > 1", "Cpus =!= 4", "(TARGET.KeyboardIdle >= 59)"),
     *('State != "Claimed"', 'TARGET.Arch == "x86_64"', "TARGET.Offline =!= true", "Draining =?= false"),
     *("TARGET.RequestMemory <= 2048", 'Owner != "bob"', "TARGET.JobUniverse =!= 11", "(RequestCpus < 4)"),
-    *(
-        "TARGET.Cpus >= RequestCpus",
-        "RequestCpus <= Cpus",
-        "TARGET.Memory >= RequestMemory",
-        "TARGET.Nope =?= undefined",
-    ),
+    *("TARGET.Cpus >= RequestCpus", "RequestCpus <= Cpus", "TARGET.Memory >= RequestMemory", "Nope =?= undefined"),
     *("1", "2.5", "Cpus", "MY.Cpus > 0 || TARGET.Cpus > 0", "TARGET.LoadAvg < 3", "-LoadAvg < 1", "TARGET.X =!= 7"),
     *('regexp("^slot1", TARGET.Name)', 'member(TARGET.AcctGroup, {"group_bio", "group_physics"}) =!= false'),
 ]
@@ -206,7 +209,8 @@ _ANYTHING = [
 ]
 _SCOPED = re.compile(r"\b(MY|TARGET)\.(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_NAMES = {name.lower(): name for name in [*_CELLS, *_STARTS]}
+_OTHERS = words("I J R Ok S L NL TL N O T D SL Environment Args X Y U AvailableGPUs RequireGPUs GPU_a GPU_b MinMem")
+_NAMES = {name.lower(): name for name in [*_OTHERS, *_STARTS, *_CELLS]}
 # Reals that no literal stands for; of themselves, not as calls.
 _REALS = {'real("NaN")': math.nan, 'real("INF")': math.inf, 'real("-inf")': -math.inf}
 
@@ -227,13 +231,11 @@ class Pool(NamedTuple):
     steps: list[Step]
 
     def __repr__(self) -> str:
-        lines = [
-            f"job: {self.job}",
-            f"its cluster: {self.cluster}",
-            *(f"expression: {text}" for text in self.expressions),
-        ]
-        lines += [f"slot {place}: {texts}" for place, texts in enumerate(self.slots)]
-        return "\n".join(["", *lines, *(f"then: {step}" for step in self.steps)])
+        facts = [f"job: {self.job}", f"its cluster: {self.cluster}"]
+        facts += [f"expression: {text}" for text in self.expressions]
+        facts += [f"slot {place}: {texts}" for place, texts in enumerate(self.slots)]
+        # Hypothesis warns of what is longer.
+        return "\n".join(["", *facts, *(f"then: {step}" for step in self.steps)])[:10_000]
 
 
 @lru_cache(50_000)
@@ -289,7 +291,7 @@ class PoolWriter(Writer):
         left, right = (self.pick(["{0}", "TARGET.{0}", "MY.{0}"]).format(self.pick(names)) for _ in "lr")
         if self.chance(2):
             right = self.pick(self.literals(left.rpartition(".")[2]))
-        operator = self.pick(["==", "<", "<=", ">", ">=", "!=", "=?=", "=!=", "+", "-", "*", "/", "%", "&&", "||", "?:", "&", "<<", ">>>"])
+        operator = self.pick(words("== < <= > >= != =?= =!= + - * / % && || ?: & << >>>"))
         return f"{left} {operator} {right}"
 
     def literals(self, name: str) -> list[str]:
@@ -336,6 +338,13 @@ class PoolWriter(Writer):
                     job[name] = self.cell(name)
                 else:
                     palettes[name] = [self.cell(name), self.cell(name)]
+        if self.chance(30):
+            # An attribute that is called as a scope is.
+            name, texts = self.pick(words("MY TARGET Self OTHER RIGHT parent")), ["[Cpus = 3]", "5", "TARGET"]
+            if self.chance(2):
+                job[name] = self.pick(texts)
+            else:
+                palettes[name] = texts[: 1 + self.below(3)]
         slots = [self.slot(palettes) for _ in range(count)]
         cluster = {name: job.pop(name) for name in self.some([*job], 4)} if job and self.chance(4) else {}
         return Pool(slots, job, cluster, expressions, self.steps(palettes) if steps else [])
@@ -378,12 +387,8 @@ class PoolWriter(Writer):
 
     def names(self, texts: Iterable[str]) -> list[str]:
         """The attributes that the texts mention."""
-        words = dict.fromkeys(word.lower() for text in texts for word in _WORD.findall(text))
-        known = {word: _NAMES.get(word) or self.spelling(word) for word in words}
-        return [name for name in known.values() if name]
-
-    def spelling(self, word: str) -> str:
-        return _SPELLING.get(word, "")
+        mentioned = dict.fromkeys(word.lower() for text in texts for word in _WORD.findall(text))
+        return [_NAMES[word] for word in mentioned if word in _NAMES]
 
     def steps(self, palettes: dict[str, list[str]]) -> list[Step]:
         return [self.step(palettes) for _ in range(1 + self.below(6))]
@@ -395,16 +400,13 @@ class PoolWriter(Writer):
         texts = self.slot(palettes)
         if what == "merge":
             texts = {name: texts[name] for name in self.some([*texts], 3)} if texts else {}
-        if self.chance(3):
+        # What slots have had so far, and something new.
+        for name in self.some([*palettes], 2) if palettes else []:
+            texts[name] = self.cell(name)
+        if self.chance(4):
             name = self.pick([*_CELLS])
             texts[name] = self.cell(name)
         return Step(what, (self.below(50),), texts)
-
-
-_SPELLING = {
-    name.lower(): name
-    for name in ["I", "J", "R", "Ok", "S", "L", "NL", "TL", "N", "O", "T", "D", "SL", "Environment", "Args", "X", "Y", "U", "AvailableGPUs", "RequireGPUs", "GPU_a", "GPU_b", "MinMem"]
-}
 
 
 def pools(*, steps: bool = False) -> SearchStrategy[Pool]:
