@@ -404,8 +404,9 @@ class Columnar:
             self.lasting = False
         if (by_value := self._by_value(node, side, rows)) is not None:
             return by_value
-        if function.members and any(_open_list(argument) for argument in arguments):
-            return self._of_members(node, function, side, rows, marks)
+        at = function.members.get(len(arguments))
+        if at is not None and _open_list(arguments[at]):
+            return self._of_members(arguments, at, function, side, rows, marks)
         vectors = [self.run(argument, side, rows, marks) for argument in arguments]
         if key in _KIND_TESTS:
             return _kind_test(vectors[0], _KIND_TESTS[key])
@@ -420,32 +421,22 @@ class Columnar:
             vectors, rows, lambda values: lazy(env, None, [_returning(value) for value in values], node)
         )
 
-    def _of_members(self, node: Any, function: Function, side: str, rows: Rows, marks: Marks) -> Vector:
-        """A function of lists as they are written: of their members, that is, each of which is a vector."""
+    def _of_members(
+        self, arguments: Sequence[Any], at: int, function: Function, side: str, rows: Rows, marks: Marks
+    ) -> Vector:
+        """A function of a list as it is written, the argument ``at``: of its members, each of which is a vector."""
         compute = function.eager
         assert compute is not None
         body = compute
         env = Environment(None, None, self.context)
-        vectors: list[Vector] = []
-        lengths: list[int | None] = []
-        for argument in node.arguments:
-            parts = argument.members if _open_list(argument) else None
-            lengths.append(None if parts is None else len(parts))
-            vectors += [self.run(part, side, rows, marks) for part in ([argument] if parts is None else parts)]
+        end = at + len(arguments[at].members)
+        flat = [*arguments[:at], *arguments[at].members, *arguments[at + 1 :]]
 
         def call(values: list[Any]) -> Any:
-            given: list[Any] = []
-            at = 0
-            for length in lengths:
-                if length is None:
-                    given.append(values[at])
-                    at += 1
-                else:
-                    given.append(ListValue([Constant(value) for value in values[at : at + length]], None))
-                    at += length
-            return body(env, None, given)
+            members = ListValue([Constant(value) for value in values[at:end]], None)
+            return body(env, None, [*values[:at], members, *values[end:]])
 
-        return self._distinct(vectors, rows, call)
+        return self._distinct([self.run(part, side, rows, marks) for part in flat], rows, call)
 
     def _by_value(self, node: Expression, side: str, rows: Rows) -> Vector | None:
         """A function of a single column, however deep, computed once for each distinct value of the column.

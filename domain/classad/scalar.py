@@ -374,7 +374,16 @@ def _survey(expression: Expression) -> Survey:
     while pending:
         node, depth, nested = pending.pop()
         kind = type(node)
-        height, nesting = max(height, depth), max(nesting, nested)
+        if depth > height:
+            height = depth
+        if nested > nesting:
+            nesting = nested
+        if kind is Literal:
+            continue
+        if kind is Attribute:
+            if node.base is not None:  # type: ignore[attr-defined]
+                pending.append((node.base, depth + 1, nested + 1))  # type: ignore[attr-defined]
+            continue
         if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
             parts, depths = _chain(node, depth)  # type: ignore[arg-type]
             pending.extend((part, below, nested + 1) for part, below in zip(parts, depths, strict=True))

@@ -126,16 +126,14 @@ def _rewritten(node: Expression, resolve: Resolve, levels: int) -> Expression:
 
 
 def _with_members(node: Any, parts: Parts, resolve: Resolve, levels: int) -> Parts:
-    """The arguments of a function, lists among them rewritten member by member where it evaluates their members."""
+    """The arguments of a function, the list of which it evaluates the members rewritten member by member."""
     function = FUNCTIONS.get(node.key)
-    if function is None or not function.members:
+    at = None if function is None else function.members.get(len(parts))
+    written = None if at is None else parts[at]
+    if at is None or not isinstance(written, ListExpression):
         return parts
-    return [
-        ListExpression(tuple(_rewritten(member, resolve, levels - 1) for member in part.members))
-        if isinstance(part, ListExpression)
-        else part
-        for part in parts
-    ]
+    rewritten = ListExpression(tuple(_rewritten(member, resolve, levels - 1) for member in written.members))
+    return [*parts[:at], rewritten, *parts[at + 1 :]]
 
 
 def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:

@@ -30,6 +30,8 @@ _GIVES_UP = (Unsupported, EvaluationError, RecursionError)
 # How many ads are taken in at a time: their own memory can be given back in between.
 _BATCH = 2000
 _MOST_MASKS = 4000
+# Deeper expressions are evaluated slot by slot, which has room for them.
+_MOST_NESTING = 50
 _MOST_VECTORS = 200
 
 
@@ -287,10 +289,11 @@ class SlotTable:
         if not self._rows:
             return [ClauseCount(clause, 0, 0) for clause in clauses(cell[1])]
         left = np.ones(self._rows, bool)
+        plain = self._plain_scopes(job)
         counts = []
         for clause in clauses(cell[1]):
-            whole = strays(clause, job._find)
-            mask = _Clause(clause, JOB, frozenset(), plain=False, whole=whole).mask(self, job, None)
+            whole = strays(clause, job._find) or _nests(clause, _MOST_NESTING)
+            mask = _Clause(clause, JOB, frozenset(), plain=plain, whole=whole).mask(self, job, None)
             left &= mask
             counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
         return counts
@@ -340,6 +343,10 @@ class SlotTable:
         kinds = column.kinds
         return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
 
+    def _plain_scopes(self, job: ClassAd) -> bool:
+        """Whether MY and TARGET mean the job and the slots, no ad having an attribute of that name."""
+        return not any(name in self._columns or job._find(name) is not None for name in ("my", "target"))
+
     def _keep_mask(self, key: Any, depends: dict[str, int], mask: Mask) -> None:
         if len(self._masks) >= _MOST_MASKS:
             self._masks.clear()
@@ -375,10 +382,14 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
 # -- plans -------------------------------------------------------------------------------------------------------------
 
 
+def _nests(expression: Expression, levels: int) -> bool:
+    return survey(expression).nesting > levels
+
+
 class _Clause:
     """A condition that one of the two ads asks of the other, as far as the job is known: ready for the columns."""
 
-    __slots__ = ("comparison", "key", "marks", "node", "side", "strays")
+    __slots__ = ("comparison", "key", "marks", "node", "side", "whole")
 
     def __init__(self, node: Expression, side: str, marks: Marks, *, plain: bool, whole: bool = False) -> None:
         """A clause.
@@ -386,7 +397,7 @@ class _Clause:
         :param plain: whether MY and TARGET mean the two ads
         :param whole: whether it must not be taken apart
         """
-        self.strays = whole or survey(node).nesting > 50
+        self.whole = whole
         self.node = node
         self.side = side
         self.marks = marks
@@ -406,7 +417,7 @@ class _Clause:
             and all((columns[name].version if name in columns else -1) == version for name, version in kept[0].items())
         ):
             return kept[1]
-        if self.strays:
+        if self.whole:
             return self._slot_by_slot(table, job, among)
         if self.comparison is not None:
             mask = self._compared(table, *self.comparison)
@@ -513,6 +524,7 @@ class Plan:
         self._version = -1
         self._groups: list[tuple[Mask | None, list[_Clause]]] = []
         self._possible = False
+        self._plain = False
 
     def matches(self) -> Mask:
         """For each slot whether it and the job accept each other.
@@ -558,6 +570,7 @@ class Plan:
         table = self.table
         self._version = table.version
         self._groups = []
+        self._plain = table._plain_scopes(self.job)
         if table._prepared_for != table.version:
             table._prepared.clear()
             table._prepared_for = table.version
@@ -579,18 +592,21 @@ class Plan:
         """The clauses of a conjunction, what is known put in; those that are true of themselves left out."""
         if strays(expression, self.job._find if side == JOB else self.table._has):
             # Its parts depend on one another: it stays as it is.
-            return [_Clause(expression, side, marks, plain=self._plain_scopes(), whole=True)]
+            return [_Clause(expression, side, marks, plain=self._plain, whole=True)]
         memo = self._memo(expression, side, marks)
         kept = None if memo is None else self.table._prepared.get(memo)
         if kept is not None:
             return kept
         out: list[_Clause] = []
+        # What is put in adds a level at most: where the whole is shallow, so are its clauses.
+        shallow = not _nests(expression, _MOST_NESTING - 1)
         for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot)):
             if isinstance(clause, Literal) and clause.value is True:
                 continue
             inner = self._inlined(clause, side, marks)
             if inner is None:
-                out.append(_Clause(clause, side, marks, plain=self._plain_scopes()))
+                whole = not shallow and _nests(clause, _MOST_NESTING)
+                out.append(_Clause(clause, side, marks, plain=self._plain, whole=whole))
             else:
                 memo = None  # what is put in depends on more of the job than this expression tells
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
@@ -643,8 +659,8 @@ class Plan:
         if node.absolute or node.key in MATCH_NAMES:
             return None
         if base is None:
-            return EITHER if self._plain_scopes() else None
-        if not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain_scopes():
+            return EITHER if self._plain else None
+        if not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain:
             return None
         if base.key not in ("my", "target"):
             return None
@@ -659,11 +675,6 @@ class Plan:
         if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) or kinds == OTHER:
             return None
         return Literal(self.table._heap.value(kinds, payload))
-
-    def _plain_scopes(self) -> bool:
-        """Whether MY and TARGET mean the ads, no ad having an attribute of that name."""
-        columns, job = self.table._columns, self.job
-        return not any(name in columns or job._find(name) is not None for name in ("my", "target"))
 
     def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
         """The expression behind an attribute that all slots share, and the attribute's mark."""

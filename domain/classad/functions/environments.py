@@ -148,7 +148,7 @@ def _args_to_list(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return shared_list([argument for argument in values[0].split(" ") if argument])
 
 
-@eager("listtoargs", 1, 2, members=True)
+@eager("listtoargs", 1, 2, members={1: 0, 2: 0})
 def _list_to_args(env: Environment, ad: Ad, values: list[Any]) -> Any:
     version = _version(values)
     members = values[0]

@@ -41,13 +41,13 @@ def _sum(numbers: list[Any]) -> Any:
     return total
 
 
-@eager("sum", 1, members=True)
+@eager("sum", 1, members={1: 0})
 def _sum_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
     numbers = _numbers(env, ad, values[0])
     return _sum(numbers) if type(numbers) is list else numbers
 
 
-@eager("avg", 1, members=True)
+@eager("avg", 1, members={1: 0})
 def _average_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
     numbers = _numbers(env, ad, values[0])
     if type(numbers) is not list:
@@ -64,7 +64,7 @@ def promoted(a: Any, b: Any) -> tuple[Any, Any]:
 def _declare_extreme(name: str, op: str) -> None:
     better = BINARY[op]
 
-    @eager(name, 1, members=True)
+    @eager(name, 1, members={1: 0})
     def _extreme(env: Environment, ad: Ad, values: list[Any]) -> Any:
         numbers = _numbers(env, ad, values[0])
         if type(numbers) is not list:
@@ -88,7 +88,7 @@ def _declare_member(name: str, op: str) -> None:
     same = BINARY[op]
     strict = op == "=="
 
-    @eager(name, 2, members=True)
+    @eager(name, 2, members={2: 1})
     def _member(env: Environment, ad: Ad, values: list[Any]) -> Any:
         wanted, members = values
         if members is UNDEFINED or (strict and wanted is UNDEFINED):
@@ -105,7 +105,7 @@ _declare_member("identicalmember", "is")
 
 
 def _declare_compare(name: str, all_of_them: bool) -> None:
-    @eager(name, 3, members=True)
+    @eager(name, 3, members={3: 1})
     def _compare(env: Environment, ad: Ad, values: list[Any]) -> Any:
         op, members, against = values
         if type(op) is not str:

@@ -112,7 +112,7 @@ def _pow(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return c_pow(x, y)
 
 
-@eager("quantize", 2, members=True)
+@eager("quantize", 2, members={2: 1})
 def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """Up to a multiple of the second argument, or to the first member of a list that is not smaller."""
     value, unit = values

@@ -74,7 +74,7 @@ def _regexp(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return matches(values[0], values[1], values[2] if len(values) == 3 else "")
 
 
-@eager("regexpmember", 2, 3, members=True)
+@eager("regexpmember", 2, 3, members={2: 1, 3: 1})
 def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
     exceptional = _exceptional(values)
     if exceptional is not None:

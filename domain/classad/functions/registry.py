@@ -6,8 +6,9 @@ for either, and nothing is evaluated then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..tree import Call, Evaluator
@@ -20,6 +21,7 @@ Eager = Callable[["Environment", "ClassAd | None", list[Any]], Any]
 Lazy = Callable[["Environment", "ClassAd | None", list[Evaluator], Call], Any]
 
 MANY = 1 << 30
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class Needs(Enum):
@@ -31,21 +33,28 @@ class Needs(Enum):
 
 
 class Function(NamedTuple):
-    """A built-in function: its arity, its body, what it needs, and whether it evaluates the members of lists."""
+    """A built-in function: its arity, its body, what it needs, and which argument is a list of which it evaluates the
+    members, by the number of arguments. Any other list it takes as it is written.
+    """
 
     least: int
     most: int
     eager: Eager | None
     lazy: Lazy | None
     needs: Needs
-    members: bool
+    members: Mapping[int, int]
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
 def eager(
-    names: str, least: int, most: int | None = None, *, needs: Needs = Needs.ARGUMENTS, members: bool = False
+    names: str,
+    least: int,
+    most: int | None = None,
+    *,
+    needs: Needs = Needs.ARGUMENTS,
+    members: Mapping[int, int] = _NONE,
 ) -> Callable[[Eager], Eager]:
     """Register an eager function under some names (separated by blanks), with its least and most arguments."""
 
@@ -62,7 +71,7 @@ def lazy(names: str, least: int, most: int | None = None, *, needs: Needs = Need
 
     def register(body: Lazy) -> Lazy:
         for name in names.split():
-            FUNCTIONS[name] = Function(least, least if most is None else most, None, body, needs, False)
+            FUNCTIONS[name] = Function(least, least if most is None else most, None, body, needs, _NONE)
         return body
 
     return register

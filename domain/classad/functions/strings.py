@@ -36,7 +36,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     return concatenate(out)
 
 
-@eager("join", 0, MANY, members=True)
+@eager("join", 0, MANY, members={1: 0, 2: 1})
 def _join(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """join(separator, a, b ...), join(separator, list), join(list). What is undefined is passed over."""
     if 0 < len(values) <= 2 and type(values[-1]) is ListValue:
