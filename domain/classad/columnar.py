@@ -358,14 +358,16 @@ class Columnar:
     ) -> Vector:
         """One of two branches, by a condition.
 
-        :param lazy: whether a condition that is none leaves the branches alone; else what fails in one fails here
+        :param lazy: whether a condition that is none (a string, say; not an error) leaves the branches alone; else what
+            fails in one fails here
         """
         condition, then, otherwise = operands
-        chosen = truths(self.run(condition, side, rows, marks))
+        given = self.run(condition, side, rows, marks)
+        chosen = truths(given)
         if not isinstance(chosen, np.ndarray):
             if isinstance(chosen, bool | np.bool_):
                 return self.run(then if chosen else otherwise, side, rows, marks)
-            if chosen == WRONG and not lazy:
+            if chosen == WRONG and not lazy and given.kind != ERR:
                 self.run(then, side, rows, marks)
                 self.run(otherwise, side, rows, marks)
             return ALL_UNDEFINED if chosen == UNKNOWN else ALL_ERROR
@@ -376,7 +378,9 @@ class Columnar:
                 continue
             inner = places if rows is None else rows[places]
             if branch is None:
-                if code == WRONG and not lazy:
+                none = places[given.kind[places] != ERR] if code == WRONG and not lazy and given.mixed else places[:0]
+                if len(none):
+                    inner = none if rows is None else rows[none]
                     self.run(then, side, inner, marks)
                     self.run(otherwise, side, inner, marks)
                 parts.append((places, ALL_UNDEFINED if code == UNKNOWN else ALL_ERROR))

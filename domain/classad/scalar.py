@@ -489,8 +489,8 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         chosen = condition(env, ad)
         if chosen is not True and chosen is not False:
-            if chosen is UNDEFINED:
-                return UNDEFINED
+            if chosen is UNDEFINED or chosen is ERROR:
+                return chosen
             chosen = truth(chosen)
             if chosen is None:
                 # Not lazy then, in the reference: what fails in a branch fails here.

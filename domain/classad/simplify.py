@@ -266,7 +266,11 @@ def _conditional(node: Any, parts: Parts) -> Expression:
     # Where it stands there may be no operator beside it: what is chosen needs no parentheses.
     condition, then, otherwise = parts
     if type(condition) is Literal:
-        return _chosen(condition.value, then, otherwise)
+        chosen = _chosen(condition.value, then, otherwise)
+        # With a condition that is none, a string say, both branches are evaluated: they stay where they may fail.
+        none = condition.value is not UNDEFINED and condition.value is not ERROR and truth(condition.value) is None
+        if not none or (type(then) is Literal and type(otherwise) is Literal):
+            return chosen
     same = condition is node.condition and then is node.then and otherwise is node.otherwise
     return node if same else Conditional(condition, then, otherwise)
 

@@ -276,6 +276,12 @@ def test_elvis_binds_as_tightly_as_a_subscript_and_replaces_undefined_only(row: 
     ("true ? 1 : random(0)", "1"),
     ("ifThenElse(true, 1, random(0))", "1"),
     ("false ? 1 : random(0)", "fails"),
+    # an error as a condition decides at once, what is no condition at all does not
+    ("error ? random(0) : 1", "error"),
+    ("undefined ? random(0) : 1", "undefined"),
+    ('"a" ? random(0) : 1', "fails"),
+    ("{0} ? 1 : random(0)", "fails"),
+    ("ifThenElse(error, random(0), 1)", "error"),
 )
 def test_a_condition_may_be_a_number_and_only_the_chosen_branch_is_evaluated(row: Row) -> None:
     assert value(row) == row[-1]
