@@ -282,6 +282,16 @@ def test_elvis_binds_as_tightly_as_a_subscript_and_replaces_undefined_only(row: 
     ('"a" ? random(0) : 1', "fails"),
     ("{0} ? 1 : random(0)", "fails"),
     ("ifThenElse(error, random(0), 1)", "error"),
+    # some functions take their arguments in turn, as long as they want more
+    ('anyCompare("=?=", random(0), 1)', "error"),
+    ('anyCompare("==", 5, random(0))', "error"),
+    ('allCompare("==", {}, random(0))', "fails"),
+    ("formatTime({}, random(0))", "error"),
+    ("formatTime(5, random(0))", "fails"),
+    ("join(error, random(0))", "error"),
+    ("join(undefined, random(0))", "fails"),
+    ('stringListsIntersect("a", random(0))', "error"),
+    ('stringListMember("a", random(0))', "fails"),
 )
 def test_a_condition_may_be_a_number_and_only_the_chosen_branch_is_evaluated(row: Row) -> None:
     assert value(row) == row[-1]

@@ -9,7 +9,7 @@ from ..operators import BINARY
 from ..scalar import Environment, member
 from ..tree import Literal
 from ..values import ERROR, UNDEFINED, ListValue, is_number
-from .registry import eager
+from .registry import Needs, eager, lazy
 
 Ad = ClassAd | None
 
@@ -105,15 +105,17 @@ _declare_member("identicalmember", "is")
 
 
 def _declare_compare(name: str, all_of_them: bool) -> None:
-    @eager(name, 3, members={3: 1})
-    def _compare(env: Environment, ad: Ad, values: list[Any]) -> Any:
-        op, members, against = values
+    @lazy(name, 3, needs=Needs.ARGUMENTS)
+    def _compare(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+        op = arguments[0](env, ad)
         if type(op) is not str:
             return UNDEFINED if op is UNDEFINED else ERROR
         if op not in _COMPARISONS:
             return ERROR
+        members = arguments[1](env, ad)
         if type(members) is not ListValue:
             return UNDEFINED if members is UNDEFINED else ERROR
+        against = arguments[2](env, ad)
         for expression in members.expressions:
             result = BINARY[op](member(env, ad, members, expression), against)
             if type(result) is not bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..ad import ClassAd
 from ..scalar import Environment
-from ..values import ERROR, UNDEFINED, lower, strtod, truncate64
-from .registry import eager
+from ..values import ERROR, UNDEFINED, EvaluationFailed, lower, strtod, truncate64
+from .registry import Needs, eager, lazy
 
 Ad = ClassAd | None
 
@@ -105,9 +105,13 @@ _declare_membership("stringlistsubsetmatch", folded=False, subset=True)
 _declare_membership("stringlistisubsetmatch", folded=True, subset=True)
 
 
-@eager("stringlistsintersect", 2, 3)
-def _intersect(env: Environment, ad: Ad, values: list[Any]) -> Any:
+@lazy("stringlistsintersect", 2, 3, needs=Needs.ARGUMENTS)
+def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Whether two string lists share an item. Items keep their blanks here, if blanks are no separators."""
+    try:
+        values = [argument(env, ad) for argument in arguments]
+    except EvaluationFailed:
+        return ERROR  # alone among the functions, in the reference
     if any(value is ERROR for value in values):
         return ERROR
     if any(value is UNDEFINED for value in values):

@@ -36,9 +36,14 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     return concatenate(out)
 
 
-@eager("join", 0, MANY, members={1: 0, 2: 1})
-def _join(env: Environment, ad: Ad, values: list[Any]) -> Any:
+@lazy("join", 0, MANY, needs=Needs.ARGUMENTS)
+def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """join(separator, a, b ...), join(separator, list), join(list). What is undefined is passed over."""
+    values: list[Any] = []
+    for argument in arguments:
+        values.append(argument(env, ad))
+        if values[-1] is ERROR:
+            return ERROR
     if 0 < len(values) <= 2 and type(values[-1]) is ListValue:
         members = values[-1]
         items = [member(env, ad, members, expression) for expression in members.expressions]

@@ -19,7 +19,7 @@ from ..values import (
     to_integer,
     truncate32,
 )
-from .registry import Needs, eager
+from .registry import Needs, eager, lazy
 
 Ad = ClassAd | None
 DAY = 86400
@@ -199,25 +199,25 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 # -- formats -----------------------------------------------------------------------------------------------------------
 
 
-@eager("formattime", 0, 2, needs=Needs.CONTEXT)
-def _format_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
+@lazy("formattime", 0, 2, needs=Needs.CONTEXT)
+def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """strftime of a point in time (an integer is one too), or of an ad such as splitTime yields."""
     form = "%c"
     zone = env.context.zone_name()
-    if not values:
+    if not arguments:
         now = _now(env, "formatTime()")
         t = calendar(now.seconds + now.offset)
         return format_time(form, t, now.seconds, zone)
-    value = values[0]
+    value = arguments[0](env, ad)
     if type(value) is RelTime:
         return ERROR
     parts = value if type(value) is ClassAd else split_time(env, value)
     if parts is None:
         return ERROR
-    if len(values) == 2:
-        if type(values[1]) is not str:
+    if len(arguments) == 2:
+        form = arguments[1](env, ad)
+        if type(form) is not str:
             return ERROR
-        form = values[1]
 
     def part(name: str, default: int) -> int:
         number = parts.eval(name, context=env.context)
