@@ -130,39 +130,45 @@ def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any
     return _environment_line(table)
 
 
-def _version(values: list[Any]) -> int | None:
-    version = values[1] if len(values) == 2 else 2
+def _version(env: Environment, ad: Ad, arguments: list[Any]) -> int | None:
+    """The syntax wanted, which is looked at before what is to be written in it."""
+    version = arguments[1](env, ad) if len(arguments) == 2 else 2
     return version if type(version) is int and version in (1, 2) else None
 
 
-@eager("argstolist", 1, 2)
-def _args_to_list(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    version = _version(values)
-    if version is None or type(values[0]) is not str:
+@lazy("argstolist", 1, 2, needs=Needs.ARGUMENTS)
+def _args_to_list(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    version = _version(env, ad, arguments)
+    if version is None:
+        return ERROR
+    line = arguments[0](env, ad)
+    if type(line) is not str:
         return ERROR
     if version == 2:
-        arguments = split_arguments(values[0])
-        return ERROR if arguments is None else shared_list(arguments)
+        split = split_arguments(line)
+        return ERROR if split is None else shared_list(split)
     for blank in _BLANKS[1:]:
-        values[0] = values[0].replace(blank, " ")
-    return shared_list([argument for argument in values[0].split(" ") if argument])
+        line = line.replace(blank, " ")
+    return shared_list([argument for argument in line.split(" ") if argument])
 
 
-@eager("listtoargs", 1, 2, members={1: 0, 2: 0})
-def _list_to_args(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    version = _version(values)
-    members = values[0]
-    if version is None or type(members) is not ListValue:
+@lazy("listtoargs", 1, 2, needs=Needs.ARGUMENTS)
+def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
+    version = _version(env, ad, arguments)
+    if version is None:
         return ERROR
-    arguments = [member(env, ad, members, expression) for expression in members.expressions]
-    if any(type(argument) is not str for argument in arguments):
+    members = arguments[0](env, ad)
+    if type(members) is not ListValue:
+        return ERROR
+    words = [member(env, ad, members, expression) for expression in members.expressions]
+    if any(type(word) is not str for word in words):
         return ERROR
     if version == 2:
-        return join_arguments(arguments)
-    if any(blank in argument for argument in arguments for blank in _BLANKS):
+        return join_arguments(words)
+    if any(blank in word for word in words for blank in _BLANKS):
         return ERROR
     out = ""
-    for argument in arguments:
+    for argument in words:
         out += (" " if out else "") + argument
     return out
 
