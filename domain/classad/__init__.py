@@ -1,4 +1,11 @@
-"""The ClassAd language, exactly as HTCondor's daemons have it: expressions, ads, matches, and whole pools at once."""
+"""The ClassAd language, exactly as HTCondor's daemons have it: expressions, ads, matches, and whole pools at once.
+
+Nothing here knows of jobs, slots' states or the log, and nothing asks the machine: what an evaluation may know of the
+outside world is its ``Context``. A text goes through ``syntax`` into a ``tree``; ``scalar`` evaluates it in one ad
+(``ad``) against one other (``scope``, ``match``), by the rules of ``operators`` and ``functions``; ``columnar`` does so
+over the ``columns`` of a ``table``, in ``vectors``, and leaves to ``scalar`` what is no operation on arrays.
+``simplify`` and ``analysis`` look at a tree; ``unparse`` and ``json_form`` write it.
+"""
 
 if __name__ != "poolbook.domain.classad":
     raise ImportError(f"import this folder as poolbook.domain.classad, not as {__name__}")

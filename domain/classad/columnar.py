@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 JOB, SLOT = "job", "slot"
 Marks = frozenset[tuple[str, str]]
 # What nests deeper, or leads on further, is left to the scalar compiler, which knows where the reference gives up.
-_MOST_NESTED = 50
+MOST_NESTED = 50
 _MOST_STEPS = 300
 
 
@@ -94,7 +94,7 @@ class Columnar:
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """The values of a complete expression; see ``run``."""
         found = survey(node)
-        if found.nesting > _MOST_NESTED or strays(node, self.job._find if side == JOB else self.table._has):
+        if found.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table._has):
             return self._slot_by_slot(node, side, rows, marks)
         before = self.steps
         self.steps += found.height + 1
@@ -400,8 +400,7 @@ class Columnar:
         if not function.least <= len(arguments) <= function.most:
             return ALL_ERROR
         if key == "ifthenelse":
-            condition, then, otherwise = arguments
-            return self._choice((condition, then, otherwise), side, rows, marks)
+            return self._choice(arguments, side, rows, marks)
         if function.needs is Needs.PLACE:
             raise Unsupported
         if function.needs is Needs.CONTEXT:
@@ -415,9 +414,8 @@ class Columnar:
         if key in _KIND_TESTS:
             return _kind_test(vectors[0], _KIND_TESTS[key])
         env = Environment(None, None, self.context)
-        compute = function.eager
-        if compute is not None:
-            body = compute
+        body = function.eager
+        if body is not None:
             return self._distinct(vectors, rows, lambda values: body(env, None, values))
         lazy = function.lazy
         assert lazy is not None
@@ -429,9 +427,8 @@ class Columnar:
         self, arguments: Sequence[Any], at: int, function: Function, side: str, rows: Rows, marks: Marks
     ) -> Vector:
         """A function of a list as it is written, the argument ``at``: of its members, each of which is a vector."""
-        compute = function.eager
-        assert compute is not None
-        body = compute
+        body = function.eager
+        assert body is not None
         env = Environment(None, None, self.context)
         end = at + len(arguments[at].members)
         flat = [*arguments[:at], *arguments[at].members, *arguments[at + 1 :]]
@@ -566,7 +563,6 @@ class Columnar:
     def _slot_by_slot(self, node: Expression, side: str, rows: Rows, marks: Marks) -> Vector:
         """A node in each slot's own ad, by the scalar compiler."""
         self.lasting = False
-        self.depends["*"] = self.table.version
         places = range(len(self.table)) if rows is None else rows.tolist()
         self._scalar_calls(len(places))
         values = [self._closed(self.in_slot(node, side, self.table.ad(place), marks)) for place in places]

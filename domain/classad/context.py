@@ -29,9 +29,8 @@ class Context:
     :param user_maps: for ``userMap()``: map name to a mapping, or a function, from a user to "group1,group2"
     :param functions: an embedder's own functions, name to callable(*values); a built-in one cannot be
         replaced, as in the reference
-    :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as it
-        is in
-        HTCondor by default
+    :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as
+        it is in HTCondor by default
     :param trace: receives the lines that ``debug()`` writes; without it they go nowhere
     """
 
@@ -84,8 +83,7 @@ class Context:
 
     def replace(self, **changes: Any) -> Context:
         """A context like this one, but for the changes (the constructor's names)."""
-        names = ("now", "timezone", "seed", "user_maps", "functions", "user_home", "trace")
-        return Context(**{**{name: getattr(self, name) for name in names}, **changes})
+        return Context(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def time(self, asking: str) -> int:
         """The time.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .ad import ClassAd
 from .analysis import clauses
-from .columnar import JOB, SLOT, Columnar, Marks
+from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
 from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Cell, Column, Heap, Integers, Kind, Kinds, factorize
 from .context import DEFAULT, Context
 from .match import accepts, symmetric_match
@@ -30,8 +30,6 @@ _GIVES_UP = (Unsupported, EvaluationError, RecursionError)
 # How many ads are taken in at a time: their own memory can be given back in between.
 _BATCH = 2000
 _MOST_MASKS = 4000
-# Deeper expressions are evaluated slot by slot, which has room for them.
-_MOST_NESTING = 50
 _MOST_VECTORS = 200
 
 
@@ -292,7 +290,7 @@ class SlotTable:
         plain = self._plain_scopes(job)
         counts = []
         for clause in clauses(cell[1]):
-            whole = strays(clause, job._find) or _nests(clause, _MOST_NESTING)
+            whole = strays(clause, job._find) or _nests(clause, MOST_NESTED)
             mask = _Clause(clause, JOB, frozenset(), plain=plain, whole=whole).mask(self, job, None)
             left &= mask
             counts.append(ClauseCount(clause, int(mask.sum()), int(left.sum())))
@@ -523,7 +521,6 @@ class Plan:
         self._known = Known(job)
         self._version = -1
         self._groups: list[tuple[Mask | None, list[_Clause]]] = []
-        self._possible = False
         self._plain = False
 
     def matches(self) -> Mask:
@@ -544,7 +541,7 @@ class Plan:
         count = len(table)
         if self._version != table.version:
             self._prepare()
-        if not self._possible or not count:
+        if not self._groups:
             return np.zeros(count, bool)
         result: Mask | None = None
         outside: Mask | None = None
@@ -576,9 +573,8 @@ class Plan:
             table._prepared_for = table.version
         wanted = self.job._find("requirements")
         column = table._columns.get("requirements")
-        self._possible = wanted is not None and column is not None and len(table) > 0
-        if wanted is None or column is None or not self._possible:
-            return
+        if wanted is None or column is None or not len(table):
+            return  # without Requirements on both sides nothing matches: no group
         self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
         kinds, payloads, inverse = table._distinct(column)
         for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
@@ -599,13 +595,13 @@ class Plan:
             return kept
         out: list[_Clause] = []
         # What is put in adds a level at most: where the whole is shallow, so are its clauses.
-        shallow = not _nests(expression, _MOST_NESTING - 1)
+        shallow = not _nests(expression, MOST_NESTED - 1)
         for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot)):
             if isinstance(clause, Literal) and clause.value is True:
                 continue
             inner = self._inlined(clause, side, marks)
             if inner is None:
-                whole = not shallow and _nests(clause, _MOST_NESTING)
+                whole = not shallow and _nests(clause, MOST_NESTED)
                 out.append(_Clause(clause, side, marks, plain=self._plain, whole=whole))
             else:
                 memo = None  # what is put in depends on more of the job than this expression tells
