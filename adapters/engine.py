@@ -1,0 +1,220 @@
+"""The pool at work: stimuli in, decisions appended, effects out.
+
+One engine owns one state and writes one log. All that came in together is decided one by one and appended as one batch
+(group commit); only then are commands answered and effects performed. The state is the log folded: when an append
+fails, the state that the decision was folded onto is thrown away, and folded anew from the log before the next
+decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from ..domain.decide import Refusal, Tables, decide
+from ..domain.decide import stimuli as s
+from ..domain.decide.timers import next_deadline
+from ..domain.effects import Forget, Signal, Start, effects
+from ..domain.events import (
+    ClusterSubmitted,
+    Event,
+    JobExited,
+    JobsEdited,
+    JobsMoved,
+    SlotBorn,
+    SlotChanged,
+    SlotMoved,
+)
+from ..domain.evolve import fold
+from ..domain.lifecycle import job_machine, slot_machine
+from ..domain.log import Log, LogError
+from ..domain.state import Activation, State
+from ..domain.world import Launch, World
+
+Subscriber = Callable[[int, Event], None]
+
+
+@define
+class Answer:
+    """What became of a stimulus: its answer, or why it was refused."""
+
+    value: Any = None
+    refusal: str = ""
+
+
+def _wakes_negotiator(event: Event) -> bool:
+    """Whether a job that waits may fit somewhere since this event."""
+    match event:
+        case SlotMoved():
+            return event.target == "Unclaimed/Idle"
+        case JobsMoved() | JobExited():
+            return event.target == "Idle"
+    return isinstance(event, ClusterSubmitted | SlotBorn | SlotChanged | JobsEdited)
+
+
+@define
+class Engine:
+    log: Log
+    world: World
+    tables: Tables | None = None
+    state: State = field(factory=State)
+    _stale: bool = True
+    _wanted: bool = True
+    """Whether something happened since the last cycle that a waiting job could profit from."""
+    _last_cycle: int = 0
+    _subscribers: list[Subscriber] = field(factory=list)
+    _serial: int = 0
+
+    def load(self) -> None:
+        """Fold the log."""
+        self.state = fold(self.log.read())
+        self._stale = False
+        self._wanted = True
+
+    def _tables(self) -> Tables:
+        if self.tables is None:
+            self.tables = Tables(slot_machine(self.state.dialect), job_machine(self.state.dialect))
+        return self.tables
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.append(subscriber)
+
+    def id(self, kind: str) -> str:
+        """An id for a stimulus of our own: unique in the log, as the position grows with each append."""
+        self._serial += 1
+        return f"{kind}-{self.state.position + 1}-{self._serial}"
+
+    # Deciding
+
+    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
+        """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
+
+        Returns one answer for each stimulus, after the append. What was refused changed nothing.
+
+        :raises LogError: nothing of all this happened
+        """
+        if self._stale:
+            self.load()
+        before, now = self.state.position, self.world.now()
+        events: list[Event] = []
+        try:
+            answers = [self._decide(stimulus, now, events) for stimulus in stimuli]
+            self._follow_up(now, events)
+            if events:
+                self.log.append(events)
+        except Exception:
+            self._stale = True  # the state has folded what is not in the log
+            raise
+        self._perform(before, events)
+        for subscriber in self._subscribers:
+            for offset, event in enumerate(events, 1):
+                subscriber(before + offset, event)
+        return answers
+
+    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
+        if isinstance(stimulus, s.Found):
+            tables = Tables(slot_machine("manual"), job_machine("manual"))
+        else:
+            tables = self._tables()
+        position = self.state.position
+        try:
+            decided = decide(self.state, stimulus, now, tables)
+        except Refusal as refusal:
+            if self.state.position != position:
+                raise
+            return Answer(refusal=str(refusal))
+        events += decided
+        self._wanted = self._wanted or any(map(_wakes_negotiator, decided))
+        known = self.state.answers.get(stimulus.id)
+        return Answer(None if known is None else msgspec.json.decode(known))
+
+    def _follow_up(self, now: int, events: list[Event]) -> None:
+        """What the pool does by itself when something came in: negotiate if that may help, and claim the matches."""
+        if not self.state.dialect:
+            return
+        if self._cycle_due(now):
+            self._wanted = False
+            self._last_cycle = now
+            self._decide(s.Negotiate(self.id("cycle")), now, events)
+            self._wanted = False  # the cycle's own events are no news to it
+        if self.state.matches:
+            self._decide(s.ClaimMatches(self.id("claim")), now, events)
+
+    def _idle(self) -> bool:
+        return any(cluster.counts[1] for cluster in self.state.clusters.values())
+
+    def _cycle_due(self, now: int) -> bool:
+        if not self._idle():
+            return False
+        return self._wanted or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
+
+    # The world
+
+    def _perform(self, before: int, events: Sequence[Event]) -> None:
+        starts: list[Launch] = []
+        forget: list[str] = []
+        for offset, event in enumerate(events, 1):
+            for effect in effects(self.state, before + offset, event):
+                if isinstance(effect, Forget):
+                    forget.append(effect.key)
+                elif isinstance(effect, Start):
+                    activation = self.state.activations.get(effect.key)
+                    if activation is not None:
+                        starts.append(self._launch(activation))
+                elif isinstance(effect, Signal):
+                    if starts:
+                        self.world.start(starts)
+                        starts = []
+                    self.world.signal(effect.key, effect.how)
+        if starts:
+            self.world.start(starts)
+        if forget:
+            self.world.forget(forget)
+
+    def _launch(self, activation: Activation) -> Launch:
+        cluster = self.state.clusters[activation.cluster]
+        job, slot = cluster.attributes(activation.proc), self.state.slots[activation.slot].ad
+        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, dict(slot))
+
+    def recover(self) -> None:
+        """Find out what became of the activations that were alive when the log was last written, and go on."""
+        if self._stale:
+            self.load()
+        living = list(self.state.activations.values())
+        came = self.world.recover([self._launch(activation) for activation in living])
+        for activation in living:
+            if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
+                self.world.signal(activation.key, activation.stop)
+                self.world.signal(activation.key, "continue")
+            elif self.state.slots[activation.slot].activity == "Suspended":
+                self.world.signal(activation.key, "suspend")
+        self.handle(came)
+
+    def next_wake(self) -> int | None:
+        """The instant at which something is due by itself."""
+        due = next_deadline(self.state, self.world.now(), self._tables())
+        if self._idle():
+            cycle = self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
+            due = cycle if due is None else min(due, cycle)
+        return due
+
+    def step(self, until: int | None, others: Callable[[], Sequence[s.Stimulus]] = tuple) -> bool:
+        """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
+        wake = self.next_wake()
+        if until is not None:
+            wake = until if wake is None else min(wake, until)
+        came = [*self.world.wait(wake), *others()]
+        now = self.world.now()
+        due = next_deadline(self.state, now, self._tables())
+        if due is not None and due <= now:
+            came.append(s.Tick(self.id("tick")))
+        if came or self._cycle_due(now):
+            self.handle(came)
+            return True
+        return False
+
+
+__all__ = ["Answer", "Engine", "LogError"]

@@ -1,0 +1,292 @@
+"""What users do with jobs: submit, hold, release, remove, vacate, suspend, continue, edit.
+
+A command over many jobs is one event for each group of its jobs that are in the same status: the table is asked once
+for the group. Each job that the command does not apply to keeps its status, and the answer says why. A user may act on
+jobs of his own; the pool's owner (``SUPER_USERS``) on all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from attrs import frozen
+
+from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationError, Expression, parse
+from ..classad.match import accepts
+from ..events import Ad, ClusterSubmitted, JobsEdited, RequestAnswered
+from ..job_ad import quoted, seconds
+from ..state import Cluster
+from .claims import stop, vacate
+from .draft import Draft, Refusal, ranges
+from .stimuli import Act, Command, Edit, Selection, Submit, VacateSlot
+from .waiting import job_ad
+
+SUPER_USERS = frozenset({"root", "condor"})
+HELD_BY_USER = 1
+RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
+
+
+@frozen
+class Outcome:
+    """What became of a range of jobs: ``done``, or the reason why not (``not found``, ``permission denied``, or the
+    status that the command does not apply to)."""
+
+    cluster: int
+    first: int
+    last: int
+    result: str
+
+
+def answer(draft: Draft, command: Command, request: str, arguments: str, value: object) -> None:
+    """Write down what was asked and what is answered."""
+    text = msgspec.json.encode(value).decode()
+    draft.emit(RequestAnswered(*draft.why("answered"), command.user, request, arguments, text))
+
+
+# Submitting
+
+
+def submit(draft: Draft, command: Submit) -> None:
+    state = draft.state
+    number = command.cluster or state.next_cluster
+    if number < state.next_cluster:
+        raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
+    if command.count < 1:
+        raise Refusal("nothing to submit: the queue statement yields no job")
+    held = command.ad.get("JobStatus") == "5"
+    status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
+    now = seconds(draft.now)
+    ad = {**command.ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
+    ad["Owner"] = quoted(command.user)
+    submitter = f"{command.user}@{state.uid_domain}"
+    ad["User"] = quoted(submitter)
+    ad["TotalSubmitProcs"] = str(command.count)
+    columns = command.columns
+    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, columns, status))
+    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
+
+
+# Selecting
+
+
+def selected(draft: Draft, selection: Selection) -> Iterator[tuple[Cluster, list[int], bool]]:
+    """Each cluster that the command means, with its processes, and whether it was named (so that its absence matters
+    to the user)."""
+    state = draft.state
+    constraint = _constraint(selection.constraint)
+    wanted: dict[int, set[int] | None] = dict.fromkeys(selection.clusters)
+    for number, proc in selection.jobs:
+        procs = wanted.setdefault(number, set())
+        if procs is not None:
+            procs.add(proc)
+    only_constraint = constraint is not None and not (wanted or selection.owners)
+    for cluster in list(state.clusters.values()):
+        if cluster.id in wanted:
+            named = wanted[cluster.id]
+            procs_ = list(cluster.procs()) if named is None else sorted(p for p in named if p in cluster)
+        elif selection.everything or only_constraint or state.owner(cluster) in selection.owners:
+            procs_ = list(cluster.procs())
+        else:
+            continue
+        if constraint is not None:
+            procs_ = [proc for proc in procs_ if _meets(draft, constraint, job_ad(cluster, proc))]
+        if procs_:
+            yield cluster, procs_, cluster.id in wanted
+
+
+def _constraint(text: str) -> Expression | None:
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except ClassAdSyntaxError as error:
+        raise Refusal(f"invalid constraint {text!r}: {error}") from None
+
+
+def _meets(draft: Draft, constraint: Expression, job: ClassAd) -> bool:
+    try:
+        value = constraint.evaluate(job, None, draft.context)
+    except EvaluationError:
+        return False
+    return value not in (UNDEFINED, ERROR) and accepts(value)
+
+
+def _missing(draft: Draft, selection: Selection) -> list[Outcome]:
+    clusters = draft.state.clusters
+    gone = [Outcome(number, 0, -1, "not found") for number in selection.clusters if number not in clusters]
+    for number, proc in selection.jobs:
+        if number not in clusters or proc not in clusters[number]:
+            gone.append(Outcome(number, proc, proc, "not found"))
+    return gone
+
+
+def _allowed(draft: Draft, user: str, cluster: Cluster) -> bool:
+    return user in SUPER_USERS or user == draft.state.owner(cluster)
+
+
+# Acting
+
+
+def act(draft: Draft, command: Act) -> None:
+    """Do with each selected job what the command says, and answer what became of each."""
+    rule = _ACTIONS[command.action]
+    outcomes = _missing(draft, command.selection)
+    for cluster, procs, _ in list(selected(draft, command.selection)):
+        if not _allowed(draft, command.user, cluster):
+            outcomes += _outcomes(cluster, procs, "permission denied")
+            continue
+        for (status, running), group in _groups(draft, cluster, procs).items():
+            done = rule(draft, command, cluster, group, status, running)
+            outcomes += _outcomes(cluster, group, "done" if done else status)
+    arguments = msgspec.json.encode(command.selection).decode()
+    answer(draft, command, command.action, arguments, outcomes)
+
+
+def _groups(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[str, bool], list[int]]:
+    groups: dict[tuple[str, bool], list[int]] = {}
+    running = draft.state.by_job
+    for proc in procs:
+        groups.setdefault((cluster.status_of(proc), (cluster.id, proc) in running), []).append(proc)
+    return groups
+
+
+def _outcomes(cluster: Cluster, procs: list[int], result: str) -> list[Outcome]:
+    return [Outcome(cluster.id, first, last, result) for first, last in ranges(procs)]
+
+
+def _reason(command: Act, verb: str) -> str:
+    how = command.reason or f"via condor_{verb}"
+    return quoted(f"{how} (by user {command.user})")
+
+
+def _stop_all(draft: Draft, cluster: Cluster, procs: list[int], cause: str) -> None:
+    for proc in procs:
+        activation = draft.state.by_job.get((cluster.id, proc))
+        if activation is not None:
+            stop(draft, activation, cause)
+
+
+def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    if status in ("Held", "Removed", "Completed"):
+        return False
+    changes = {
+        "HoldReason": _reason(command, "hold"),
+        "HoldReasonCode": str(HELD_BY_USER),
+        "HoldReasonSubCode": str(command.subcode),
+    }
+    draft.move_jobs(cluster, ranges(procs), "hold", "user_hold", status, changes)
+    _stop_all(draft, cluster, procs, "user_hold")
+    return True
+
+
+def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    if status != "Held":
+        return False
+    by_held: dict[tuple[str, ...], list[int]] = {}
+    names = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
+    for proc in procs:
+        by_held.setdefault(tuple(cluster.value(proc, name) for name in names), []).append(proc)
+    for held, group in by_held.items():
+        changes: Ad = {f"Last{name}": text for name, text in zip(names, held, strict=True) if text}
+        changes |= dict.fromkeys(names, "")
+        changes["ReleaseReason"] = _reason(command, "release")
+        draft.move_jobs(cluster, ranges(group), "release", "user_release", status, changes)
+    return True
+
+
+def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    if status in ("Removed", "Completed"):
+        return False
+    changes = {"RemoveReason": _reason(command, "rm")}
+    if not running:
+        draft.tables.job.fire("Removed", "leave")  # nothing of it runs: it goes into the history at once
+    draft.move_jobs(cluster, ranges(procs), "remove", "user_remove", status, changes)
+    if running:
+        _stop_all(draft, cluster, procs, "user_remove")
+    return True
+
+
+def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    if status not in RUNS:
+        return False
+    for proc in procs:
+        vacate(draft, draft.state.slots[draft.state.by_job[cluster.id, proc].slot], command.fast)
+    return True
+
+
+def _suspend(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    return _pause(draft, cluster, procs, status == "Running", ("suspend", "suspend_command", "Running"))
+
+
+def _continue(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    return _pause(draft, cluster, procs, status == "Suspended", ("continue", "continue_command", "Suspended"))
+
+
+def _pause(draft: Draft, cluster: Cluster, procs: list[int], applies: bool, row: tuple[str, str, str]) -> bool:
+    wanted = {"suspend": "Claimed/Busy", "continue": "Claimed/Suspended"}[row[0]]
+    slots = [draft.state.slots[draft.state.by_job[cluster.id, proc].slot] for proc in procs] if applies else []
+    if not applies or any(slot.pair != wanted for slot in slots):
+        return False
+    for slot in slots:
+        draft.follow(slot, row[0])
+    draft.move_jobs(cluster, ranges(procs), row[0], row[1], row[2], {})
+    return True
+
+
+_ACTIONS: dict[str, Callable[[Draft, Act, Cluster, list[int], str, bool], bool]] = {
+    "hold": _hold,
+    "release": _release,
+    "remove": _remove,
+    "vacate": _vacate,
+    "suspend": _suspend,
+    "continue": _continue,
+}
+
+
+# Editing
+
+IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "qdate", "jobstatus", "mytype", "globaljobid"})
+
+
+def edit(draft: Draft, command: Edit) -> None:
+    """Set attributes of jobs, or add to numbers."""
+    for name, text in command.changes.items():
+        if name.lower() in IMMUTABLE:
+            raise Refusal(f"{name} cannot be changed: the pool itself keeps it")
+        try:
+            parse(text)
+        except ClassAdSyntaxError as error:
+            raise Refusal(f"{name} = {text}: {error}") from None
+    outcomes = _missing(draft, command.selection)
+    for cluster, procs, _ in list(selected(draft, command.selection)):
+        if not _allowed(draft, command.user, cluster):
+            outcomes += _outcomes(cluster, procs, "permission denied")
+            continue
+        for changes, group in _edits(command, cluster, procs):
+            draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ranges(group), changes))
+        outcomes += _outcomes(cluster, procs, "done")
+    answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
+
+
+def _edits(command: Edit, cluster: Cluster, procs: list[int]) -> list[tuple[Ad, list[int]]]:
+    if not command.add:
+        return [(command.changes, procs)]
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for proc in procs:
+        sums = ((name, int(cluster.value(proc, name, "0")) + int(more)) for name, more in command.changes.items())
+        groups.setdefault(tuple((name, str(value)) for name, value in sums), []).append(proc)
+    return [(dict(changes), group) for changes, group in groups.items()]
+
+
+def vacate_slot(draft: Draft, command: VacateSlot) -> None:
+    """Vacate a slot by its name, or every slot of a machine."""
+    slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
+    if not slots:
+        raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")
+    if command.user not in SUPER_USERS:
+        owners = {slot.claim.submitter.partition("@")[0] for slot in slots if slot.claim}
+        if owners - {command.user}:
+            raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may vacate it")
+    done = [slot.name for slot in slots if vacate(draft, slot, command.fast)]
+    answer(draft, command, "vacate", command.slot, {"vacated": done})

@@ -1,0 +1,212 @@
+"""The negotiation cycle: which waiting job gets which slot.
+
+Jobs are taken in their order (``waiting``); each gets, of the slots that are free and that accept each other with it,
+the one that its Rank values most, and of equal ones the one that the pool has had longest. A job that nothing fits
+never keeps the next one waiting: it and its like are left out for the rest of the cycle. A partitionable slot stays
+free as long as something is left of it; what a job takes is carved from it as a dynamic slot.
+"""
+
+from __future__ import annotations
+
+from ..classad import ClassAd, EvaluationError, Expression, symmetric_match, unparse
+from ..classad.analysis import clauses
+from ..classad.match import requirements_met
+from ..events import Clause, CycleHeld, EvidenceNoted, Match, Unmatched
+from ..state import Cluster, Slot
+from .draft import Draft, ad_of, job_id
+from .slots import carve, dynamic_name, remaining, request
+from .waiting import Signature, Significance, job_ad, waiting
+
+FREE = "Unclaimed/Idle"
+
+
+class _Offers:
+    """The pool's slots as one cycle sees them: free ones, their ads, and what is left of partitionable ones."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.free = {slot.name: slot for slot in draft.state.slots.values() if slot.pair == FREE}
+        self._ads: dict[str, tuple[int, ClassAd]] = {}
+
+    def ad(self, slot: Slot) -> ClassAd:
+        known = self._ads.get(slot.name)
+        if known is None or known[0] != slot.version:
+            known = self._ads[slot.name] = (slot.version, slot_ad(slot))
+        return known[1]
+
+    def ranked(self, job: ClassAd) -> list[tuple[float, int, Slot]]:
+        """The free slots that match, best first; of equal rank in the pool's order."""
+        found = []
+        for order, slot in enumerate(self.free.values()):
+            ad = self.ad(slot)
+            if symmetric_match(job, ad, self.draft.context):
+                found.append((-_rank(job, ad, self.draft), order, slot))
+        return sorted(found, key=lambda offer: offer[:2])
+
+
+def slot_ad(slot: Slot) -> ClassAd:
+    """The ad of a slot as the negotiator reads it: its own, with state and activity."""
+    ad = ad_of(slot.ad)
+    ad["State"], ad["Activity"] = slot.state, slot.activity
+    return ad
+
+
+def _rank(job: ClassAd, slot: ClassAd, draft: Draft) -> float:
+    """The job's Rank of the slot: what is no number counts as 0, as in the reference."""
+    try:
+        value = job.eval("Rank", slot, draft.context) if "Rank" in job else 0.0
+    except EvaluationError:
+        return 0.0
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
+    """Whether job and slot accept each other now."""
+    return symmetric_match(job_ad(cluster, proc), slot_ad(slot), draft.context)
+
+
+def negotiate(draft: Draft) -> None:
+    """Hold a cycle. One that matches nothing and learns nothing new leaves no event."""
+    state = draft.state
+    if not any(cluster.counts[1] for cluster in state.clusters.values()):
+        return
+    matches, unmatched, evidence = _decide(draft)
+    news = tuple(reason for reason in unmatched if state.refusals.get(reason.job) != reason)
+    if not matches and not news:
+        return
+    for note in evidence:
+        draft.emit(note)
+    draft.emit(CycleHeld(*draft.why("negotiated"), tuple(match for match, _ in matches), news))
+    for match, slot in matches:
+        if slot.name != match.slot:
+            cluster, _, proc = match.job.partition(".")
+            slot = carve(draft, slot, match.slot, state.clusters[int(cluster)], int(proc))
+        draft.follow(slot, "match")
+
+
+def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], list[EvidenceNoted]]:
+    """What the cycle finds, without doing it: matches, why others got nothing, and the evidence."""
+    state = draft.state
+    offers, significance = _Offers(draft), Significance(state)
+    left = {slot.name: remaining(slot) for slot in offers.free.values() if slot.kind == "partitionable"}
+    ranked: dict[Signature, list[tuple[float, int, Slot]]] = {}
+    failed: dict[Signature, tuple[Cluster, int]] = {}
+    alike: dict[Signature, int] = {}
+    matches: list[tuple[Match, Slot]] = []
+    evidence: list[EvidenceNoted] = []
+    names = set(state.slots)
+    skipped: dict[int, Signature] = {}
+    for cluster, proc in waiting(state):
+        if cluster.id in skipped:
+            continue
+        signature = significance.signature(cluster, proc)
+        if signature not in failed:
+            if signature not in ranked:
+                job = job_ad(cluster, proc)
+                ranked[signature] = offers.ranked(job)
+                if ranked[signature]:
+                    evidence.append(_evidence(draft, job, offers.ad(ranked[signature][0][2])))
+            found = _take(draft, ranked[signature], offers, left, cluster, proc)
+            if found is not None:
+                rank, slot = found
+                name = slot.name
+                if slot.kind == "partitionable":
+                    name = dynamic_name(slot.name, names)
+                    names.add(name)
+                matches.append((Match(job_id(cluster.id, proc), name, rank), slot))
+                continue
+            failed[signature] = (cluster, proc)
+        if significance.uniform(cluster):
+            skipped[cluster.id] = signature
+            alike[signature] = alike.get(signature, 0) + cluster.counts[1]
+            continue
+        alike[signature] = alike.get(signature, 0) + 1
+    unmatched = [_unmatched(draft, offers, *failed[signature], alike[signature]) for signature in failed]
+    return matches, unmatched, evidence
+
+
+def _take(
+    draft: Draft,
+    ranked: list[tuple[float, int, Slot]],
+    offers: _Offers,
+    left: dict[str, dict[str, float]],
+    cluster: Cluster,
+    proc: int,
+) -> tuple[float, Slot] | None:
+    """The best slot of `ranked` that is still to be had: it is taken, or what the job asks for is taken from it."""
+    while ranked:
+        rank, _, slot = ranked[0]
+        if slot.name in offers.free:
+            if slot.kind != "partitionable":
+                del offers.free[slot.name]
+                ranked.pop(0)
+                return -rank, slot
+            asked = request(draft, slot, cluster, proc)
+            rest = left[slot.name]
+            if all(rest.get(name, 0) >= amount for name, amount in asked.items()):
+                for name, amount in asked.items():
+                    rest[name] -= amount
+                return -rank, slot
+        ranked.pop(0)
+    return None
+
+
+# Why
+
+
+def _evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvidenceNoted:
+    """What the job's Requirements read, of its own ad and of the best slot's."""
+    requirements = job["Requirements"]
+    read: dict[str, str] = {}
+    references = requirements.references(job)
+    for name in references.internal:
+        read[f"MY.{name}"] = _value(job, name, slot, draft)
+    for name in references.external:
+        short = name.rpartition(".")[2]
+        if short in slot:
+            read[f"TARGET.{short}"] = _value(slot, short, job, draft)
+    return EvidenceNoted(*draft.why("negotiated"), "Requirements", unparse(requirements), "true", read)
+
+
+def _value(ad: ClassAd, name: str, other: ClassAd, draft: Draft) -> str:
+    try:
+        value = ad.eval(name, other, draft.context)
+    except EvaluationError:
+        return "error"
+    return unparse_value(value)
+
+
+def unparse_value(value: object) -> str:
+    """A value as the language writes it."""
+    ad = ClassAd()
+    ad["v"] = value
+    return unparse(ad["v"])
+
+
+def _unmatched(draft: Draft, offers: _Offers, cluster: Cluster, proc: int, alike: int) -> Unmatched:
+    """Count, for one job of its kind, what each clause of its Requirements leaves of the pool's slots."""
+    job = job_ad(cluster, proc)
+    slots = [slot for slot in draft.state.slots.values() if slot.kind != "dynamic"]
+    ads = [offers.ad(slot) for slot in slots]
+    parts = _conjunction(job)
+    alone, left, still = [0] * len(parts), [0] * len(parts), set(range(len(ads)))
+    for number, part in enumerate(parts):
+        true_for = {i for i, ad in enumerate(ads) if _holds(part, job, ad, draft)}
+        alone[number] = len(true_for)
+        still &= true_for
+        left[number] = len(still)
+    refused = sum(1 for i in still if not requirements_met(ads[i], job, draft.context))
+    found = tuple(Clause(unparse(part), alone[n], left[n]) for n, part in enumerate(parts))
+    return Unmatched(job_id(cluster.id, proc), alike, len(slots), found, refused, len(still) - refused)
+
+
+def _conjunction(job: ClassAd) -> list[Expression]:
+    """The clauses of a job's Requirements; none if it has no Requirements."""
+    return list(clauses(job["Requirements"])) if "Requirements" in job else []
+
+
+def _holds(part: Expression, job: ClassAd, slot: ClassAd, draft: Draft) -> bool:
+    try:
+        return part.evaluate(job, slot, draft.context) is True
+    except EvaluationError:
+        return False

@@ -1,0 +1,81 @@
+"""What jobs' processes do: begin, use resources, end.
+
+How an activation ended decides the job's next status: see the table in ``_verdict``. A job that was held or removed
+while it ran keeps that status; if it was removed, its last process's end takes it out of the queue.
+"""
+
+from __future__ import annotations
+
+from ..events import Ad, JobExecuting, JobExited, JobMeasured
+from ..job_ad import TERMINAL, quoted
+from ..state import Activation
+from .claims import job_gone
+from .draft import Draft
+from .stimuli import Ended, Measured, Started
+
+
+def started(draft: Draft, stimulus: Started) -> None:
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is None or activation.executing:
+        return  # told twice: it stands in the log already
+    draft.emit(
+        JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, stimulus.pid, stimulus.scratch)
+    )
+
+
+def measured(draft: Draft, stimulus: Measured) -> None:
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is None:
+        return
+    draft.emit(
+        JobMeasured(
+            *draft.why("measured"), activation.cluster, activation.proc, stimulus.image, stimulus.resident,
+            stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
+        )
+    )  # fmt: skip
+
+
+def ended(draft: Draft, stimulus: Ended) -> None:
+    """The last process of an activation is gone: the job's status follows, then the slot goes on."""
+    state = draft.state
+    activation = state.activations.get(stimulus.key)
+    if activation is None:
+        return
+    cluster = state.clusters[activation.cluster]
+    status = cluster.status_of(activation.proc)
+    outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
+    target = draft.tables.job.fire(status, row) if row else ""
+    if (target or status) in TERMINAL:
+        draft.tables.job.fire(target or status, "leave")
+    draft.emit(
+        JobExited(
+            *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
+            outcome, row, target, changes,
+            stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
+        )
+    )  # fmt: skip
+    slot = state.slots.get(activation.slot)
+    if slot is not None:
+        if slot.pair == "Claimed/Suspended":
+            draft.follow(slot, "continue")
+        job_gone(draft, slot)
+
+
+def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:
+    """Outcome, cause, the row of the job's table and the changes of its ad."""
+    waits = status in ("Held", "Removed")  # a user was first
+    held = {
+        "HoldReason": quoted(end.hold_reason),
+        "HoldReasonCode": str(end.hold_code),
+        "HoldReasonSubCode": str(end.hold_subcode),
+    }
+    cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
+        # if                          outcome    cause               row         changes
+        (end.failed, "failed", "execution_failed", "hold", held),
+        (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
+        (end.lost, "lost", "lost", "evict", {}),
+        (waits or bool(activation.stop), "evicted", "evicted", "evict", {}),
+        (True, "exited", "exited", "complete", {}),
+    )
+    outcome, cause, row, changes = next(case[1:] for case in cases if case[0])
+    return (outcome, cause, "", {}) if waits else (outcome, cause, row, changes)

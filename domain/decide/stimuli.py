@@ -1,0 +1,163 @@
+"""What can come in: each kind of stimulus, with all that its decision needs of the world.
+
+``id`` names the stimulus in every event that follows from it. Commands carry the ``user`` who asks; a command whose id
+was answered before is not decided again.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ..events import Ad
+
+
+@frozen
+class Stimulus:
+    id: str
+
+
+@frozen
+class SlotPlan:
+    """A slot that a machine offers: ``kind`` is static or partitionable."""
+
+    name: str
+    kind: str
+    ad: Ad
+
+
+@frozen
+class Found(Stimulus):
+    """Begin a log."""
+
+    name: str
+    dialect: str
+    uid_domain: str
+    version: str
+    settings: dict[str, str]
+
+
+@frozen
+class AddMachine(Stimulus):
+    machine: str
+    ad: Ad
+    slots: tuple[SlotPlan, ...]
+
+
+@frozen
+class RemoveMachine(Stimulus):
+    """Take a machine that runs nothing out of the pool."""
+
+    machine: str
+
+
+# Commands
+
+
+@frozen
+class Command(Stimulus):
+    user: str
+
+
+@frozen
+class Submit(Command):
+    """``cluster`` 0: the next number. ``columns`` as ``variants.pack`` makes them; ``file``: what was submitted."""
+
+    cluster: int
+    ad: Ad
+    count: int
+    columns: tuple[bytes, ...]
+    file: str = ""
+
+
+@frozen
+class Selection:
+    """Which jobs a command means: clusters, single jobs, owners, all, or those that a constraint accepts (also with
+    one of the former, narrowing it)."""
+
+    clusters: tuple[int, ...] = ()
+    jobs: tuple[tuple[int, int], ...] = ()
+    owners: tuple[str, ...] = ()
+    everything: bool = False
+    constraint: str = ""
+
+
+@frozen
+class Act(Command):
+    """``action``: hold, release, remove, vacate, suspend or continue."""
+
+    action: str
+    selection: Selection
+    reason: str = ""
+    subcode: int = 0
+    fast: bool = False
+
+
+@frozen
+class Edit(Command):
+    """Set attributes of jobs; ``add`` adds to a number instead (``prio +1``)."""
+
+    selection: Selection
+    changes: Ad
+    add: bool = False
+
+
+@frozen
+class VacateSlot(Command):
+    slot: str
+    fast: bool = False
+
+
+# What happens by itself
+
+
+@frozen
+class Negotiate(Stimulus):
+    """Hold a negotiation cycle."""
+
+
+@frozen
+class ClaimMatches(Stimulus):
+    """The access point claims the slots that it was matched with, and activates the claims."""
+
+
+@frozen
+class Tick(Stimulus):
+    """Time has passed: what is due by now happens."""
+
+
+@frozen
+class Started(Stimulus):
+    key: str
+    pid: int
+    scratch: str
+    at: int
+
+
+@frozen
+class Measured(Stimulus):
+    key: str
+    image: int
+    resident: int
+    disk: int
+    user_cpu: int
+    system_cpu: int
+
+
+@frozen
+class Ended(Stimulus):
+    """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
+    for it: it exceeded a limit, or (``failed``) could not be started. ``lost``: no record of its end exists."""
+
+    key: str
+    at: int
+    code: int | None = None
+    signal: int | None = None
+    user_cpu: int = 0
+    system_cpu: int = 0
+    resident: int = 0
+    disk: int = 0
+    failed: bool = False
+    hold_reason: str = ""
+    hold_code: int = 0
+    hold_subcode: int = 0
+    lost: bool = False

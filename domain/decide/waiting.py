@@ -1,0 +1,138 @@
+"""The jobs that wait, in the order in which they are served, and which of them are alike.
+
+Order: JobPrio, higher first; then the order of submission (cluster, process). Jobs are alike for a match if all the
+attributes are equal that their own Requirements and Rank and the slots' expressions may read of them: such jobs form an
+autocluster, and what was found for one holds for all.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from ..classad import ClassAd, parse
+from ..state import Cluster, State
+from .draft import ad_of
+
+Signature = tuple[tuple[str, str], ...]
+"""The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
+
+ALWAYS_SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
+_SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank")
+
+
+def _prio(cluster: Cluster, proc: int) -> int:
+    try:
+        return int(cluster.value(proc, "JobPrio", "0"))
+    except ValueError:
+        return 0
+
+
+def _uniform(cluster: Cluster, name: str) -> bool:
+    """Whether all jobs of the cluster have the same text for an attribute."""
+    return name not in cluster.variants.names and not any(name in changes for changes in cluster.cohorts if changes)
+
+
+def _idle(cluster: Cluster, state: State) -> Iterator[int]:
+    proc = cluster.next_idle()
+    while proc >= 0:
+        if (cluster.id, proc) not in state.by_job:  # a job whose processes are still ending waits for that first
+            yield proc
+        proc = cluster.next_idle(proc)
+
+
+def _ordered(cluster: Cluster, state: State) -> Iterator[tuple[int, int, int]]:
+    if _uniform(cluster, "JobPrio"):
+        prio = -_prio(cluster, 0)
+        return ((prio, cluster.id, proc) for proc in _idle(cluster, state))
+    return iter(sorted((-_prio(cluster, proc), cluster.id, proc) for proc in _idle(cluster, state)))
+
+
+def waiting(state: State, submitter: str | None = None) -> Iterator[tuple[Cluster, int]]:
+    """The waiting jobs (of one submitter), first come first. The state must not change while this is read, but for
+    jobs that were already yielded."""
+    clusters = [c for c in state.clusters.values() if c.counts[1] and submitter in (None, c.submitter)]
+    for _, number, proc in heapq.merge(*(_ordered(cluster, state) for cluster in clusters)):
+        yield state.clusters[number], proc
+
+
+class Significance:
+    """Which attributes are significant, and by them each job's signature; good for one decision."""
+
+    def __init__(self, state: State) -> None:
+        names = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
+        for texts in {tuple(slot.ad.get(name, "") for name in _SLOT_EXPRESSIONS) for slot in state.slots.values()}:
+            for text in filter(None, texts):
+                for name in _read(text).external:
+                    short = name.rpartition(".")[2]
+                    names.setdefault(short.lower(), short)
+        self._names = names
+        self._of_cluster: dict[tuple[int, int], Signature] = {}
+
+    def signature(self, cluster: Cluster, proc: int) -> Signature:
+        """The signature of one job."""
+        variants = cluster.variants
+        key = (cluster.id, cluster.of[proc])
+        known = self._of_cluster.get(key)
+        if known is not None and not variants.chunks:
+            return known
+        texts = {**cluster.ad, **variants.of(proc), **cluster.changes(proc)}
+        lower = {name.lower(): name for name in texts}
+        wanted = list(self._names)
+        seen = set(wanted)
+        found: list[tuple[str, str]] = []
+        for name in wanted:  # grows: what a significant attribute reads is significant
+            spelled = lower.get(name)
+            if spelled is None or not texts[spelled]:
+                continue
+            text = texts[spelled]
+            found.append((name, text))
+            for read in _names_in(text):
+                if read not in seen:
+                    seen.add(read)
+                    wanted.append(read)
+        signature = tuple(sorted(found))
+        self._of_cluster[key] = signature
+        return signature
+
+    def uniform(self, cluster: Cluster) -> bool:
+        """Whether no significant attribute differs between the cluster's jobs, so that one signature is enough."""
+        return not cluster.variants.names and sum(1 for members in cluster.members if members) == 1
+
+
+_REFERENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+
+class _Read:
+    __slots__ = ("external", "internal")
+
+    def __init__(self, internal: tuple[str, ...], external: tuple[str, ...]) -> None:
+        self.internal, self.external = internal, external
+
+
+def _read(text: str) -> _Read:
+    """The attributes that an expression reads, of its own ad and of the other. What is kept is a cache."""
+    known = _REFERENCES.get(text)
+    if known is None:
+        found = parse(text).references(ClassAd())
+        known = (tuple(found.internal), tuple(found.external))
+        if len(_REFERENCES) > 5000:
+            _REFERENCES.clear()
+        _REFERENCES[text] = known
+    return _Read(*known)
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """The attributes of the job's own ad that an expression in it may read: lower case, without a scope. An unscoped
+    name may mean either ad, so it counts."""
+    if text.isdigit() or text.startswith('"'):
+        return
+    read = _read(text)
+    for name in (*read.internal, *read.external):
+        scope, _, short = name.rpartition(".")
+        if scope.lower() != "target":
+            yield short.lower()
+
+
+def job_ad(cluster: Cluster, proc: int) -> ClassAd:
+    return ad_of(cluster.attributes(proc))

@@ -1,0 +1,62 @@
+"""What is to be done in the world because an event is in the log.
+
+An effect is derived from an event and from nothing else, after the append, so that after a crash the same effects are
+derived again; each is keyed by an activation, the log's position of the event that began it, so that the world can tell
+what it has done already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from .events import Event, JobActivated, JobExited, JobSignalled, JobsMoved
+from .state import State
+
+
+@frozen
+class Start:
+    """Start the processes of an activation."""
+
+    key: str
+
+
+@frozen
+class Signal:
+    """``how``: soft, hard, suspend or continue."""
+
+    key: str
+    how: str
+
+
+@frozen
+class Forget:
+    """The end of an activation is in the log: what the world kept to tell of it may go."""
+
+    key: str
+
+
+Effect = Start | Signal | Forget
+
+_PAUSES = {"suspend": "suspend", "continue": "continue"}
+
+
+def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
+    """The effects of the event at `position`; `state` is the state after the append that it was part of."""
+    if isinstance(event, JobActivated):
+        yield Start(str(position))
+    elif isinstance(event, JobSignalled):
+        activation = state.by_job.get((event.cluster, event.proc))
+        if activation is not None:
+            yield Signal(activation.key, event.how)
+            if event.how == "soft":  # a stopped process takes a signal when it goes on
+                yield Signal(activation.key, "continue")
+    elif isinstance(event, JobsMoved) and event.row in _PAUSES:
+        for first, last in event.procs:
+            for proc in range(first, last + 1):
+                activation = state.by_job.get((event.cluster, proc))
+                if activation is not None:
+                    yield Signal(activation.key, _PAUSES[event.row])
+    elif isinstance(event, JobExited):
+        yield Forget(event.key)

@@ -1,0 +1,444 @@
+"""What can happen in a pool: every kind of event that a log may hold, and nothing else.
+
+The rules of this file:
+
+* An event is a fact, named in the past tense, and is never edited once a release has written it: a new field gets a
+  default, and a changed meaning gets a new class with an upcast (``adapters/stores/codec.py``).
+* ``at`` is the instant in microseconds since the epoch, UTC. Ads are attribute -> expression text, so that an event
+  reads the same whatever the version of the language's implementation.
+* ``cause`` is one of ``CAUSES``; ``stimulus`` is the id of what came in and made the pool decide; ``poolbook why``
+  follows both.
+* An event knows its stream (``stream``), the log of one thing: a slot, a machine, a cluster of jobs.
+* ``Procs``, ranges of process numbers with both ends included, makes one event of a change of many jobs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+Ad = dict[str, str]
+"""Attribute -> expression text."""
+Procs = tuple[tuple[int, int], ...]
+"""Ascending, disjoint ranges of process numbers, both ends included."""
+
+CAUSES: dict[str, str] = {
+    # the pool and its machines
+    "founded": "the log was begun",
+    "writer": "another process took over the writing of the log",
+    "configured": "the machine was configured so",
+    "left": "the machine was taken out of the pool",
+    "answered": "the request had been dealt with",
+    # slots
+    "not_owner": "START is not false, so the machine's owner lets jobs run",
+    "carved": "a match took a part of the partitionable slot",
+    "merged": "its resources went back to the partitionable slot",
+    "matched": "the negotiator found that slot and job accept each other",
+    "claimed": "the access point claimed the slot that it had been given",
+    "match_timeout": "nobody claimed the slot within MATCH_TIMEOUT",
+    "match_void": "the job that the slot was matched with no longer waits",
+    "activated": "the claim's holder started a job on it",
+    "job_ended": "the job's processes are gone",
+    "no_more_jobs": "no waiting job of the claim's holder fits the slot",
+    "worklife": "the claim is older than CLAIM_WORKLIFE",
+    "vacate_command": "somebody asked for the slot or job to be vacated",
+    "retirement_over": "the job's retirement time is over",
+    "vacate_timeout": "the job did not end within MachineMaxVacateTime",
+    "claim_over": "the claim ended and nobody was waiting to take it",
+    "machine_left": "its machine was taken out of the pool",
+    # jobs
+    "submitted": "a user submitted it",
+    "user_hold": "somebody asked for it to be held",
+    "user_release": "somebody asked for it to be released",
+    "user_remove": "somebody asked for it to be removed",
+    "user_edit": "somebody changed its attributes",
+    "user_vacate": "somebody asked for it to be vacated",
+    "kill_timeout": "it did not end in the time that it was given",
+    "evicted": "it was ended before it was done",
+    "exited": "it ended by itself",
+    "execution_failed": "it could not be started",
+    "limit_exceeded": "it used more than it was given",
+    "lost": "its process vanished without a record, as when the machine loses power",
+    "measured": "its use of resources was measured",
+    "negotiated": "a negotiation cycle was held",
+    "suspend_command": "somebody asked for it to be suspended",
+    "continue_command": "somebody asked for it to go on",
+}
+"""Every cause that an event may name, with its words."""
+
+
+@frozen
+class Event:
+    """What every event says: when, why, and what made the pool decide."""
+
+    at: int
+    cause: str
+    stimulus: str
+
+    @property
+    def stream(self) -> str:
+        raise TypeError(f"{type(self).__name__} is no kind of event: it belongs to no stream")
+
+
+@frozen
+class Clause:
+    """A condition of a Requirements expression, and how many of the slots it leaves (alone; with those before)."""
+
+    text: str
+    alone: int
+    left: int
+
+
+@frozen
+class Match:
+    """A cycle's decision: this job may use this slot; ``rank`` is the job's Rank of it."""
+
+    job: str
+    slot: str
+    rank: float = 0.0
+
+
+@frozen
+class Unmatched:
+    """Why jobs alike got nothing in a cycle: of ``slots`` looked at, what each clause of ``job``'s Requirements left,
+    how many slots refused the job by their own, and how many that both accept were taken by jobs before it."""
+
+    job: str
+    jobs: int
+    slots: int
+    clauses: tuple[Clause, ...]
+    refused_by_slot: int = 0
+    taken: int = 0
+
+
+# The pool, its writers and the requests that they answered
+
+
+@frozen
+class PoolFounded(Event):
+    """The first event of every log."""
+
+    stream: ClassVar[str] = "pool"
+    name: str
+    dialect: str
+    uid_domain: str
+    version: str
+    settings: dict[str, str]
+
+
+@frozen
+class WriterBegan(Event):
+    """A process that serves the log raised its epoch: every earlier writer's appends fail from here on."""
+
+    stream: ClassVar[str] = "pool"
+    epoch: int
+    writer: str
+
+
+@frozen
+class RequestAnswered(Event):
+    """What was asked, by whom, and the answer, which a repeated request with the same id gets again."""
+
+    stream: ClassVar[str] = "requests"
+    user: str
+    request: str
+    arguments: str
+    answer: str
+
+
+@frozen
+class EvidenceNoted(Event):
+    """An expression that decided something: its text, its value, and the values of the attributes that it read
+    (``MY.`` and ``TARGET.`` tell whose). Written once for a stimulus, however many slots or jobs it decided about."""
+
+    stream: ClassVar[str] = "evidence"
+    name: str
+    expression: str
+    value: str
+    read: dict[str, str]
+
+
+# Machines and slots
+
+
+@frozen
+class MachineJoined(Event):
+    machine: str
+    ad: Ad
+
+    @property
+    def stream(self) -> str:
+        return f"machine/{self.machine}"
+
+
+@frozen
+class MachineLeft(Event):
+    machine: str
+
+    @property
+    def stream(self) -> str:
+        return f"machine/{self.machine}"
+
+
+@frozen
+class SlotBorn(Event):
+    """A slot exists from here on, in Owner/Idle. ``kind``: static, partitionable or dynamic (then ``parent`` is the
+    slot whose resources it was carved from). ``ad`` is its whole ad."""
+
+    slot: str
+    machine: str
+    kind: str
+    parent: str
+    ad: Ad
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+@frozen
+class SlotMoved(Event):
+    """A transition of a slot's state and activity, by a row of the dialect's table."""
+
+    slot: str
+    row: str
+    source: str
+    target: str
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+@frozen
+class SlotChanged(Event):
+    """The slot's ad has these new values (an empty text: the attribute is gone)."""
+
+    slot: str
+    changes: Ad
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+@frozen
+class SlotDied(Event):
+    slot: str
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+@frozen
+class ClaimMade(Event):
+    """``submitter`` holds the slot from here on; ``weight`` is the slot's weight in thousandths."""
+
+    slot: str
+    claim: str
+    submitter: str
+    weight: int
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+@frozen
+class ClaimEnded(Event):
+    """The claim is over. ``usage``: microseconds that it was held, times the slot's weight in thousandths."""
+
+    slot: str
+    claim: str
+    submitter: str
+    usage: int
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+# Matchmaking
+
+
+@frozen
+class CycleHeld(Event):
+    """A negotiation cycle and all that it decided. A refusal stands here when it differs from the last one that the
+    log has for these jobs."""
+
+    stream: ClassVar[str] = "negotiator"
+    matches: tuple[Match, ...]
+    unmatched: tuple[Unmatched, ...]
+
+
+@frozen
+class MatchVoided(Event):
+    """A match that will not be claimed."""
+
+    slot: str
+    job: str
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+# Jobs
+
+
+@frozen
+class ClusterSubmitted(Event):
+    """``count`` jobs, alike but for ``columns`` (``domain/variants.py`` packs and unpacks them)."""
+
+    cluster: int
+    submitter: str
+    ad: Ad
+    count: int
+    columns: tuple[bytes, ...]
+    status: str
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobsMoved(Event):
+    """A transition of each of these jobs, by a row of the job table; ``changes`` are the same for all of them."""
+
+    cluster: int
+    procs: Procs
+    row: str
+    source: str
+    target: str
+    changes: Ad
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobsEdited(Event):
+    cluster: int
+    procs: Procs
+    changes: Ad
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobActivated(Event):
+    """A claim was activated for the job, which is Running from here on. The position of this event in the log is the
+    activation's key: by it the processes are found again."""
+
+    cluster: int
+    proc: int
+    slot: str
+    claim: str
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobExecuting(Event):
+    """The job's own process began at ``at``."""
+
+    cluster: int
+    proc: int
+    pid: int
+    scratch: str
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobMeasured(Event):
+    """Memory in KiB (``image`` virtual, ``resident`` real), scratch ``disk`` in KiB, CPU times in microseconds."""
+
+    cluster: int
+    proc: int
+    image: int
+    resident: int
+    disk: int
+    user_cpu: int
+    system_cpu: int
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobSignalled(Event):
+    """The job's processes were told to end: ``soft`` by its kill signal, ``hard`` at once."""
+
+    cluster: int
+    proc: int
+    how: str
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
+class JobExited(Event):
+    """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``row`` and
+    ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed meanwhile
+    stays so). ``code`` or ``signal`` is how the job's own process ended. CPU times in microseconds, memory and disk in
+    KiB."""
+
+    cluster: int
+    proc: int
+    slot: str
+    key: str
+    outcome: str
+    row: str
+    target: str
+    changes: Ad
+    code: int | None = None
+    signal: int | None = None
+    user_cpu: int = 0
+    system_cpu: int = 0
+    resident: int = 0
+    disk: int = 0
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+TOPICS: dict[str, type[Event]] = {
+    "founded": PoolFounded,
+    "writer": WriterBegan,
+    "answered": RequestAnswered,
+    "evidence": EvidenceNoted,
+    "machine+": MachineJoined,
+    "machine-": MachineLeft,
+    "slot+": SlotBorn,
+    "slot": SlotMoved,
+    "slot=": SlotChanged,
+    "slot-": SlotDied,
+    "claim+": ClaimMade,
+    "claim-": ClaimEnded,
+    "cycle": CycleHeld,
+    "match-": MatchVoided,
+    "submit": ClusterSubmitted,
+    "jobs": JobsMoved,
+    "jobs=": JobsEdited,
+    "run+": JobActivated,
+    "run": JobExecuting,
+    "run=": JobMeasured,
+    "run!": JobSignalled,
+    "run-": JobExited,
+}
+"""The short name under which a log keeps each kind of event; a name once released is never given to another kind."""

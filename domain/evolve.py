@@ -1,0 +1,210 @@
+"""The one fold: how each kind of event changes the state. Live, at start, in replay and in tests it is this function.
+
+It copies what events say and never refuses, never consults policy and never computes what a decision should have
+computed: whether a thing was allowed was settled before the event was written, and whether it should have been is for
+the audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from . import events as e
+from .job_ad import TERMINAL, fold_job
+from .state import Activation, Claim, Cluster, Slot, State
+from .variants import Variants
+
+ANSWERS_KEPT = 10_000
+BIRTH = "Owner/Idle"
+"""The state and activity in which every slot begins."""
+
+
+def _founded(state: State, event: e.PoolFounded) -> None:
+    state.name, state.dialect, state.uid_domain = event.name, event.dialect, event.uid_domain
+    state.settings = dict(event.settings)
+
+
+def _writer(state: State, event: e.WriterBegan) -> None:
+    state.epoch = event.epoch
+
+
+def _answered(state: State, event: e.RequestAnswered) -> None:
+    answers = state.answers
+    answers[event.stimulus] = event.answer
+    if len(answers) > ANSWERS_KEPT:
+        del answers[next(iter(answers))]
+
+
+def _machine(state: State, event: e.MachineJoined) -> None:
+    state.machines[event.machine] = event.ad
+
+
+def _machine_left(state: State, event: e.MachineLeft) -> None:
+    state.machines.pop(event.machine, None)
+
+
+def _born(state: State, event: e.SlotBorn) -> None:
+    state.slots[event.slot] = Slot(
+        event.slot, event.machine, event.kind, event.parent, dict(event.ad), BIRTH, event.at, event.at,
+        version=state.position,
+    )  # fmt: skip
+
+
+def _slot_moved(state: State, event: e.SlotMoved) -> None:
+    slot = state.slots[event.slot]
+    if event.target.partition("/")[0] != slot.pair.partition("/")[0]:
+        slot.entered_state = event.at
+    slot.entered_activity = event.at
+    slot.pair = event.target
+
+
+def _slot_changed(state: State, event: e.SlotChanged) -> None:
+    slot = state.slots[event.slot]
+    for name, text in event.changes.items():
+        if text:
+            slot.ad[name] = text
+        else:
+            slot.ad.pop(name, None)
+    slot.version = state.position
+
+
+def _slot_died(state: State, event: e.SlotDied) -> None:
+    state.slots.pop(event.slot, None)
+    state.matches.pop(event.slot, None)
+
+
+def _claim_made(state: State, event: e.ClaimMade) -> None:
+    state.matches.pop(event.slot, None)
+    state.slots[event.slot].claim = Claim(event.claim, event.submitter, event.weight, event.at)
+
+
+def _claim_ended(state: State, event: e.ClaimEnded) -> None:
+    state.slots[event.slot].claim = None
+    state.usage[event.submitter] = state.usage.get(event.submitter, 0) + event.usage
+
+
+def _cycle(state: State, event: e.CycleHeld) -> None:
+    for match in event.matches:
+        state.refusals.pop(match.job, None)
+        cluster, _, proc = match.job.partition(".")
+        state.matches[match.slot] = (int(cluster), int(proc))
+    for unmatched in event.unmatched:
+        state.refusals[unmatched.job] = unmatched
+
+
+def _match_voided(state: State, event: e.MatchVoided) -> None:
+    state.matches.pop(event.slot, None)
+
+
+def _submitted(state: State, event: e.ClusterSubmitted) -> None:
+    cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
+    state.clusters[event.cluster] = cluster
+    state.next_cluster = max(state.next_cluster, event.cluster + 1)
+
+
+def _ends(state: State, cluster: Cluster) -> None:
+    if not cluster.live:
+        del state.clusters[cluster.id]
+
+
+def _jobs_moved(state: State, event: e.JobsMoved) -> None:
+    cluster = state.clusters[event.cluster]
+    running = state.by_job
+    if event.target in TERMINAL and not (running and _any_running(running, cluster, event.procs)):
+        cluster.end_all(event.procs)
+        _ends(state, cluster)
+        return
+    cluster.edit_all(event.procs, lambda changes: fold_job(changes, cluster.ad, event), event.target)
+
+
+def _any_running(running: dict[tuple[int, int], Activation], cluster: Cluster, procs: e.Procs) -> bool:
+    return any(
+        a.cluster == cluster.id and any(first <= a.proc <= last for first, last in procs) for a in running.values()
+    )
+
+
+def _jobs_edited(state: State, event: e.JobsEdited) -> None:
+    cluster = state.clusters[event.cluster]
+    cluster.edit_all(event.procs, lambda changes: changes.update(event.changes), None)
+
+
+def _activated(state: State, event: e.JobActivated) -> None:
+    cluster = state.clusters[event.cluster]
+    cluster.edit(event.proc, lambda changes: fold_job(changes, cluster.ad, event), "Running")
+    key = str(state.position)
+    activation = Activation(key, event.cluster, event.proc, event.slot, event.at)
+    state.activations[key] = state.by_job[event.cluster, event.proc] = activation
+    state.slots[event.slot].activation = activation
+
+
+def _executing(state: State, event: e.JobExecuting) -> None:
+    state.by_job[event.cluster, event.proc].executing = True
+    _job_fact(state, event)
+
+
+def _job_fact(state: State, event: e.JobExecuting | e.JobMeasured) -> None:
+    cluster = state.clusters[event.cluster]
+    status = cluster.status_of(event.proc)
+    cluster.edit(event.proc, lambda changes: fold_job(changes, cluster.ad, event), status)
+
+
+def _signalled(state: State, event: e.JobSignalled) -> None:
+    activation = state.by_job[event.cluster, event.proc]
+    activation.stop, activation.stopped = event.how, event.at
+
+
+def _exited(state: State, event: e.JobExited) -> None:
+    activation = state.by_job.pop((event.cluster, event.proc))
+    del state.activations[activation.key]
+    slot = state.slots.get(event.slot)
+    if slot is not None:
+        slot.activation = None
+    cluster = state.clusters[event.cluster]
+    status = event.target or cluster.status_of(event.proc)
+    if status in TERMINAL:
+        cluster.end(event.proc)
+        _ends(state, cluster)
+        return
+    cluster.edit(event.proc, lambda changes: fold_job(changes, cluster.ad, event), status)
+
+
+_FOLDS: dict[type[e.Event], Callable[..., None]] = {
+    e.PoolFounded: _founded,
+    e.WriterBegan: _writer,
+    e.RequestAnswered: _answered,
+    e.EvidenceNoted: lambda state, event: None,
+    e.MachineJoined: _machine,
+    e.MachineLeft: _machine_left,
+    e.SlotBorn: _born,
+    e.SlotMoved: _slot_moved,
+    e.SlotChanged: _slot_changed,
+    e.SlotDied: _slot_died,
+    e.ClaimMade: _claim_made,
+    e.ClaimEnded: _claim_ended,
+    e.CycleHeld: _cycle,
+    e.MatchVoided: _match_voided,
+    e.ClusterSubmitted: _submitted,
+    e.JobsMoved: _jobs_moved,
+    e.JobsEdited: _jobs_edited,
+    e.JobActivated: _activated,
+    e.JobExecuting: _executing,
+    e.JobMeasured: _job_fact,
+    e.JobSignalled: _signalled,
+    e.JobExited: _exited,
+}
+
+
+def evolve(state: State, event: e.Event) -> None:
+    """Bring `state` forward by `event`, the next of its log."""
+    state.position += 1
+    state.at = event.at
+    _FOLDS[type(event)](state, event)
+
+
+def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
+    """The state after `events`, each with its position in the log."""
+    state = state or State()
+    for position, event in events:
+        state.position = position - 1
+        evolve(state, event)
+    return state

@@ -1,0 +1,245 @@
+"""The state of a pool at one position of its log: what deciding reads, and what folding an event (``evolve``) changes.
+
+Nothing here decides and nothing here refuses. The state holds what the live pool needs and no more: a job that has
+ended is gone from it (history is a view of the log), and a job costs memory of its own only where it differs from its
+cluster: one byte for its status, four for the number of its *cohort*, the set of changes that it shares with all jobs
+that went the same way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+
+from attrs import define, field
+
+from .events import Ad, Procs, Unmatched
+from .job_ad import STATUS_NAMES, STATUS_NUMBERS, Changes, unquoted
+from .variants import Variants
+
+IDLE = STATUS_NUMBERS["Idle"]
+_GONE = 0
+_STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
+
+
+@define
+class Claim:
+    """Who holds a slot, since when (microseconds), and what it counts for (thousandths)."""
+
+    id: str
+    submitter: str
+    weight: int
+    since: int
+
+
+@define
+class Activation:
+    """A job's processes on a slot, from the activation until the last of them is gone. ``stop`` is what they were told
+    (empty, soft or hard) at the instant ``stopped``."""
+
+    key: str
+    cluster: int
+    proc: int
+    slot: str
+    began: int
+    executing: bool = False
+    stop: str = ""
+    stopped: int = 0
+
+
+@define
+class Slot:
+    name: str
+    machine: str
+    kind: str
+    parent: str
+    ad: Ad
+    pair: str
+    entered_state: int
+    entered_activity: int
+    claim: Claim | None = None
+    activation: Activation | None = None
+    version: int = 0
+    """The position of the event that changed ``ad`` last: what was computed from it may be kept until this changes."""
+
+    @property
+    def state(self) -> str:
+        return self.pair.partition("/")[0]
+
+    @property
+    def activity(self) -> str:
+        return self.pair.partition("/")[2]
+
+
+class Cluster:
+    """The jobs of one submission that have not ended."""
+
+    __slots__ = (
+        "_first",
+        "ad",
+        "cohorts",
+        "count",
+        "counts",
+        "id",
+        "live",
+        "members",
+        "of",
+        "status",
+        "submitter",
+        "variants",
+    )  # fmt: skip
+
+    def __init__(self, id: int, submitter: str, ad: Ad, count: int, variants: Variants, status: str) -> None:
+        self.id, self.submitter, self.ad, self.count, self.variants = id, submitter, ad, count, variants
+        self.status = bytearray(_STATUS_BYTES[status] * count)
+        self.of = array("I", bytes(4 * count))
+        self.cohorts: list[Changes | None] = [{}]
+        self.members = [count]
+        self.live = count
+        self.counts = [0] * 8
+        self.counts[STATUS_NUMBERS[status]] = count
+        self._first = 0
+
+    def __contains__(self, proc: object) -> bool:
+        return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
+
+    def status_of(self, proc: int) -> str:
+        return STATUS_NAMES[self.status[proc]]
+
+    def changes(self, proc: int) -> Changes:
+        """What has happened to the job's ad since its submission. Not to be changed."""
+        return self.cohorts[self.of[proc]] or {}
+
+    def value(self, proc: int, name: str, default: str = "") -> str:
+        """The text of one attribute of the job's ad."""
+        changes = self.changes(proc)
+        if name in changes:
+            return changes[name] or default
+        if name in self.variants.names:
+            return self.variants.of(proc)[name]
+        return self.ad.get(name, default)
+
+    def attributes(self, proc: int) -> Ad:
+        """The whole ad of one job."""
+        whole = {**self.ad, **self.variants.of(proc), **self.changes(proc)}
+        whole["ClusterId"], whole["ProcId"] = str(self.id), str(proc)
+        whole["JobStatus"] = str(self.status[proc])
+        return {name: text for name, text in whole.items() if text}
+
+    def next_idle(self, after: int = -1) -> int:
+        """The first process behind `after` that waits, or -1."""
+        found = self.status.find(IDLE, max(after + 1, self._first))
+        if after < self._first:
+            self._first = found if found >= 0 else self.count
+        return found
+
+    def procs(self, keep: Callable[[int], bool] = bool) -> Iterator[int]:
+        """The processes whose status number `keep` accepts; all that are left, unless told otherwise."""
+        return (proc for proc, status in enumerate(self.status) if status and keep(status))
+
+    # Folding
+
+    def _set_status(self, proc: int, number: int) -> None:
+        before = self.status[proc]
+        if before == number:
+            return
+        self.counts[before] -= 1
+        self.counts[number] += 1
+        self.status[proc] = number
+        if number == IDLE and proc < self._first:
+            self._first = proc
+
+    def edit(self, proc: int, fold: Callable[[Changes], None], status: str) -> None:
+        """Fold a change of one job; `status` is its status afterwards."""
+        cohort = self.of[proc]
+        changes = self.cohorts[cohort] or {}
+        if self.members[cohort] > 1 or cohort == 0:
+            self.members[cohort] -= 1
+            changes = dict(changes)
+            self.of[proc] = len(self.cohorts)
+            self.cohorts.append(changes)
+            self.members.append(1)
+        fold(changes)
+        self._set_status(proc, STATUS_NUMBERS[status])
+
+    def edit_all(self, procs: Procs, fold: Callable[[Changes], None], status: str | None) -> None:
+        """Fold a change of many jobs; `status` None leaves each its own. Jobs that went the same way until now go on
+        sharing their changes: the fold is done once for each cohort."""
+        moved: dict[int, int] = {}
+        of, cohorts, members = self.of, self.cohorts, self.members
+        number = None if status is None else STATUS_NUMBERS[status]
+        for first, last in procs:
+            for proc in range(first, last + 1):
+                if not self.status[proc]:
+                    continue
+                before = of[proc]
+                after = moved.get(before)
+                if after is None:
+                    changes = dict(cohorts[before] or {})
+                    fold(changes)
+                    after = moved[before] = len(cohorts)
+                    cohorts.append(changes)
+                    members.append(0)
+                of[proc] = after
+                members[before] -= 1
+                members[after] += 1
+                if number is not None:
+                    self._set_status(proc, number)
+        for before in moved:
+            if not members[before]:
+                cohorts[before] = None
+
+    def end(self, proc: int) -> None:
+        """The job is over: it leaves the active state."""
+        cohort = self.of[proc]
+        self.members[cohort] -= 1
+        if not self.members[cohort]:
+            self.cohorts[cohort] = None
+        self.counts[self.status[proc]] -= 1
+        self.status[proc] = _GONE
+        self.live -= 1
+
+    def end_all(self, procs: Procs) -> None:
+        if sum(last - first + 1 for first, last in procs) == self.live == self.count:
+            self.live = 0  # all at once: nobody will look at the rest again
+            self.counts = [0] * 8
+            self.status = bytearray(self.count)
+            return
+        for first, last in procs:
+            for proc in range(first, last + 1):
+                if self.status[proc]:
+                    self.end(proc)
+
+
+@define
+class State:
+    """A whole pool. Made empty; `evolve` brings it forward."""
+
+    position: int = 0
+    at: int = 0
+    name: str = ""
+    dialect: str = ""
+    uid_domain: str = ""
+    settings: dict[str, str] = field(factory=dict)
+    epoch: int = 0
+    machines: dict[str, Ad] = field(factory=dict)
+    slots: dict[str, Slot] = field(factory=dict)
+    clusters: dict[int, Cluster] = field(factory=dict)
+    next_cluster: int = 1
+    usage: dict[str, int] = field(factory=dict)
+    """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
+    matches: dict[str, tuple[int, int]] = field(factory=dict)
+    """Slots that were matched and not yet claimed, each with its job."""
+    activations: dict[str, Activation] = field(factory=dict)
+    by_job: dict[tuple[int, int], Activation] = field(factory=dict)
+    answers: dict[str, str] = field(factory=dict)
+    """The answers to the latest requests, by the requests' ids."""
+    refusals: dict[str, Unmatched] = field(factory=dict)
+    """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
+
+    def setting(self, name: str) -> int:
+        """A setting that is a number of seconds, in microseconds."""
+        return round(float(self.settings[name]) * 1_000_000)
+
+    def owner(self, cluster: Cluster) -> str:
+        return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]

@@ -1,0 +1,48 @@
+"""What the pool asks of the world in which its jobs run: a real machine, or a virtual one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from .decide.stimuli import Stimulus
+from .events import Ad
+
+
+@frozen
+class Launch:
+    """All that is needed to start an activation: the job's and the slot's ads as they were when it began."""
+
+    key: str
+    cluster: int
+    proc: int
+    slot: str
+    job_ad: Ad
+    slot_ad: Ad
+
+
+class World(Protocol):
+    """Where jobs run, and whose clock counts. Instants are microseconds since the epoch, UTC."""
+
+    def now(self) -> int: ...
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        """Start activations. One that was started before is not started again."""
+
+    def signal(self, key: str, how: str) -> None:
+        """Make an activation's processes end (soft, hard), stop (suspend) or go on (continue)."""
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """The log knows how these ended: their records may go."""
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        """What happened, waiting for it until the given instant at most; None: as long as something may happen. An
+        empty list: the time is up."""
+
+    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+        """After a restart: see what became of activations that began before it. Those that run are watched again, those
+        that never began are started, and what ended meanwhile is returned."""
+
+    def close(self) -> None: ...
