@@ -394,8 +394,8 @@ class JobSignalled(Event):
 class JobExited(Event):
     """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``row`` and
     ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed meanwhile
-    stays so). ``code`` or ``signal`` is how the job's own process ended. CPU times in microseconds, memory and disk in
-    KiB."""
+    stays so). ``code`` or ``signal`` is how the job's own process ended, ``ended`` when that was, if earlier than
+    ``at``. CPU times in microseconds, memory and disk in KiB."""
 
     cluster: int
     proc: int
@@ -411,6 +411,7 @@ class JobExited(Event):
     system_cpu: int = 0
     resident: int = 0
     disk: int = 0
+    ended: int = 0
 
     @property
     def stream(self) -> str:

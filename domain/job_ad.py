@@ -132,7 +132,8 @@ def _measured(job: _Attributes, event: JobMeasured) -> None:
 def _exited(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
     began = job.text("JobCurrentStartDate")
-    wall = event.at // 1_000_000 - int(began) if began else 0
+    ended = event.ended or event.at
+    wall = max(0, ended // 1_000_000 - int(began)) if began else 0
     for name in ("RemoteWallClockTime", "CumulativeSlotTime"):
         job.add_real(name, wall * 1_000_000)
     changes["LastRemoteWallClockTime"] = real(wall * 1_000_000)
@@ -157,10 +158,10 @@ def _exited(job: _Attributes, event: JobExited) -> None:
         changes["ExitCode"] = "" if event.code is None else str(event.code)
         changes["ExitSignal"] = "" if event.signal is None else str(event.signal)
     else:
-        changes["LastVacateTime"] = seconds(event.at)
+        changes["LastVacateTime"] = seconds(ended)
         job.add("NumVacates")
     if event.target == "Completed":
-        changes["CompletionDate"] = seconds(event.at)
+        changes["CompletionDate"] = seconds(ended)
         job.add("NumJobCompletions")
         job.add_real("CommittedSlotTime", wall * 1_000_000)
         job.add("CommittedTime", wall)

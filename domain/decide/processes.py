@@ -52,6 +52,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
             *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
             outcome, row, target, changes,
             stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
+            min(stimulus.at, draft.now),
         )
     )  # fmt: skip
     slot = state.slots.get(activation.slot)

@@ -1,0 +1,219 @@
+"""The real world: jobs are processes of this machine, held by the supervisor that outlives the pool."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ..domain.classad import ClassAd, EvaluationError, parse
+from ..domain.decide.draft import ad_of
+from ..domain.decide.stimuli import Ended, Measured, Started, Stimulus
+from ..domain.events import Ad
+from ..domain.world import Launch
+from . import execution
+
+SOFT_KILL = int(signal.SIGTERM)
+
+
+def _value(ad: ClassAd, name: str, other: ClassAd | None = None) -> object:
+    try:
+        return ad.eval(name, other) if name in ad else None
+    except EvaluationError:
+        return None
+
+
+def _text(ad: ClassAd, name: str) -> str:
+    value = _value(ad, name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(ad: ClassAd, name: str, other: ClassAd | None = None) -> int | None:
+    value = _value(ad, name, other)
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def arguments(ad: ClassAd) -> tuple[str, ...]:
+    """The arguments that an ad gives its job: ``Arguments`` in the new syntax, or ``Args`` in the old one, which
+    knows no quotes."""
+    if "Arguments" in ad:
+        found = parse("argsToList(Arguments)").evaluate(ad)
+        return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
+    return tuple(_text(ad, "Args").split())
+
+
+def environment(ad: ClassAd) -> dict[str, str]:
+    """The environment that an ad gives its job: ``Environment`` in the new syntax, or ``Env`` in the old one."""
+    if "Environment" in ad:
+        found = parse("argsToList(Environment)").evaluate(ad)
+        entries = [str(value) for value in found] if isinstance(found, Sequence) else []
+    else:
+        entries = _text(ad, "Env").split(_text(ad, "EnvDelim") or ";")
+    return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
+
+
+def kill_signal(ad: ClassAd) -> int:
+    """The job's soft kill signal: ``KillSig``, a name or a number; SIGTERM unless given."""
+    value = _value(ad, "KillSig")
+    if isinstance(value, str):
+        name = value.upper()
+        found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+        return int(found) if isinstance(found, signal.Signals) else SOFT_KILL
+    return value if isinstance(value, int) and 0 < value < signal.NSIG else SOFT_KILL
+
+
+def _old_form(ad: Ad) -> str:
+    return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
+
+
+def activation(launch: Launch, iwd: str = "/") -> execution.Activation:
+    """What the supervisor has to know to start a job."""
+    job, slot = ad_of(launch.job_ad), ad_of(launch.slot_ad)
+    memory, disk = _number(slot, "Memory") or 0, _number(slot, "Disk") or 0
+    dynamic = _value(slot, "DynamicSlot") is True
+    wall = _number(job, "AllowedExecuteDuration")
+    return execution.Activation(
+        key=launch.key,
+        job=f"{launch.cluster}.{launch.proc}",
+        slot=launch.slot,
+        executable=_text(job, "Cmd"),
+        arguments=arguments(job),
+        environment=environment(job),
+        iwd=_text(job, "Iwd") or iwd,
+        stdin=_text(job, "In"),
+        stdout=_text(job, "Out"),
+        stderr=_text(job, "Err"),
+        job_ad=_old_form(launch.job_ad),
+        machine_ad=_old_form(launch.slot_ad),
+        cpus=_number(slot, "Cpus") or 1,
+        memory_mb=memory,
+        disk_kb=disk,
+        # A static slot's share is an estimate; what was carved for the job is what the job asked for.
+        limits=execution.Limits(
+            memory_mb=memory if dynamic else None,
+            disk_kb=disk if dynamic else None,
+            wall_us=wall * 1_000_000 if wall is not None else None,
+        ),
+        kill_signal=kill_signal(job),
+        run_in_iwd=True,
+    )
+
+
+_LIMITS = {
+    "memory": "The job used more memory than the {memory} MiB that it was given",
+    "disk": "The job used more disk than the {disk} KiB that it was given",
+    "wall": "The job ran longer than its AllowedExecuteDuration",
+}
+
+
+class LocalWorld:
+    """Jobs as processes of this machine. ``folder`` is where the supervisor keeps claims, records and scratch
+    directories. What else may end a wait (a server's sockets) is registered with ``watch``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._supervisor = execution.Supervisor(folder)
+        self._selector = selectors.DefaultSelector()
+        self._came: list[Stimulus] = []
+        self._slots: dict[str, execution.Activation] = {}
+        self._watching = False
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def watch(self, fileno: int, called: Callable[[], None]) -> None:
+        """End a wait when something can be read there, and call."""
+        self._selector.register(fileno, selectors.EVENT_READ, called)
+
+    def unwatch(self, fileno: int) -> None:
+        self._selector.unregister(fileno)
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        wanted = []
+        for launch in launches:
+            try:
+                wanted.append(activation(launch))
+            except ValueError as error:
+                reason = f"Failed to start the job: {error}"
+                self._came.append(
+                    Ended(f"end-{launch.key}", launch.key, self.now(), failed=True, hold_reason=reason, hold_code=6)
+                )
+        self._slots.update((wish.key, wish) for wish in wanted)
+        if wanted:
+            self._supervisor.start(wanted)
+            self._listen()
+
+    def _listen(self) -> None:
+        """The supervisor begins with the first job: from then on a wait ends when it has something to say."""
+        if not self._watching:
+            self.watch(self._supervisor.fileno(), lambda: None)
+            self._watching = True
+
+    def signal(self, key: str, how: str) -> None:
+        self._supervisor.signal(key, how)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        done = list(keys)
+        for key in done:
+            self._slots.pop(key, None)
+        self._supervisor.acknowledge(done)
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
+        if self._came:
+            timeout = 0.0
+        for key, _ in self._selector.select(timeout):
+            key.data()
+        came, self._came = self._came, []
+        if self._watching:
+            came += [self._stimulus(report) for report in self._supervisor.poll(0.0)]
+        return came
+
+    def _stimulus(self, report: execution.Report) -> Stimulus:
+        key = report.key
+        if isinstance(report, execution.Started):
+            return Started(f"start-{key}", key, report.pid, f"dir_{key}/scratch", report.at)
+        if isinstance(report, execution.Usage):
+            return Measured(
+                f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
+                report.system_us,
+            )  # fmt: skip
+        if isinstance(report, execution.Failed):
+            return Ended(
+                f"end-{key}", key, report.at, failed=True, hold_reason=report.reason, hold_code=report.hold_code,
+                hold_subcode=report.errno,
+            )  # fmt: skip
+        if isinstance(report, execution.Lost):
+            return Ended(f"end-{key}", key, report.at, lost=True)
+        return self._ended(report)
+
+    def _ended(self, report: execution.Exited) -> Ended:
+        code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
+        given = self._slots.get(report.key)
+        reason = _LIMITS.get(report.violated, "").format(
+            memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?"
+        )
+        return Ended(
+            f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
+            report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
+        )  # fmt: skip
+
+    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+        if not launches:
+            return []
+        known = self._supervisor.recover([launch.key for launch in launches])
+        self._listen()
+        self._slots.update((launch.key, activation(launch)) for launch in launches)
+        self.start([launch for launch in launches if known[launch.key] == "unknown"])
+        came: list[Stimulus] = []
+        for found in known.values():
+            if isinstance(found, execution.Running):
+                came.append(Started(f"start-{found.key}", found.key, found.pid, f"dir_{found.key}/scratch", found.at))
+            elif not isinstance(found, str):
+                came.append(self._stimulus(found))
+        return came
+
+    def close(self) -> None:
+        self._supervisor.close()
+        self._selector.close()

@@ -1,0 +1,205 @@
+"""Golden: the lives of jobs, in the manual's words, in a real pool's event logs, and in HTCondor's numbers."""
+
+from collections.abc import Sequence
+
+import htcondor2
+import pytest
+
+from poolbook.domain.lifecycle import (
+    DIALECTS,
+    HOLD_CODES,
+    HTCONDOR_25,
+    JOB_TABLES,
+    LEFT,
+    MANUAL,
+    STATUS_NUMBERS,
+    UNSUBMITTED,
+    VACATE_CODES,
+    NotAllowed,
+    goes_on_hold,
+    job_machine,
+)
+
+from .startlog import DATA
+
+# The manual's picture of a job's life (Managing a Job, The Job Lifecycle), with the rows that draw each arrow.
+PICTURE = [
+    (UNSUBMITTED, "Idle", ["submit"]),
+    ("Idle", "Running", ["activate"]),
+    ("Running", "Completed", ["complete"]),
+    ("Running", "Idle", ["requeue", "evict"]),
+    ("Running", "Held", ["hold"]),
+    ("Idle", "Held", ["hold"]),
+    ("Held", "Idle", ["release"]),
+    ("Idle", "Removed", ["remove"]),
+    ("Running", "Removed", ["remove"]),
+    ("Held", "Removed", ["remove"]),
+    ("Completed", LEFT, ["leave"]),
+    ("Removed", LEFT, ["remove_x", "leave"]),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "rows"), PICTURE)
+def test_the_table_draws_the_manuals_picture(source: str, target: str, rows: list[str]) -> None:
+    assert [row.number for row in JOB_TABLES[MANUAL] if (source, target) in row.steps] == rows
+
+
+def test_a_status_has_htcondors_number() -> None:
+    theirs = {int(status): status.name.replace("_", "").lower() for status in htcondor2.JobStatus}
+    assert {number: name.lower() for name, number in STATUS_NUMBERS[MANUAL].items()} == theirs
+    ours = dict(STATUS_NUMBERS[HTCONDOR_25])
+    assert {name: ours.pop(name) for name in ("Failed", "Blocked", "Preparing")} == {
+        "Failed": 8,
+        "Blocked": 9,
+        "Preparing": 10,
+    }
+    assert ours == STATUS_NUMBERS[MANUAL]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_table_moves_a_job_between_its_statuses_and_the_two_ends_alone(dialect: str) -> None:
+    assert set(job_machine(dialect).states) == {*STATUS_NUMBERS[dialect], UNSUBMITTED, LEFT}
+
+
+LIVES = [
+    (MANUAL, "submit activate complete leave", LEFT),
+    (MANUAL, "submit activate suspend continue transfer_output complete", "Completed"),
+    (MANUAL, "submit activate evict activate requeue activate", "Running"),
+    (MANUAL, "submit_on_hold release activate hold remove leave", LEFT),
+    (MANUAL, "submit activate suspend evict hold", "Held"),
+    (MANUAL, "submit activate complete remove leave", LEFT),
+    (MANUAL, "submit remove remove_x", LEFT),
+    (MANUAL, "submit_on_hold activate", None),
+    (MANUAL, "submit suspend", None),
+    (MANUAL, "submit complete", None),
+    (MANUAL, "submit activate activate", None),
+    (MANUAL, "submit activate complete hold", None),
+    (MANUAL, "submit remove release", None),
+    (MANUAL, "submit remove hold_removed", None),
+    (MANUAL, "submit remove leave submit", None),
+    (HTCONDOR_25, "submit_preparing prepared:Idle block unblock activate", "Running"),
+    (HTCONDOR_25, "submit_preparing prepared:Held release", "Idle"),
+    (HTCONDOR_25, "submit activate remove hold_removed release_removed leave", LEFT),
+    (HTCONDOR_25, "submit activate remove hold_removed remove_x", LEFT),
+    (HTCONDOR_25, "submit complete", "Completed"),
+    (HTCONDOR_25, "submit block activate", None),
+]
+
+
+@pytest.mark.parametrize(("dialect", "rows", "end"), LIVES)
+def test_a_life_ends_where_its_last_row_leads_or_cannot_go_on_there(dialect: str, rows: str, end: str | None) -> None:
+    machine = job_machine(dialect)
+    status = machine.initial
+    *before, last = (entry.split(":") for entry in rows.split())
+    for entry in before:
+        status = machine.fire(status, *entry)
+    if end is None:
+        with pytest.raises(NotAllowed):
+            machine.fire(status, *last)
+    else:
+        assert machine.fire(status, *last) == end
+
+
+# What an event of the job event log says of the job's status: one of these rows, or nothing new from these statuses.
+# An eviction is logged also for a job that never began to execute, and twice when its shadow fails.
+EVENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "000": (("submit", "submit_on_hold"), ()),
+    "001": (("activate",), ()),
+    "004": (("evict",), ("Idle",)),
+    "005": (("complete",), ()),
+    "009": (("remove",), ()),
+    "010": (("suspend",), ()),
+    "011": (("continue",), ()),
+    "012": (("hold",), ()),
+    "013": (("release",), ()),
+    "021": ((), ("Idle", "Running")),
+    "022": ((), ("Running",)),
+    "024": ((), ("Running",)),
+}
+
+
+def possible(events: Sequence[str]) -> set[str]:
+    """The statuses in which a job with these events may be; none, if it cannot have had them."""
+    machine = job_machine(HTCONDOR_25)
+    now = {machine.initial}
+    for event in events:
+        rows, stays = EVENTS[event]
+        moved = {target for status in now for row in rows for target in machine.lookup.get((status, row), ())}
+        now = moved | now.intersection(stays)
+    return now
+
+
+def recorded() -> list[tuple[int, list[str]]]:
+    lines = (DATA / "job-events.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return [(int(jobs), events.split()) for jobs, events in (line.split("\t") for line in lines)]
+
+
+def test_what_the_jobs_of_a_real_pool_went_through_is_a_life_of_the_table() -> None:
+    assert [events for _, events in recorded() if not possible(events)] == []
+    assert sum(jobs for jobs, _ in recorded()) > 450
+
+
+@pytest.mark.parametrize("events", ["000 005 012", "000 001 013", "000 009 001", "001", "000 001 005 012", "000 011"])
+def test_what_no_job_can_have_gone_through_is_no_life_of_the_table(events: str) -> None:
+    assert possible(events.split()) == set()
+
+
+def test_the_codes_are_all_of_htcondors_without_a_gap() -> None:
+    assert list(HOLD_CODES) == list(range(0, 50))
+    assert list(VACATE_CODES) == list(range(1000, 1038))
+    every = [*HOLD_CODES.values(), *VACATE_CODES.values()]
+    assert len({code.name for code in every}) == len(every)
+    assert all(code.words for code in every)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (1, "UserRequest"),
+        (3, "JobPolicy"),
+        (6, "FailedToCreateProcess"),
+        (7, "UnableToOpenOutput"),
+        (8, "UnableToOpenInput"),
+        (12, "TransferOutputError"),
+        (13, "TransferInputError"),
+        (14, "IwdError"),
+        (15, "SubmittedOnHold"),
+        (16, "SpoolingInput"),
+        (20, "MissedDeferredExecutionTime"),
+        (21, "StartdHeldJob"),
+        (26, "SystemPolicy"),
+        (34, "JobOutOfResources"),
+        (46, "JobDurationExceeded"),
+        (48, "HookShadowPrepareJobFailure"),
+        (49, "CannotSwitchPrimaryGroup"),
+        (1000, "JobPolicyVacate"),
+        (1004, "UserVacateJob"),
+        (1010, "StartdVacateCommand"),
+        (1019, "StartdPreemptingClaimUserPrio"),
+        (1023, "JobRemoved"),
+        (1037, "StartdRehoming"),
+    ],
+)
+def test_a_code_has_the_name_that_htcondor_counts_it_under(number: int, name: str) -> None:
+    assert (HOLD_CODES | VACATE_CODES)[number].name == name
+    assert (HOLD_CODES | VACATE_CODES)[number].number == number
+
+
+@pytest.mark.parametrize(
+    ("code", "subcode", "held"),
+    [
+        (0, 0, False),
+        (-1, 0, False),
+        (1, 0, True),
+        (49, 0, True),
+        (999, 0, True),
+        (1000, 0, False),
+        (1037, 0, False),
+        (13, 2, True),
+        (13, -999, True),
+        (13, -1000, False),
+        (13, -1001, False),
+    ],
+)
+def test_a_code_says_whether_the_job_is_held(code: int, subcode: int, held: bool) -> None:
+    assert goes_on_hold(code, subcode) == held

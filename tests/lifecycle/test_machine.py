@@ -1,0 +1,180 @@
+"""Property: the machine is its table, no more and no less, whether rows are fired or looked up."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.domain.lifecycle import (
+    DIALECTS,
+    MANUAL,
+    Machine,
+    NotAllowed,
+    Row,
+    UnknownDialectError,
+    claim_machine,
+    drain_machine,
+    job_machine,
+    match_machine,
+    slot_machine,
+)
+from poolbook.domain.lifecycle.rows import row
+
+MACHINES = {
+    **{f"slot {dialect}": slot_machine(dialect) for dialect in DIALECTS},
+    **{f"job {dialect}": job_machine(dialect) for dialect in DIALECTS},
+    "claim": claim_machine(),
+    "match": match_machine(),
+    "drain": drain_machine(),
+}
+every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+
+
+def fires(machine: Machine, source: str, number: str, target: str | None) -> str | None:
+    """Where the row leads when it is fired; None if it is refused."""
+    try:
+        return machine.fire(source, number, target)
+    except NotAllowed:
+        return None
+
+
+@every_machine
+def test_firing_and_looking_up_agree_for_every_source_row_and_target(machine: Machine) -> None:
+    numbers = [row.number for row in machine.rows]
+    for source, number, target in product(machine.states, numbers, machine.states):
+        assert fires(machine, source, number, target) == (target if machine.legal(source, number, target) else None)
+
+
+@every_machine
+def test_the_machine_has_the_rows_of_its_table_and_no_others(machine: Machine) -> None:
+    table = {(row.number, *step) for row in machine.rows for step in row.steps}
+    assert {(n, source, target) for (source, n), targets in machine.lookup.items() for target in targets} == table
+
+
+@every_machine
+def test_a_target_may_be_left_out_where_the_row_has_one_alone(machine: Machine) -> None:
+    for each in machine.rows:
+        for source in each.sources:
+            only = each.targets[0] if len(each.targets) == 1 else None
+            assert fires(machine, source, each.number, None) == only
+
+
+@every_machine
+def test_without_a_row_the_machine_refuses_what_this_row_did_and_nothing_else(machine: Machine) -> None:
+    for gone in machine.rows:
+        left = machine.without(gone.number)
+        assert all(fires(left, source, gone.number, target) is None for source, target in gone.steps)
+        assert left.lookup == {key: targets for key, targets in machine.lookup.items() if key[1] != gone.number}
+
+
+@given(st.sampled_from(list(MACHINES)), st.lists(st.integers(min_value=0), max_size=60))
+def test_a_random_walk_never_leaves_the_table(name: str, choices: list[int]) -> None:
+    machine = MACHINES[name]
+    state = machine.initial
+    for choice in choices:
+        onward = [(number, target) for number, targets in machine.allowed(state).items() for target in targets]
+        if not onward:  # a life's end
+            break
+        number, target = onward[choice % len(onward)]
+        (row,) = (row for row in machine.rows if row.number == number)
+        assert (state, target) in row.steps
+        state = machine.fire(state, number, target)
+        assert state == target
+        assert state in machine.states
+
+
+@every_machine
+def test_a_refusal_leaves_no_trace_in_the_machine(machine: Machine) -> None:
+    before = dict(machine.lookup)
+    for source, number in product([*machine.states, "Nowhere"], [*(each.number for each in machine.rows), "99"]):
+        fires(machine, source, number, "Nowhere")
+    fresh = Machine(machine.rows, machine.initial, machine.name)
+    assert machine.lookup == fresh.lookup == before
+    for (source, number), targets in before.items():
+        assert fires(machine, source, number, targets[0]) == targets[0]
+
+
+@every_machine
+def test_a_trigger_is_pulled_by_a_name_of_its_own(machine: Machine) -> None:
+    assert len({row.trigger for row in machine.rows}) == len(machine.rows)
+    assert all(row.trigger.isidentifier() for row in machine.rows)
+
+
+REFUSALS = [
+    (
+        ("Owner/Idle", "10", "Preempting/Vacating"),
+        "slot (manual): row 10 does not allow Owner/Idle -> Preempting/Vacating: the row does not begin in Owner/Idle; "
+        "from Owner/Idle there is: 1 -> Unclaimed/Idle; 36 -> Drained/Retiring",
+    ),
+    (
+        ("Claimed/Idle", "10"),
+        "slot (manual): row 10 does not allow Claimed/Idle: the row has several targets; "
+        "say which: Preempting/Vacating or Preempting/Killing",
+    ),
+    (
+        ("Claimed/Idle", "11", "Claimed/Retiring"),
+        "slot (manual): row 11 does not allow Claimed/Idle -> Claimed/Retiring: from Claimed/Idle the row leads to "
+        "Claimed/Busy; from Claimed/Idle there is: 10 -> Preempting/Vacating or Preempting/Killing; 11 -> Claimed/Busy",
+    ),
+    (
+        ("Matched/Idle", "12a"),
+        "slot (manual): row 12a does not allow Matched/Idle: the table has no such row; "
+        "from Matched/Idle there is: 8 -> Owner/Idle; 9 -> Claimed/Idle",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "message"), REFUSALS)
+def test_a_refusal_names_the_thing_the_rule_and_the_way_out(asked: tuple[str, ...], message: str) -> None:
+    with pytest.raises(NotAllowed) as refusal:
+        slot_machine(MANUAL).fire(*asked)
+    assert str(refusal.value) == message
+    told = refusal.value
+    assert (told.thing, told.source, told.number) == ("slot (manual)", asked[0], asked[1])
+    assert told.target == (asked[2] if len(asked) > 2 else None)
+
+
+def test_a_pair_that_there_is_not_is_refused_with_the_list_of_those_that_there_are() -> None:
+    with pytest.raises(NotAllowed, match="'Owner/Busy' is no state of this table; its states are Owner/Idle, "):
+        slot_machine(MANUAL).fire("Owner/Busy", "1")
+
+
+TABLES_WITH_A_FAULT = [
+    ([row("1", "", "A", "B", "p", "c"), row("1", "", "B", "A", "p", "c")], "each number once"),
+    ([row("1", "", "A, B", "B", "p", "c")], "row 1 leads from a state to itself"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), TABLES_WITH_A_FAULT)
+def test_a_table_with_a_fault_makes_no_machine(rows: list[Row], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Machine(rows, "A", "thing")
+
+
+def test_a_row_that_there_is_not_cannot_be_left_out() -> None:
+    with pytest.raises(KeyError, match="there is no row 38"):
+        slot_machine(MANUAL).without("38")
+
+
+@pytest.mark.parametrize("build", [slot_machine, job_machine])
+def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: Callable[[str], Machine]) -> None:
+    assert build(MANUAL) is build(MANUAL)
+    with pytest.raises(UnknownDialectError, match="no dialect 'Manual'"):
+        build("Manual")
+
+
+def test_the_tables_are_there_before_the_library_is_imported() -> None:
+    program = (
+        "import sys; from poolbook.domain import lifecycle as l; before = 'transitions' in sys.modules or 'attr' in "
+        "sys.modules; l.slot_machine('manual'); print(before, 'transitions' in sys.modules)"
+    )
+    root = Path(__file__).resolve().parent.parent.parent / ".path"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["False", "True"]

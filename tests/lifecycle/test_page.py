@@ -1,0 +1,81 @@
+"""Golden: docs/state-machines.md shows the rows that the code enforces."""
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain.lifecycle.diagrams import diagram, fill, slot_diagram, table
+from poolbook.domain.lifecycle.rows import row
+
+PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "state-machines.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_what_the_tables_draw() -> None:
+    assert fill(PAGE) == PAGE, (
+        "the tables have changed, or the page was edited where it is drawn: run .venv/bin/python "
+        "docs/generate_state_machines.py"
+    )
+
+
+def test_a_change_of_a_drawn_part_is_undone_and_prose_is_left_alone() -> None:
+    assert fill(PAGE.replace("IS_OWNER is", "IS_OWNER was")) == PAGE
+    assert fill(PAGE.replace("# State machines", "# Tables")) == PAGE.replace("# State machines", "# Tables")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("<!-- drawn: claim -->", "", "claim"),
+        ("<!-- drawn: claim -->", "<!-- drawn: klaim -->", "claim, klaim"),
+        ("<!-- drawn: claim -->", "<!-- drawn: match -->", "claim, match"),
+    ],
+)
+def test_a_page_without_a_place_for_each_section_is_refused(old: str, new: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"each section once: see {wrong}$"):
+        fill(PAGE.replace(old, new))
+
+
+TWO_ROWS = [
+    row("1", "", "Here/Idle", "There/Idle, There/Busy", "the place", "A cause.", "Busy if so."),
+    row("2", "", "There/Busy", "Gone", "the place", "An end."),
+]
+
+
+def test_a_table_has_a_line_for_each_row_and_says_which_target_is_meant_when() -> None:
+    assert table(TWO_ROWS).splitlines() == [
+        "| no. | from | to | cause | place |",
+        "| --- | --- | --- | --- | --- |",
+        "| 1 | Here/Idle | There/Idle or There/Busy | A cause. Busy if so. | the place |",
+        "| 2 | There/Busy | Gone | An end. | the place |",
+    ]
+
+
+def test_a_diagram_of_slots_has_a_box_for_each_state_and_an_arrow_for_each_way() -> None:
+    assert slot_diagram(TWO_ROWS).splitlines() == [
+        "```mermaid",
+        "flowchart LR",
+        "    born(( )) --> Owner_Idle",
+        "    subgraph Here",
+        '    Here_Idle["Idle"]',
+        "    end",
+        "    subgraph There",
+        '    There_Idle["Idle"]',
+        '    There_Busy["Busy"]',
+        "    end",
+        "    Gone((Gone))",
+        '    Here_Idle -->|"1"| There_Idle',
+        '    Here_Idle -->|"1"| There_Busy',
+        '    There_Busy -->|"2"| Gone',
+        "```",
+    ]
+
+
+def test_rows_that_lead_the_same_way_share_an_arrow() -> None:
+    rows = [row("go", "", "A", "B", "p", "c"), row("run", "", "A", "B", "p", "c")]
+    assert diagram(rows, "B").splitlines() == [
+        "```mermaid",
+        "flowchart LR",
+        "    B((B))",
+        '    A -->|"go, run"| B',
+        "```",
+    ]

@@ -1,0 +1,212 @@
+"""Golden: the manual's transitions of a slot, written out a second time from its text and pictures."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from poolbook.domain.lifecycle import (
+    BORN,
+    DELETED,
+    DIALECTS,
+    HTCONDOR_25,
+    LETTERED,
+    MANUAL,
+    SLOT_PAIRS,
+    SLOT_TABLES,
+    STATES,
+    Row,
+    UnknownDialectError,
+    activity,
+    classify,
+    state,
+)
+
+# The picture of states and activities: number, from, to, the letter in the picture of states.
+NUMBERED = """
+ 1  Owner/Idle              Unclaimed/Idle          A
+ 2  Unclaimed/Idle          Owner/Idle              B
+ 3  Unclaimed/Idle          Unclaimed/Benchmarking
+ 4  Unclaimed/Benchmarking  Unclaimed/Idle
+ 5  Unclaimed/Idle          Claimed/Idle            D
+ 6  Unclaimed/Idle          Matched/Idle            C
+ 7  Unclaimed/Idle          Backfill/Idle           E
+ 8  Matched/Idle            Owner/Idle              F
+ 9  Matched/Idle            Claimed/Idle            G
+10  Claimed/Idle            Preempting/Vacating     H
+10  Claimed/Idle            Preempting/Killing      H
+11  Claimed/Idle            Claimed/Busy
+12  Claimed/Busy            Claimed/Idle
+13  Claimed/Busy            Claimed/Retiring
+14  Claimed/Busy            Claimed/Suspended
+15  Claimed/Suspended       Claimed/Busy
+16  Claimed/Suspended       Claimed/Retiring
+17  Claimed/Suspended       Preempting/Vacating     H
+17  Claimed/Suspended       Preempting/Killing      H
+18  Claimed/Retiring        Preempting/Vacating     H
+18  Claimed/Retiring        Preempting/Killing      H
+19  Claimed/Retiring        Claimed/Busy
+20  Claimed/Retiring        Claimed/Suspended
+21  Preempting/Vacating     Preempting/Killing
+22  Preempting/Vacating     Owner/Idle              J
+23  Preempting/Vacating     Claimed/Idle            I
+24  Preempting/Killing      Claimed/Idle            I
+25  Preempting/Killing      Owner/Idle              J
+26  Backfill/Idle           Backfill/Busy
+27  Backfill/Busy           Backfill/Idle
+28  Backfill/Busy           Backfill/Killing
+29  Backfill/Killing        Backfill/Idle
+30  Backfill/Idle           Owner/Idle              K
+31  Backfill/Idle           Claimed/Idle            M
+32  Backfill/Idle           Matched/Idle            L
+33  Drained/Retiring        Drained/Idle
+34  Drained/Idle            Owner/Idle              O
+35  Drained/Retiring        Owner/Idle              O
+36  Owner/Idle              Drained/Retiring        N
+37  Unclaimed/Idle          Drained/Retiring        P
+"""
+
+# The picture of states: letter, from, to.
+STATE_PICTURE = """
+A  Owner       Unclaimed
+B  Unclaimed   Owner
+C  Unclaimed   Matched
+D  Unclaimed   Claimed
+E  Unclaimed   Backfill
+F  Matched     Owner
+G  Matched     Claimed
+H  Claimed     Preempting
+I  Preempting  Claimed
+J  Preempting  Owner
+K  Backfill    Owner
+L  Backfill    Matched
+M  Backfill    Claimed
+N  Owner       Drained
+O  Drained     Owner
+P  Unclaimed   Drained
+"""
+
+
+def written(rows: Iterable[Row]) -> list[list[str]]:
+    """The rows as the pictures above have them."""
+    return [[word for word in (row.number, *step, row.letter) if word] for row in rows for step in row.steps]
+
+
+def read(picture: str) -> list[list[str]]:
+    return [line.split() for line in picture.strip().splitlines()]
+
+
+def test_the_37_numbered_rows_are_the_manuals() -> None:
+    assert written(SLOT_TABLES[MANUAL]) == read(NUMBERED)
+    assert [row.number for row in SLOT_TABLES[MANUAL]] == [str(number) for number in range(1, 38)]
+
+
+def test_the_16_lettered_rows_are_the_manuals() -> None:
+    assert [[row.letter, *step] for row in LETTERED for step in row.steps] == read(STATE_PICTURE)
+    assert "".join(row.number for row in LETTERED) == "ABCDEFGHIJKLMNOP"
+
+
+def projected(rows: Iterable[Row]) -> set[tuple[str, str, str]]:
+    """The rows that change the state, seen from above: letter, state, state."""
+    steps = ((row.letter, state(source), state(target)) for row in rows for source, target in row.steps)
+    return {(letter, source, target) for letter, source, target in steps if source != target}
+
+
+def test_each_lettered_transition_is_its_numbered_rows_seen_from_above_and_each_of_these_has_its_letter() -> None:
+    assert projected(SLOT_TABLES[MANUAL]) == projected(LETTERED)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_row_within_a_state_has_no_letter(dialect: str) -> None:
+    for row in SLOT_TABLES[dialect]:
+        within = {state(source) == state(target) for source, target in row.steps}
+        assert len(within) == 1, f"row {row.number} is both within a state and not"
+        assert not (row.letter and within == {True}), f"row {row.number}"
+
+
+def test_beyond_the_manual_a_row_has_a_letter_where_a_letter_leads_the_same_way() -> None:
+    letters = {(source, target): letter for letter, source, target in projected(LETTERED)}
+    for letter, source, target in projected(SLOT_TABLES[HTCONDOR_25]):
+        assert letter == letters.get((source, target), "")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "pairs", "rows"),
+    [(MANUAL, 15, 37), (HTCONDOR_25, 18, 49)],
+)
+def test_a_dialect_has_so_many_pairs_and_rows(dialect: str, pairs: int, rows: int) -> None:
+    assert len(SLOT_PAIRS[dialect]) == len(set(SLOT_PAIRS[dialect])) == pairs
+    assert len(SLOT_TABLES[dialect]) == rows
+
+
+def test_the_real_startd_knows_three_pairs_more_than_the_manual() -> None:
+    assert set(SLOT_PAIRS[HTCONDOR_25]) - set(SLOT_PAIRS[MANUAL]) == {"Claimed/Cleaning", "Owner/Retiring", DELETED}
+    assert [state(pair) for pair in SLOT_PAIRS[MANUAL] if activity(pair) == "Idle"] == [
+        name for name in STATES if name != "Preempting"
+    ]
+
+
+def test_what_the_manual_allows_htcondor_allows_by_the_same_row() -> None:
+    wider = {(row.number, *step) for row in SLOT_TABLES[HTCONDOR_25] for step in row.steps}
+    assert {(row.number, *step) for row in SLOT_TABLES[MANUAL] for step in row.steps} <= wider
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_from_one_pair_to_another_leads_one_row_at_most(dialect: str) -> None:
+    steps = [step for row in SLOT_TABLES[dialect] for step in row.steps]
+    assert len(steps) == len(set(steps))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_row_says_why_and_where_and_with_several_targets_which_is_meant_when(dialect: str) -> None:
+    for row in SLOT_TABLES[dialect]:
+        assert row.cause.endswith("."), f"row {row.number}"
+        assert row.place, f"row {row.number}"
+        assert bool(row.when) == (len(row.targets) > 1), f"row {row.number}"
+
+
+def test_only_10_17_and_18_have_two_targets_in_the_manual() -> None:
+    assert [row.number for row in SLOT_TABLES[MANUAL] if len(row.targets) > 1] == ["10", "17", "18"]
+
+
+def reached(rows: Iterable[Row], start: str) -> set[str]:
+    steps = [step for row in rows for step in row.steps]
+    found = {start}
+    while more := {target for source, target in steps if source in found} - found:
+        found |= more
+    return found
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_slot_is_born_in_owner_can_reach_every_pair_and_can_come_back_unless_it_was_deleted(dialect: str) -> None:
+    assert BORN == "Owner/Idle"
+    assert reached(SLOT_TABLES[dialect], BORN) == set(SLOT_PAIRS[dialect])
+    for pair in SLOT_PAIRS[dialect]:
+        assert (BORN in reached(SLOT_TABLES[dialect], pair)) == (pair != DELETED)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "manual", "htcondor_25"),
+    [
+        ("Owner/Idle", "Unclaimed/Idle", ["1"], ["1"]),
+        ("Claimed/Idle", "Preempting/Killing", ["10"], ["10"]),
+        ("Claimed/Busy", "Claimed/Cleaning", [], ["12"]),
+        ("Claimed/Cleaning", "Claimed/Idle", [], ["12a"]),
+        ("Claimed/Busy", "Preempting/Killing", [], ["13b"]),
+        ("Drained/Retiring", "Owner/Idle", ["35"], ["35"]),
+        ("Drained/Retiring", "Owner/Retiring", [], ["35a"]),
+        ("Unclaimed/Idle", "Deleted", [], ["2a"]),
+        ("Owner/Idle", "Preempting/Killing", [], []),
+        ("Owner/Idle", "Owner/Idle", [], []),
+        ("Nowhere", "Owner/Idle", [], []),
+    ],
+)
+def test_a_transition_that_was_seen_is_named(
+    source: str, target: str, manual: list[str], htcondor_25: list[str]
+) -> None:
+    assert [row.number for row in classify(MANUAL, source, target)] == manual
+    assert [row.number for row in classify(HTCONDOR_25, source, target)] == htcondor_25
+
+
+def test_an_unknown_dialect_is_refused_and_the_known_ones_are_named() -> None:
+    with pytest.raises(UnknownDialectError, match="no dialect 'klingon': choose one of manual, htcondor-25"):
+        classify("klingon", "Owner/Idle", "Unclaimed/Idle")
