@@ -35,6 +35,8 @@ from ..domain.state import Activation, State
 from ..domain.world import Launch, World
 
 Subscriber = Callable[[int, Event], None]
+RETRY = 1_000_000
+"""Microseconds until what the world said is tried again after its append has failed."""
 
 
 @define
@@ -50,8 +52,10 @@ def _wakes_negotiator(event: Event) -> bool:
     match event:
         case SlotMoved():
             return event.target == "Unclaimed/Idle"
-        case JobsMoved() | JobExited():
+        case JobsMoved():
             return event.target == "Idle"
+        case JobExited():
+            return event.target != "Completed"
     return isinstance(event, ClusterSubmitted | SlotBorn | SlotChanged | JobsEdited)
 
 
@@ -60,17 +64,29 @@ class Engine:
     log: Log
     world: World
     tables: Tables | None = None
-    state: State = field(factory=State)
+    executing: bool = True
+    """Whether jobs are run: if not, requests are decided and nothing is matched."""
+    _state: State = field(factory=State)
     _stale: bool = True
+    """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
     _wanted: bool = True
     """Whether something happened since the last cycle that a waiting job could profit from."""
     _last_cycle: int = 0
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
+    _unheard: list[s.Stimulus] = field(factory=list)
+    """What the world said once and will not say again, and the log could not take."""
+
+    @property
+    def state(self) -> State:
+        """The log, folded. Not to be changed."""
+        if self._stale:
+            self.load()
+        return self._state
 
     def load(self) -> None:
         """Fold the log."""
-        self.state = fold(self.log.read())
+        self._state = fold(self.log.read())
         self._stale = False
         self._wanted = True
 
@@ -96,8 +112,6 @@ class Engine:
 
         :raises LogError: nothing of all this happened
         """
-        if self._stale:
-            self.load()
         before, now = self.state.position, self.world.now()
         events: list[Event] = []
         try:
@@ -107,6 +121,7 @@ class Engine:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
+            self._unheard += [one for one in stimuli if isinstance(one, s.Started | s.Measured | s.Ended)]
             raise
         self._perform(before, events)
         for subscriber in self._subscribers:
@@ -133,7 +148,7 @@ class Engine:
 
     def _follow_up(self, now: int, events: list[Event]) -> None:
         """What the pool does by itself when something came in: negotiate if that may help, and claim the matches."""
-        if not self.state.dialect:
+        if not self.executing or not self.state.dialect:
             return
         if self._cycle_due(now):
             self._wanted = False
@@ -181,8 +196,6 @@ class Engine:
 
     def recover(self) -> None:
         """Find out what became of the activations that were alive when the log was last written, and go on."""
-        if self._stale:
-            self.load()
         living = list(self.state.activations.values())
         came = self.world.recover([self._launch(activation) for activation in living])
         for activation in living:
@@ -201,20 +214,30 @@ class Engine:
             due = cycle if due is None else min(due, cycle)
         return due
 
-    def step(self, until: int | None, others: Callable[[], Sequence[s.Stimulus]] = tuple) -> bool:
-        """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
-        wake = self.next_wake()
+    def wait(self, until: int | None = None) -> list[s.Stimulus]:
+        """Wait for what happens in the world or is due by itself, `until` at most, and return it, not yet dealt
+        with."""
+        wake = self.next_wake() if self.executing else None
         if until is not None:
             wake = until if wake is None else min(wake, until)
-        came = [*self.world.wait(wake), *others()]
+        if self._unheard:
+            retry = self.world.now() + RETRY
+            wake = retry if wake is None else min(wake, retry)
+        came = [*self._unheard, *self.world.wait(wake)]
+        self._unheard = []
         now = self.world.now()
         due = next_deadline(self.state, now, self._tables())
         if due is not None and due <= now:
             came.append(s.Tick(self.id("tick")))
-        if came or self._cycle_due(now):
-            self.handle(came)
-            return True
-        return False
+        return came
+
+    def step(self, until: int | None = None) -> bool:
+        """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
+        came = self.wait(until)
+        if not came and not (self.executing and self._cycle_due(self.world.now())):
+            return False
+        self.handle(came)
+        return True
 
 
 __all__ = ["Answer", "Engine", "LogError"]

@@ -37,9 +37,6 @@ CHAINS: dict[str, dict[str, tuple[Step, ...]]] = {
         "vacate busy fast": (Step("13", "vacate_command"), Step("18", "retirement_over", _KILLING)),
         "vacate suspended": (Step("16", "vacate_command"), Step("18", "retirement_over", _VACATING)),
         "vacate suspended fast": (Step("16", "vacate_command"), Step("18", "retirement_over", _KILLING)),
-        "vacate idle": (
-            Step("10", "vacate_command", _VACATING), Step("22", "claim_over"), Step("1", "not_owner"),
-        ),
         "vacate matched": (Step("8", "vacate_command"), Step("1", "not_owner")),
         "kill": (Step("21", "vacate_timeout"),),
         "vacated": (Step("22", "claim_over"), Step("1", "not_owner")),
@@ -58,10 +55,6 @@ CHAINS["htcondor-25"] = CHAINS["manual"] | {
     "job ended": (Step("12", "job_ended", "Claimed/Cleaning"), Step("12a", "job_ended")),
     "release": (Step("10", "no_more_jobs", _KILLING), Step("25", "claim_over"), Step("1", "not_owner")),
     "vacate busy fast": (Step("13b", "vacate_command"),),
-    "vacate idle": (
-        Step("10a", "vacate_command"), Step("18", "retirement_over", _VACATING), Step("22", "claim_over"),
-        Step("1", "not_owner"),
-    ),
     "kill": (),
 }  # fmt: skip
 # `kill`: when the time to vacate is over, the real startd has the job killed, and the activity stays Vacating.

@@ -99,6 +99,8 @@ def _match_voided(state: State, event: e.MatchVoided) -> None:
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
     state.clusters[event.cluster] = cluster
+    state.skipped.discard(event.cluster)
+    state.skipped.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 

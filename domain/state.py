@@ -18,6 +18,8 @@ from .job_ad import STATUS_NAMES, STATUS_NUMBERS, Changes, unquoted
 from .variants import Variants
 
 IDLE = STATUS_NUMBERS["Idle"]
+RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
+"""The statuses of a job that has processes and has not been told to end."""
 _GONE = 0
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
 
@@ -226,6 +228,8 @@ class State:
     slots: dict[str, Slot] = field(factory=dict)
     clusters: dict[int, Cluster] = field(factory=dict)
     next_cluster: int = 1
+    skipped: set[int] = field(factory=set)
+    """Cluster numbers below the next that were given out and not yet used."""
     usage: dict[str, int] = field(factory=dict)
     """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
     matches: dict[str, tuple[int, int]] = field(factory=dict)

@@ -24,7 +24,8 @@ EPOCH = 1_800_000_000 * SECOND
 class Behaviour:
     """What a job's processes do: run for ``seconds`` and end with ``code`` or by ``signal``; told softly to end, they
     do so after ``grace`` seconds, or never (None). ``failure``: they cannot be started, and why. ``lost``: they vanish
-    at their end without a record."""
+    at their end without a record. ``immortal``: no signal
+    ends them."""
 
     seconds: float = 60.0
     code: int = 0
@@ -32,6 +33,7 @@ class Behaviour:
     grace: float | None = 0.0
     failure: str = ""
     lost: bool = False
+    immortal: bool = False
 
 
 Behave = Callable[[Launch], Behaviour]
@@ -106,6 +108,8 @@ class VirtualWorld:
     def signal(self, key: str, how: str) -> None:
         run = self._runs.get(key)
         if run is None:
+            return
+        if how in ("soft", "hard") and run.behaviour.immortal:
             return
         if how == "suspend" and run.running:
             run.left -= self.clock - run.since

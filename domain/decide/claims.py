@@ -145,13 +145,8 @@ def vacate(draft: Draft, slot: Slot, fast: bool) -> bool:
         if fast and slot.activation:
             signal(draft, slot.activation, "hard", "vacate_command")
         return True
-    if slot.claim is None:
-        return False
     if slot.activation is None:
-        first, *rest = chain(draft.state.dialect, "vacate idle")
-        draft.move(slot, first)
-        _finish(draft, slot, rest)
-        return True
+        return False
     happening = "vacate suspended" if slot.activity == "Suspended" else "vacate busy"
     draft.follow(slot, f"{happening} fast" if fast else happening)
     signal(draft, slot.activation, "hard" if fast else "soft", "vacate_command")

@@ -16,7 +16,7 @@ from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationE
 from ..classad.match import accepts
 from ..events import Ad, ClusterSubmitted, JobsEdited, RequestAnswered
 from ..job_ad import quoted, seconds
-from ..state import Cluster
+from ..state import RUNS, Cluster
 from .claims import stop, vacate
 from .draft import Draft, Refusal, ranges
 from .stimuli import Act, Command, Edit, Selection, Submit, VacateSlot
@@ -24,7 +24,6 @@ from .waiting import job_ad
 
 SUPER_USERS = frozenset({"root", "condor"})
 HELD_BY_USER = 1
-RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 
 
 @frozen
@@ -50,7 +49,7 @@ def answer(draft: Draft, command: Command, request: str, arguments: str, value: 
 def submit(draft: Draft, command: Submit) -> None:
     state = draft.state
     number = command.cluster or state.next_cluster
-    if number < state.next_cluster:
+    if number < state.next_cluster and number not in state.skipped:
         raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
     if command.count < 1:
         raise Refusal("nothing to submit: the queue statement yields no job")

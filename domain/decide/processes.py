@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..job_ad import TERMINAL, quoted
-from ..state import Activation
+from ..state import RUNS, Activation
 from .claims import job_gone
 from .draft import Draft
 from .stimuli import Ended, Measured, Started
@@ -64,7 +64,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
 
 def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:
     """Outcome, cause, the row of the job's table and the changes of its ad."""
-    waits = status in ("Held", "Removed")  # a user was first
+    told = status not in RUNS  # a user was first: held, removed, or held and released again
     held = {
         "HoldReason": quoted(end.hold_reason),
         "HoldReasonCode": str(end.hold_code),
@@ -75,8 +75,8 @@ def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> t
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
         (end.lost, "lost", "lost", "evict", {}),
-        (waits or bool(activation.stop), "evicted", "evicted", "evict", {}),
+        (told or bool(activation.stop), "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )
     outcome, cause, row, changes = next(case[1:] for case in cases if case[0])
-    return (outcome, cause, "", {}) if waits else (outcome, cause, row, changes)
+    return (outcome, cause, "", {}) if told else (outcome, cause, row, changes)

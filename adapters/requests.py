@@ -1,0 +1,109 @@
+"""How a command reaches the pool: it becomes the log's writer for its own duration, or hands its request to the server.
+
+A request is a stimulus in a form that JSON can carry: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and
+may send it again when it heard no answer: a repeated id gets the first answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..domain.log import LogError
+from .place import Place, WriterLock, place_of
+
+Request = Mapping[str, Any]
+PATIENCE = 30.0
+"""Seconds that a command waits for the server, or for another short command, at most."""
+
+
+class Refused(Exception):
+    """The pool refused the request; the text says why and what would be accepted."""
+
+
+def new_id() -> str:
+    """An id for a request, unlike any other."""
+    return f"{time.time_ns():x}-{os.urandom(4).hex()}"
+
+
+def ask(url: str, request: Callable[[int], Request] | Request, *, create: bool = False) -> Any:
+    """Have `request` dealt with, and return the answer.
+
+    `request` may be a function of the next cluster's number, for what has to know it (a submission). `create`: make
+    the log if there is none.
+
+    :raises Refused: the pool says no
+    :raises LogError: the log cannot be read or written, or its writer does not answer
+    """
+    place = place_of(url)
+    until = time.monotonic() + PATIENCE
+    while True:
+        lock = WriterLock(place)
+        try:
+            taken = lock.take()
+        except OSError as error:
+            raise LogError(f"{place.lock} cannot be written: {error.strerror}; the log's folder must be writable") from None
+        if taken:
+            try:
+                return _by_ourselves(url, request, create)
+            finally:
+                lock.give_up()
+        try:
+            return _by_server(place, request)
+        except (ConnectionError, FileNotFoundError):
+            # Nobody listens: another short command holds the lock, or the server is about to begin or to end.
+            if time.monotonic() > until:
+                raise LogError(
+                    f"process {lock.holder()} has been writing this log for {PATIENCE:.0f} s without taking requests; "
+                    "try again when it is done"
+                ) from None
+            time.sleep(0.02)
+
+
+def _by_server(place: Place, request: Callable[[int], Request] | Request) -> Any:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(place.socket)
+        stream = connection.makefile("rwb")
+        if callable(request):
+            number = _exchange(stream, {"kind": "reserve"})
+            request = request(number)
+        return _exchange(stream, request)
+
+
+def _exchange(stream: Any, request: Request) -> Any:
+    stream.write(json.dumps(request).encode() + b"\n")
+    stream.flush()
+    line = stream.readline()
+    if not line:
+        raise ConnectionResetError
+    answer = json.loads(line)
+    if "error" in answer:
+        raise LogError(answer["error"])
+    if "refusal" in answer:
+        raise Refused(answer["refusal"])
+    return answer["answer"]
+
+
+def _by_ourselves(url: str, request: Callable[[int], Request] | Request, create: bool) -> Any:
+    from .engine import Engine
+    from .founding import open_pool_log
+    from .idle_world import IdleWorld
+    from .wire import stimulus_of
+
+    log = open_pool_log(url, create=create)
+    try:
+        engine = Engine(log, IdleWorld(), executing=False)
+        engine.load()
+        if callable(request):
+            request = request(engine.state.next_cluster)
+        (answer,) = engine.handle([stimulus_of(request)])
+    finally:
+        log.close()
+    if answer.refusal:
+        raise Refused(answer.refusal)
+    return answer.value

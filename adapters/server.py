@@ -1,0 +1,231 @@
+"""The pool as a process: it holds a log's lock, runs its jobs, and takes other commands' requests on a socket.
+
+Everything that came in while the last append was made is decided and appended together; requests are answered after the
+append. When an append fails, the requests are answered with the failure and what the world said is kept and tried again,
+so that no job's end is lost to a full disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define
+
+from ..domain.decide import Refusal
+from ..domain.decide import stimuli as s
+from ..domain.log import Fenced, Log, LogError
+from .engine import Answer, Engine
+from .local import LocalWorld
+from .place import WriterLock, place_of
+from .wire import stimulus_of
+
+_PEER = struct.Struct("3i")
+
+
+class AlreadyServed(LogError):
+    """Another process serves this log."""
+
+
+@define
+class _Asked:
+    """A request, and whose connection waits for its answer."""
+
+    client: _Client
+    stimulus: s.Stimulus
+
+
+class _Client:
+    """One connection: lines of JSON in, one line of JSON out for each."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = bytearray()
+        _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        try:
+            self.user = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            self.user = str(uid)
+
+    def lines(self) -> list[bytes] | None:
+        """The whole lines that have arrived; None when the other side is gone."""
+        try:
+            piece = self.connection.recv(1 << 20)
+        except OSError:
+            return None
+        if not piece:
+            return None
+        self.received += piece
+        *whole, rest = self.received.split(b"\n")
+        self.received = bytearray(rest)
+        return [bytes(line) for line in whole]
+
+    def answer(self, value: dict[str, Any]) -> None:
+        try:
+            self.connection.sendall(json.dumps(value).encode() + b"\n")
+        except OSError:
+            pass  # it went away: when it asks again with the same id, it gets this answer
+
+
+class Server:
+    """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
+
+    def __init__(self, url: str, open_log: Callable[[], Log]) -> None:
+        """Take the lock, open the log, become its writer.
+
+        :raises AlreadyServed: another process has the lock
+        :raises LogError: the log cannot be opened
+        """
+        self.place = place_of(url)
+        self._lock = WriterLock(self.place)
+        try:
+            taken = self._lock.take()
+        except OSError as error:
+            raise LogError(f"{self.place.lock} cannot be written: {error.strerror}") from None
+        if not taken:
+            raise AlreadyServed(
+                f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and a "
+                "second pool needs a log of its own (--log)"
+            )
+        try:
+            self.log = open_log()
+            self.log.raise_epoch(f"{os.uname().nodename}:{os.getpid()}", time.time_ns() // 1000, "serve")
+            self.world = LocalWorld(self.place.folder)
+            self.engine = Engine(self.log, self.world)
+            self.engine.load()
+        except BaseException:
+            self._lock.give_up()
+            raise
+        self.stopping = False
+        self._asked: list[_Asked] = []
+        self._reserved = 0
+        self._told = False
+        self._clients: dict[int, _Client] = {}
+        self._listen()
+
+    # Sockets
+
+    def _listen(self) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            os.unlink(self.place.socket)  # of a server that was killed: we have its lock
+        except FileNotFoundError:
+            pass
+        self._listener.bind(self.place.socket)
+        self._listener.listen(128)
+        self.world.watch(self._listener.fileno(), self._accept)
+        self._wake_in, self._wake_out = socket.socketpair()
+        for end in (self._wake_in, self._wake_out):
+            end.setblocking(False)
+        self.world.watch(self._wake_in.fileno(), lambda: self._wake_in.recv(4096) and None)
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        client = _Client(connection)
+        self._clients[connection.fileno()] = client
+        self.world.watch(connection.fileno(), lambda: self._read(client))
+
+    def _read(self, client: _Client) -> None:
+        lines = client.lines()
+        if lines is None:
+            fileno = client.connection.fileno()
+            self.world.unwatch(fileno)
+            del self._clients[fileno]
+            client.connection.close()
+            return
+        for line in lines:
+            self._request(client, line)
+
+    def _request(self, client: _Client, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise Refusal("a request is a JSON object")
+            if request.get("kind") == "reserve":
+                self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
+                client.answer({"answer": self._reserved})
+                return
+            self._asked.append(_Asked(client, stimulus_of({**request, "user": client.user})))
+        except (ValueError, Refusal) as error:
+            client.answer({"refusal": str(error)})
+
+    # Serving
+
+    def catch_signals(self) -> None:
+        """Let SIGINT and SIGTERM stop the server cleanly; a second one leaves the jobs to their supervisor."""
+        signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = True
+
+    def step(self, until: int | None = None) -> None:
+        """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
+        came = self.engine.wait(until)
+        asked, self._asked = self._asked, []
+        try:
+            answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
+        except Fenced:
+            raise
+        except LogError as error:
+            for one in asked:
+                one.client.answer({"error": str(error)})
+            if not self._told and not asked:
+                self._told = True
+                self.trouble(str(error))
+            return
+        self._told = False
+        for one, answer in zip(asked, answers[len(came) :], strict=True):
+            one.client.answer(_as_reply(answer))
+
+    def trouble(self, text: str) -> None:
+        """Something that the one who runs the server should know. Replaced by who does."""
+        print(f"poolbook: {text}", flush=True)
+
+    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
+        return self.engine.handle(stimuli)
+
+    def shut_down(self, patience: float = 10.0) -> None:
+        """Vacate all jobs, and wait until they have ended, for `patience` seconds; then kill what is left."""
+        self.engine.executing = False
+        self._vacate(fast=False)
+        until = self.world.now() + round(patience * 1_000_000)
+        while self.engine.state.activations and self.world.now() < until:
+            self.step(until)
+        if self.engine.state.activations:
+            self._vacate(fast=True)
+            until = self.world.now() + 5_000_000
+            while self.engine.state.activations and self.world.now() < until:
+                self.step(until)
+
+    def _vacate(self, fast: bool) -> None:
+        slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
+        self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
+
+    def close(self) -> None:
+        """Stop serving; processes that run are left to the supervisor."""
+        signal.set_wakeup_fd(-1)
+        for client in self._clients.values():
+            client.connection.close()
+        self._listener.close()
+        try:
+            os.unlink(self.place.socket)
+        except FileNotFoundError:
+            pass
+        self.world.close()
+        self.log.close()
+        self._lock.give_up()
+
+
+def _as_reply(answer: Answer) -> dict[str, Any]:
+    return {"refusal": answer.refusal} if answer.refusal else {"answer": answer.value}

@@ -1,0 +1,377 @@
+"""Golden: what follows from what, as short stories of a pool in virtual time, each with the events that tell it."""
+
+from __future__ import annotations
+
+import pytest
+from poolbook.domain.events import CycleHeld, Event, JobExited, JobsMoved, JobSignalled, SlotMoved
+from poolbook.replay.virtual import Behaviour
+
+from .pools import TestPool
+
+
+def rows(pool: TestPool, slot: str) -> list[str]:
+    """The numbers of a slot's transitions, in order."""
+    return [event.row for event in pool.events() if isinstance(event, SlotMoved) and event.slot == slot]
+
+
+def of_job(pool: TestPool, *kinds: type[Event]) -> list[Event]:
+    return [event for event in pool.events() if isinstance(event, kinds)]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "walk"),
+    [
+        ("manual", ["1", "6", "9", "11", "12", "10", "22", "1"]),
+        ("htcondor-25", ["1", "5", "11", "12", "12a", "10", "25", "1"]),
+    ],
+)
+def test_a_job_takes_a_static_slot_through_its_claim_and_back(dialect: str, walk: list[str]) -> None:
+    pool = TestPool(dialect=dialect)
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(40)
+    assert rows(pool, "slot1@h") == walk
+    assert pool.status("1.0") == "ended"
+    assert pool.state.usage == {"alice@example.org": 30_000_000 * 1000}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "walk"),
+    [
+        ("manual", ["1", "6", "9", "11", "12", "10", "22", "1"]),
+        ("htcondor-25", ["5a", "11", "12", "12a", "10", "25", "1"]),
+    ],
+)
+def test_a_dynamic_slot_lives_for_its_claim_and_gives_back_what_it_had(dialect: str, walk: list[str]) -> None:
+    pool = TestPool(dialect=dialect)
+    pool.machine(cpus=2, memory=2048)
+    pool.submit(RequestMemory="200")
+    pool.advance(1)
+    assert pool.state.slots["slot1@h"].ad["Memory"] == str(2048 - 256)  # in steps of 128
+    assert pool.state.slots["slot1_1@h"].ad["Memory"] == "256"
+    pool.advance(40)
+    assert rows(pool, "slot1_1@h") == walk
+    assert set(pool.state.slots) == {"slot1@h"}
+    assert pool.state.slots["slot1@h"].ad["Memory"] == "2048"
+
+
+def test_a_claim_is_used_for_the_next_job_of_its_holder_and_only_for_one_that_fits() -> None:
+    pool = TestPool()
+    pool.machine(cpus=1, memory=1024)
+    pool.submit(2)
+    pool.submit(RequestMemory="512")  # more than was carved for the others: needs a slot of its own
+    pool.submit(user="bob")
+    pool.advance(200)
+    assert rows(pool, "slot1_1@h") == [
+        *["1", "6", "9", "11", "12", "11", "12", "10", "22", "1"],  # 1.0, 1.1 on one claim
+        *["1", "6", "9", "11", "12", "10", "22", "1"],  # 2.0
+        *["1", "6", "9", "11", "12", "10", "22", "1"],  # 3.0, of another holder
+    ]
+
+
+def test_a_claim_that_is_older_than_its_worklife_is_not_used_again() -> None:
+    pool = TestPool(settings={"CLAIM_WORKLIFE": "20"})
+    pool.machine(static=1, cpus=1)
+    pool.submit(2)
+    pool.advance(70)
+    assert rows(pool, "slot1@h").count("9") == 2
+
+
+def test_jobs_are_matched_by_priority_then_in_the_order_of_their_submission() -> None:
+    pool = TestPool(settings={"CLAIM_WORKLIFE": "0"})
+    pool.submit(2)
+    pool.submit(1, JobPrio="5")
+    pool.submit(1, user="bob")
+    pool.edit("1.1", JobPrio="3")
+    pool.machine(static=1, cpus=1)
+    pool.advance(150)
+    matched = [match.job for event in of_job(pool, CycleHeld) for match in event.matches]  # type: ignore[attr-defined]
+    assert matched == ["2.0", "1.1", "1.0", "3.0"]
+
+
+def test_rank_chooses_among_the_slots_that_match() -> None:
+    pool = TestPool()
+    pool.machine("small", cpus=1, memory=512, static=1)
+    pool.machine("large", cpus=1, memory=4096, static=1)
+    pool.submit(Rank="TARGET.Memory")
+    pool.submit(Rank="-TARGET.Memory")
+    assert {slot.name: slot.activation.cluster for slot in pool.state.slots.values() if slot.activation} == {
+        "slot1@large": 1,
+        "slot1@small": 2,
+    }
+
+
+def test_a_job_that_nothing_fits_does_not_keep_the_next_one_waiting_and_the_log_says_why() -> None:
+    pool = TestPool()
+    pool.machine("a", memory=1024)
+    pool.machine("b", memory=2048)
+    pool.submit(3, RequestMemory="1500 * 2", JobPrio="9")
+    pool.submit()
+    pool.advance(1)
+    assert pool.status("1.0") == "Idle"
+    assert pool.status("2.0") == "Running"
+    (cycle, *_) = of_job(pool, CycleHeld)
+    assert isinstance(cycle, CycleHeld)
+    (why,) = cycle.unmatched
+    assert (why.job, why.jobs, why.slots) == ("1.0", 3, 2)
+    assert [(clause.text, clause.alone, clause.left) for clause in why.clauses] == [
+        ('TARGET.Arch == "X86_64"', 2, 2),
+        ("TARGET.Memory >= RequestMemory", 0, 0),
+    ]
+
+
+def test_a_cycle_that_learns_nothing_new_leaves_no_event() -> None:
+    pool = TestPool()
+    pool.machine()
+    pool.submit(RequestMemory="9999")
+    before = len(pool.events())
+    pool.advance(600)
+    assert len(pool.events()) == before
+
+
+def test_a_running_job_that_is_held_ends_softly_and_its_claim_goes_on_with_the_next() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(30, grace=5))
+    pool.machine(static=1, cpus=1)
+    pool.submit(2)
+    pool.advance(1)
+    pool.act("hold", "1.0")
+    assert pool.status("1.0") == "Held"
+    pool.advance(1)
+    assert pool.status("1.1") == "Idle", "the slot is not free while the held job still ends"
+    pool.advance(5)
+    assert pool.status("1.1") == "Running"
+    assert rows(pool, "slot1@h") == ["1", "6", "9", "11", "12", "11"]
+    pool.act("release", "1.0")
+    pool.advance(100)
+    assert pool.status("1.0") == "ended"
+
+
+def test_a_held_job_that_is_released_before_its_processes_are_gone_waits_for_them() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(30, grace=5))
+    pool.machine(cpus=2)
+    pool.submit()
+    pool.advance(1)
+    pool.act("hold", "1")
+    pool.act("release", "1")
+    pool.advance(1)
+    assert pool.status("1.0") == "Idle"
+    assert len(pool.state.activations) == 1, "never twice at one time"
+    pool.advance(10)
+    assert pool.status("1.0") == "Running"
+
+
+def test_a_removed_job_leaves_the_queue_when_its_last_process_is_gone() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(300, grace=5))
+    pool.machine(cpus=1)
+    pool.submit(2)
+    pool.advance(1)
+    pool.act("remove", "1")
+    assert pool.status("1.0") == "Removed"
+    assert pool.status("1.1") == "ended", "it never ran"
+    pool.advance(6)
+    assert pool.status("1.0") == "ended"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "grace", "fast", "walk"),
+    [
+        ("manual", 5.0, False, ["13", "18", "22", "1"]),
+        ("manual", None, False, ["13", "18", "21", "25", "1"]),
+        ("manual", None, True, ["13", "18", "25", "1"]),
+        ("htcondor-25", 5.0, False, ["13", "18", "22", "1"]),
+        ("htcondor-25", None, False, ["13", "18", "22", "1"]),  # the real one's activity stays Vacating
+        ("htcondor-25", None, True, ["13b", "25", "1"]),
+    ],
+)
+def test_vacating_tells_the_job_softly_then_kills_it_when_its_time_is_up(
+    dialect: str, grace: float | None, fast: bool, walk: list[str]
+) -> None:
+    settings = {"MachineMaxVacateTime": "20", "NEGOTIATOR_INTERVAL": "1000"}
+    pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(3000, grace=grace), settings=settings)
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(1)
+    before = len(rows(pool, "slot1@h"))
+    pool.act("vacate", "1.0", fast=fast)
+    pool.act("hold", "1.0")  # so that it does not run again
+    pool.advance(19)
+    hard = [event for event in of_job(pool, JobSignalled) if event.how == "hard"]  # type: ignore[attr-defined]
+    assert bool(hard) == fast
+    pool.advance(40)
+    assert rows(pool, "slot1@h")[before:] == walk
+    (end,) = of_job(pool, JobExited)
+    assert isinstance(end, JobExited)
+    assert end.outcome == "evicted"
+    assert end.signal == (15 if grace else 9)
+
+
+def test_a_jobs_own_vacate_time_shortens_the_machines() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(3000, grace=None))
+    pool.machine(static=1, cpus=1)
+    pool.submit(JobMaxVacateTime="2 + 1")
+    pool.advance(1)
+    pool.vacate_slot("slot1@h")
+    pool.advance(3)
+    assert rows(pool, "slot1@h")[-4:-1] != ["13", "18", "21"]
+    assert "21" in rows(pool, "slot1@h")
+
+
+def test_processes_that_survive_a_kill_are_killed_again() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(3000, immortal=True), settings={"KILLING_TIMEOUT": "7"})
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(1)
+    pool.vacate_slot("slot1@h", fast=True)
+    pool.advance(15)
+    assert [event.how for event in of_job(pool, JobSignalled)] == ["hard"] * 3  # type: ignore[attr-defined]
+
+
+def test_a_vacated_job_runs_again_from_the_start() -> None:
+    pool = TestPool()
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(20)
+    pool.vacate_slot("slot1@h")
+    pool.advance(29)
+    assert pool.status("1.0") == "Running"
+    pool.advance(5)
+    assert pool.status("1.0") == "ended"
+
+
+def test_a_suspended_job_stands_still_and_goes_on_where_it_was() -> None:
+    pool = TestPool()
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(20)
+    pool.act("suspend", "1.0")
+    assert pool.status("1.0") == "Suspended"
+    pool.advance(500)
+    pool.act("continue", "1.0")
+    pool.advance(9)
+    assert pool.status("1.0") == "Running"
+    pool.advance(2)
+    assert pool.status("1.0") == "ended"
+    assert rows(pool, "slot1@h")[3:6] == ["11", "14", "15"]
+
+
+def test_a_suspended_job_that_is_held_or_vacated_goes_on_to_hear_of_it() -> None:
+    for action in ("hold", "vacate", "remove"):
+        pool = TestPool(behave=lambda launch: Behaviour(30, grace=1))
+        pool.machine(static=1, cpus=1)
+        pool.submit()
+        pool.advance(10)
+        pool.act("suspend", "1.0")
+        pool.act(action, "1.0")
+        pool.advance(3)
+        assert not [a for a in pool.state.activations.values() if a.stop], action
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome", "status"),
+    [
+        (Behaviour(failure="Failed to execute '/nowhere': No such file or directory"), "failed", "Held"),
+        (Behaviour(1, lost=True), "lost", "Idle"),
+        (Behaviour(1, code=3), "exited", "Completed"),
+        (Behaviour(1, signal=11), "exited", "Completed"),
+    ],
+)
+def test_how_a_job_ends_decides_where_it_goes(behaviour: Behaviour, outcome: str, status: str) -> None:
+    pool = TestPool(behave=lambda launch: behaviour)
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(1)
+    end = of_job(pool, JobExited)[0]
+    assert isinstance(end, JobExited)
+    assert (end.outcome, end.target) == (outcome, status)
+    if status == "Held":
+        assert pool.state.clusters[1].value(0, "HoldReasonCode") == "6"
+
+
+def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are_in() -> None:
+    pool = TestPool()
+    pool.machine(cpus=2)
+    pool.submit(100)
+    pool.advance(1)
+    pool.act("hold", "1.7")
+    pool.act("hold", "1")
+    moved = [event for event in pool.events() if isinstance(event, JobsMoved)]
+    assert [(event.source, event.procs) for event in moved] == [
+        ("Idle", ((7, 7),)),
+        ("Running", ((0, 1),)),
+        ("Idle", ((2, 6), (8, 99))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "what", "user", "results"),
+    [
+        ("hold", ["1.0"], "alice", {"done"}),
+        ("hold", ["1.9"], "alice", {"not found"}),
+        ("hold", ["7"], "alice", {"not found"}),
+        ("hold", ["1"], "bob", {"permission denied"}),
+        ("hold", ["1"], "root", {"done"}),
+        ("release", ["1.0"], "alice", {"Idle"}),
+        ("suspend", ["1.0"], "alice", {"Idle"}),
+        ("vacate", ["1.0"], "alice", {"Idle"}),
+        ("remove", ["alice"], "alice", {"done"}),
+        ("remove", [], "alice", {"done"}),
+    ],
+)
+def test_a_command_answers_what_became_of_each_job(
+    action: str, what: list[str], user: str, results: set[str]
+) -> None:
+    pool = TestPool()
+    pool.submit(2)
+    answer = pool.act(action, *what, user=user)
+    assert {outcome["result"] for outcome in answer.value} == results
+
+
+def test_a_constraint_selects_jobs_by_their_ads() -> None:
+    pool = TestPool()
+    pool.submit(5, Kind='"a"')
+    pool.submit(5, Kind='"b"')
+    pool.act("remove", constraint='Kind == "a" && ProcId > 1')
+    assert [pool.status(f"1.{proc}") for proc in range(5)] == ["Idle", "Idle", "ended", "ended", "ended"]
+    assert pool.status("2.4") == "Idle"
+    assert "constraint" in pool.act("remove", constraint="((").refusal
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (lambda pool: pool.edit("1", ClusterId="7"), "ClusterId cannot be changed"),
+        (lambda pool: pool.edit("1", Foo="(("), "Foo = (("),
+        (lambda pool: pool.vacate_slot("slot9@h"), "there is no slot or machine slot9@h"),
+        (lambda pool: pool.machine("h"), "machine h is in the pool already"),
+        (lambda pool: pool.submit(0), "nothing to submit"),
+    ],
+)
+def test_what_is_refused_says_why_and_changes_nothing(refused, words: str) -> None:  # type: ignore[no-untyped-def]
+    pool = TestPool()
+    pool.machine()
+    pool.submit()
+    before = len(pool.events())
+    assert words in refused(pool).refusal
+    assert len(pool.events()) == before
+
+
+def test_a_repeated_request_gets_the_first_answer_and_happens_once() -> None:
+    from poolbook.domain.decide import stimuli as s
+
+    from .pools import JOB
+
+    pool = TestPool()
+    request = s.Submit("same", "alice", 0, JOB, 3, ())
+    first, second = pool.handle(request), pool.handle(request)
+    assert first.value == second.value == {"cluster": 1, "count": 3}
+    assert set(pool.state.clusters) == {1}
+
+
+def test_a_machine_whose_start_is_false_for_every_job_stays_with_its_owner() -> None:
+    pool = TestPool()
+    pool.machine(Start="false")
+    pool.machine("i", Start="TARGET.JobPrio > 5")
+    assert {slot.name: slot.pair for slot in pool.state.slots.values()} == {
+        "slot1@h": "Owner/Idle",
+        "slot1@i": "Unclaimed/Idle",
+    }

@@ -1,0 +1,112 @@
+"""Property: nothing changes but by a row of the tables: the live pool without a row refuses what needs it."""
+
+from __future__ import annotations
+
+import pytest
+from poolbook.domain.decide import Tables
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
+from poolbook.domain.evolve import fold
+from poolbook.domain.lifecycle import NotAllowed, job_machine, slot_machine
+from poolbook.replay.virtual import Behaviour
+
+from .pools import TestPool
+
+# What the live pool drives today.
+DRIVEN_SLOT_ROWS = {
+    "manual": {"1", "6", "8", "9", "10", "11", "12", "13", "14", "15", "16", "18", "21", "22", "25"},
+    "htcondor-25": {"1", "5", "5a", "10", "11", "12", "12a", "13", "13b", "14", "15", "16", "18", "22", "25"},
+}
+DRIVEN_JOB_ROWS = {
+    "submit", "submit_on_hold", "activate", "suspend", "continue", "complete", "evict", "hold", "release", "remove",
+    "leave",
+}  # fmt: skip
+
+
+def everything(dialect: str, tables: Tables | None = None) -> TestPool:
+    """A story in which everything happens that the live pool drives."""
+    kinds = {2: Behaviour(900, grace=None), 3: Behaviour(900, grace=1), 4: Behaviour(failure="no such file")}
+    pool = TestPool(
+        dialect=dialect, tables=tables, settings={"MachineMaxVacateTime": "5"},
+        behave=lambda launch: kinds.get(launch.cluster, Behaviour(1)),
+    )  # fmt: skip
+    pool.machine("p", cpus=2)
+    pool.machine("s", static=1, cpus=1)
+    pool.submit(2)
+    pool.advance(30)
+    pool.submit(5, JobStatus="5")
+    pool.act("release", "2")
+    pool.advance(1)
+    pool.act("suspend", "2.0")
+    pool.act("continue", "2.0")
+    pool.act("vacate", "2.0")
+    pool.act("suspend", "2.1")
+    pool.act("vacate", "2.1")
+    pool.act("vacate", "2.2", fast=True)
+    pool.advance(60)
+    pool.act("remove", "2")
+    pool.advance(60)
+    pool.submit(3)
+    pool.advance(1)
+    pool.act("hold", "3.0")
+    pool.advance(60)
+    pool.act("remove", "3", user="root")
+    pool.advance(60)
+    pool.submit(1)
+    pool.advance(1)
+    never_claimed(pool)
+    return pool
+
+
+def never_claimed(pool: TestPool) -> None:
+    """A match whose job is held before the claim: the access point was slow."""
+    pool.engine.executing = False
+    answer = pool.submit(2)
+    pool.handle(s.Negotiate("by-hand"))
+    pool.act("hold", f"{answer.value['cluster']}.0")
+    pool.handle(s.ClaimMatches("late"))
+    pool.engine.executing = True
+    pool.act("remove", str(answer.value["cluster"]))
+    pool.advance(20)
+
+
+def fired(pool: TestPool) -> tuple[set[str], set[str]]:
+    slots = {event.row for event in pool.events() if isinstance(event, SlotMoved)}
+    jobs = {event.row for event in pool.events() if isinstance(event, JobsMoved | JobExited) and event.row}
+    if any(isinstance(event, JobActivated) for event in pool.events()):
+        jobs.add("activate")
+    return slots, jobs
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_the_story_drives_what_it_says(dialect: str) -> None:
+    slots, jobs = fired(everything(dialect))
+    assert slots == DRIVEN_SLOT_ROWS[dialect]
+    assert jobs | {"submit", "submit_on_hold", "leave"} == DRIVEN_JOB_ROWS
+
+
+@pytest.mark.parametrize(
+    ("dialect", "table", "row"),
+    [
+        (dialect, table, row)
+        for dialect, slot_rows in DRIVEN_SLOT_ROWS.items()
+        for table, rows in (("slot", slot_rows), ("job", DRIVEN_JOB_ROWS))
+        for row in sorted(rows)
+    ],
+)
+def test_without_a_row_the_live_pool_refuses_and_appends_nothing_of_it(dialect: str, table: str, row: str) -> None:
+    slot, job = slot_machine(dialect), job_machine(dialect)
+    tables = Tables(slot.without(row), job) if table == "slot" else Tables(slot, job.without(row))
+    with pytest.raises(NotAllowed, match=f"row {row} "):
+        everything(dialect, tables)
+
+
+def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
+    pool = TestPool(tables=Tables(slot_machine("manual").without("11"), job_machine("manual")))
+    pool.machine()
+    before = len(pool.events())
+    with pytest.raises(NotAllowed):
+        pool.submit()
+    assert len(pool.events()) == before
+    assert pool.state.position == fold(pool.log.read()).position == before
+    assert not pool.state.clusters

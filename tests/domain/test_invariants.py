@@ -1,0 +1,201 @@
+"""Property: whatever users, machines and processes do, in any order, what must always hold of a pool holds."""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotBorn
+from poolbook.domain.evolve import fold
+from poolbook.domain.lifecycle import job_machine, slot_machine
+from poolbook.domain.log import Log, LogUnavailable
+from poolbook.domain.state import State
+from poolbook.replay.virtual import Behaviour
+
+from .pools import TestPool
+
+JOBS = st.sampled_from(["1", "2", "3", "1.0", "1.1", "2.0", "3.2", "4.1", "alice", "bob"])
+
+
+class Flaky:
+    """A log whose appends fail when told so, before anything is stored, as on a full disk."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self.failing = log, 0
+
+    def append(self, events: list[Event]) -> int:
+        if self.failing:
+            self.failing -= 1
+            raise LogUnavailable("no space left on the disk")
+        return self._log.append(events)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._log, name)
+
+
+def as_plain(state: State) -> dict[str, object]:
+    """All of a state that events made, to be compared."""
+    clusters = {
+        cluster.id: (
+            bytes(cluster.status),
+            cluster.counts,
+            cluster.live,
+            [cluster.attributes(proc) for proc in cluster.procs()],
+        )
+        for cluster in state.clusters.values()
+    }
+    names = ("position", "settings", "machines", "slots", "next_cluster", "skipped", "usage", "matches", "activations")
+    return {name: copy.deepcopy(getattr(state, name)) for name in names} | {"clusters": clusters}
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Everything that can come in, in any order, with appends that fail now and then."""
+
+    @initialize(dialect=st.sampled_from(["manual", "htcondor-25"]), seconds=st.integers(1, 50), grace=st.integers(0, 9))
+    def begin(self, dialect: str, seconds: int, grace: int) -> None:
+        kinds = [
+            Behaviour(seconds, grace=grace),
+            Behaviour(seconds * 2, code=1, grace=None),
+            Behaviour(1, failure="no such file"),
+            Behaviour(3, lost=True),
+            Behaviour(seconds, signal=11),
+        ]
+        self.log = Flaky(open_log("memory:", create=True))
+        self.pool = TestPool(
+            dialect=dialect,
+            log=self.log,  # type: ignore[arg-type]
+            behave=lambda launch: kinds[(launch.cluster + launch.proc) % (2 if launch.proc % 3 else len(kinds))],
+            settings={"MachineMaxVacateTime": "6", "CLAIM_WORKLIFE": "60"},
+        )
+
+    def asked(self, ask) -> None:  # type: ignore[no-untyped-def]
+        failing = self.log.failing
+        before = self.log.head.position
+        try:
+            ask()
+        except LogUnavailable:
+            assert self.log.head.position == before, "what was refused for want of space is not in the log"
+            assert failing
+
+    @rule(cpus=st.integers(1, 4), static=st.integers(0, 2))
+    def machine(self, cpus: int, static: int) -> None:
+        name = f"m{len(self.pool.state.machines)}"
+        self.asked(lambda: self.pool.machine(name, cpus=max(cpus, static), memory=cpus * 1024, static=static))
+
+    @rule(
+        count=st.integers(1, 4),
+        user=st.sampled_from(["alice", "bob"]),
+        memory=st.sampled_from(["128", "600", "3000"]),
+        prio=st.integers(-2, 2),
+        held=st.booleans(),
+    )
+    def submit(self, count: int, user: str, memory: str, prio: int, held: bool) -> None:
+        more = {"JobStatus": "5", "HoldReasonCode": "15"} if held else {}
+        self.asked(lambda: self.pool.submit(count, user, RequestMemory=memory, JobPrio=str(prio), **more))
+
+    @rule(
+        action=st.sampled_from(["hold", "release", "remove", "vacate", "suspend", "continue"]),
+        what=JOBS,
+        user=st.sampled_from(["alice", "root"]),
+        fast=st.booleans(),
+    )
+    def act(self, action: str, what: str, user: str, fast: bool) -> None:
+        self.asked(lambda: self.pool.act(action, what, user=user, fast=fast))
+
+    @rule(what=JOBS, amount=st.integers(-3, 3), add=st.booleans())
+    def prio(self, what: str, amount: int, add: bool) -> None:
+        self.asked(lambda: self.pool.edit(what, user="root", add=add, JobPrio=str(amount)))
+
+    @rule(data=st.data(), fast=st.booleans())
+    def vacate_slot(self, data: st.DataObject, fast: bool) -> None:
+        slot = data.draw(st.sampled_from([*self.pool.state.slots, "slot1@nowhere"]))
+        self.asked(lambda: self.pool.vacate_slot(slot, fast=fast))
+
+    @rule(seconds=st.sampled_from([0.5, 3, 20, 200]))
+    def advance(self, seconds: float) -> None:
+        self.asked(lambda: self.pool.advance(seconds))
+        self.log.failing = 0
+
+    @rule(times=st.integers(1, 2))
+    def fill_the_disk(self, times: int) -> None:
+        self.log.failing = times
+
+    @invariant()
+    def the_state_is_the_log_folded(self) -> None:
+        assert as_plain(self.pool.state) == as_plain(fold(self.log.read()))  # type: ignore[attr-defined]
+
+    @invariant()
+    def a_job_runs_once_at_a_time_and_a_slot_runs_one_job(self) -> None:
+        state = self.pool.state
+        living = list(state.activations.values())
+        assert len({(a.cluster, a.proc) for a in living}) == len(living)
+        assert len({a.slot for a in living}) == len(living)
+        for activation in living:
+            assert state.slots[activation.slot].activation is activation
+            assert state.slots[activation.slot].claim is not None
+
+    @invariant()
+    def no_end_of_a_job_is_forgotten(self) -> None:
+        """What is alive in the log is alive in the world, or its end is still to be written down."""
+        engine, world = self.pool.engine, self.pool.world
+        to_come = {one.key for one in [*engine._unheard, *world._started]}  # type: ignore[attr-defined]
+        assert set(self.pool.state.activations) <= set(world._runs) | to_come
+
+    @invariant()
+    def a_slot_has_a_claim_exactly_in_claimed_and_preempting(self) -> None:
+        for slot in self.pool.state.slots.values():
+            assert (slot.claim is not None) == (slot.state in ("Claimed", "Preempting")), slot.name
+
+    @invariant()
+    def nothing_is_given_twice(self) -> None:
+        """What was carved of a partitionable slot and what is left of it are what it had."""
+        state = self.pool.state
+        had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotBorn)}
+        for slot in state.slots.values():
+            if slot.kind == "partitionable":
+                for name in ("Cpus", "Memory", "Disk"):
+                    carved = sum(int(s.ad[name]) for s in state.slots.values() if s.parent == slot.name)
+                    assert int(slot.ad[name]) >= 0
+                    assert int(slot.ad[name]) + carved == int(had[slot.name][name])
+
+    @invariant()
+    def usage_is_the_sum_of_the_claims_exactly(self) -> None:
+        since: dict[str, tuple[int, int]] = {}
+        usage: dict[str, int] = {}
+        for event in self.pool.events():
+            if isinstance(event, ClaimMade):
+                since[event.slot] = (event.at, event.weight)
+            elif isinstance(event, ClaimEnded):
+                at, weight = since.pop(event.slot)
+                usage[event.submitter] = usage.get(event.submitter, 0) + (event.at - at) * weight
+        assert self.pool.state.usage == usage
+
+    @invariant()
+    def every_transition_is_a_row_of_its_table(self) -> None:
+        slots, jobs = slot_machine(self.pool.state.dialect), job_machine(self.pool.state.dialect)
+        for event in self.pool.events():
+            if type(event).__name__ == "SlotMoved":
+                assert slots.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
+            elif type(event).__name__ == "JobsMoved":
+                assert jobs.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
+
+
+TestInvariants = PoolMachine.TestCase
+TestInvariants.settings = settings(
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.mark.soak
+class TestInvariantsAtLength(PoolMachine.TestCase):  # type: ignore[misc,name-defined]
+    settings = settings(
+        max_examples=int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10,
+        stateful_step_count=60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
