@@ -166,6 +166,10 @@ class Engine:
             return False
         return self._wanted or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
 
+    def nothing_fits(self) -> bool:
+        """Whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
+        return not (self.state.activations or self.state.matches or self._wanted)
+
     # The world
 
     def _perform(self, before: int, events: Sequence[Event]) -> None:
@@ -200,8 +204,7 @@ class Engine:
         came = self.world.recover([self._launch(activation) for activation in living])
         for activation in living:
             if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
-                self.world.signal(activation.key, activation.stop)
-                self.world.signal(activation.key, "continue")
+                self.world.signal(activation.key, "hard" if activation.stop == "hard" else "soft")
             elif self.state.slots[activation.slot].activity == "Suspended":
                 self.world.signal(activation.key, "suspend")
         self.handle(came)

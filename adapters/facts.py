@@ -20,7 +20,8 @@ ARCHITECTURES = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "aarch64", "a
 
 WITHIN_RESOURCE_LIMITS = (
     "MY.Cpus > 0 && TARGET.RequestCpus <= MY.Cpus && MY.Memory > 0 && TARGET.RequestMemory <= MY.Memory && "
-    "MY.Disk > 0 && TARGET.RequestDisk <= MY.Disk && (TARGET.RequestGPUs =?= undefined || MY.GPUs >= TARGET.RequestGPUs)"
+    "MY.Disk > 0 && TARGET.RequestDisk <= MY.Disk && "
+    "(TARGET.RequestGPUs =?= undefined || MY.GPUs >= TARGET.RequestGPUs)"
 )
 
 

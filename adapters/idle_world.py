@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ..domain.decide.stimuli import Stimulus
-from ..domain.world import Launch
+from ..domain.world import How, Launch
 
 
 class IdleWorld:
@@ -20,7 +20,7 @@ class IdleWorld:
     def start(self, launches: Sequence[Launch]) -> None:
         pass
 
-    def signal(self, key: str, how: str) -> None:
+    def signal(self, key: str, how: How) -> None:
         pass
 
     def forget(self, keys: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from ..domain.classad import ClassAd, EvaluationError, parse
 from ..domain.decide.draft import ad_of
 from ..domain.decide.stimuli import Ended, Measured, Started, Stimulus
 from ..domain.events import Ad
-from ..domain.world import Launch
+from ..domain.world import How, Launch
 from . import execution
 
 SOFT_KILL = int(signal.SIGTERM)
@@ -150,7 +150,7 @@ class LocalWorld:
             self.watch(self._supervisor.fileno(), lambda: None)
             self._watching = True
 
-    def signal(self, key: str, how: str) -> None:
+    def signal(self, key: str, how: How) -> None:
         self._supervisor.signal(key, how)
 
     def forget(self, keys: Iterable[str]) -> None:

@@ -46,7 +46,8 @@ def ask(url: str, request: Callable[[int], Request] | Request, *, create: bool =
         try:
             taken = lock.take()
         except OSError as error:
-            raise LogError(f"{place.lock} cannot be written: {error.strerror}; the log's folder must be writable") from None
+            rule = "the log's folder must be writable"
+            raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
         if taken:
             try:
                 return _by_ourselves(url, request, create)

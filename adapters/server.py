@@ -1,8 +1,8 @@
 """The pool as a process: it holds a log's lock, runs its jobs, and takes other commands' requests on a socket.
 
 Everything that came in while the last append was made is decided and appended together; requests are answered after the
-append. When an append fails, the requests are answered with the failure and what the world said is kept and tried again,
-so that no job's end is lost to a full disk.
+append. When an append fails, the requests are answered with the failure and what the world said is kept and tried
+again, so that no job's end is lost to a full disk.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import define
@@ -68,10 +69,8 @@ class _Client:
         return [bytes(line) for line in whole]
 
     def answer(self, value: dict[str, Any]) -> None:
-        try:
+        with suppress(OSError):  # it went away: when it asks again with the same id, it gets this answer
             self.connection.sendall(json.dumps(value).encode() + b"\n")
-        except OSError:
-            pass  # it went away: when it asks again with the same id, it gets this answer
 
 
 class Server:
@@ -114,17 +113,18 @@ class Server:
 
     def _listen(self) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(self.place.socket)  # of a server that was killed: we have its lock
-        except FileNotFoundError:
-            pass
         self._listener.bind(self.place.socket)
         self._listener.listen(128)
         self.world.watch(self._listener.fileno(), self._accept)
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
             end.setblocking(False)
-        self.world.watch(self._wake_in.fileno(), lambda: self._wake_in.recv(4096) and None)
+        self.world.watch(self._wake_in.fileno(), self._woken)
+
+    def _woken(self) -> None:
+        self._wake_in.recv(4096)
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
@@ -157,6 +157,10 @@ class Server:
             client.answer({"refusal": str(error)})
 
     # Serving
+
+    def begin(self) -> None:
+        """Find what ran before, and start what waits."""
+        self.engine.recover()
 
     def catch_signals(self) -> None:
         """Let SIGINT and SIGTERM stop the server cleanly; a second one leaves the jobs to their supervisor."""
@@ -218,10 +222,8 @@ class Server:
         for client in self._clients.values():
             client.connection.close()
         self._listener.close()
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(self.place.socket)
-        except FileNotFoundError:
-            pass
         self.world.close()
         self.log.close()
         self._lock.give_up()

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from .events import Event, JobActivated, JobExited, JobSignalled, JobsMoved
 from .state import State
+from .world import How
 
 
 @frozen
@@ -27,7 +28,7 @@ class Signal:
     """``how``: soft, hard, suspend or continue."""
 
     key: str
-    how: str
+    how: How
 
 
 @frozen
@@ -39,7 +40,7 @@ class Forget:
 
 Effect = Start | Signal | Forget
 
-_PAUSES = {"suspend": "suspend", "continue": "continue"}
+_PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
 
 
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
@@ -49,9 +50,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     elif isinstance(event, JobSignalled):
         activation = state.by_job.get((event.cluster, event.proc))
         if activation is not None:
-            yield Signal(activation.key, event.how)
-            if event.how == "soft":  # a stopped process takes a signal when it goes on
-                yield Signal(activation.key, "continue")
+            yield Signal(activation.key, "hard" if event.how == "hard" else "soft")
     elif isinstance(event, JobsMoved) and event.row in _PAUSES:
         for first, last in event.procs:
             for proc in range(first, last + 1):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from attrs import frozen
 
 from .decide.stimuli import Stimulus
 from .events import Ad
+
+
+How = Literal["soft", "hard", "suspend", "continue"]
+"""What an activation's processes can be told: to end, to end at once, to stop, to go on."""
 
 
 @frozen
@@ -31,8 +35,9 @@ class World(Protocol):
     def start(self, launches: Sequence[Launch]) -> None:
         """Start activations. One that was started before is not started again."""
 
-    def signal(self, key: str, how: str) -> None:
-        """Make an activation's processes end (soft, hard), stop (suspend) or go on (continue)."""
+    def signal(self, key: str, how: How) -> None:
+        """Make an activation's processes end (soft, hard), stop (suspend) or go on (continue). What is stopped goes on
+        to hear a soft signal."""
 
     def forget(self, keys: Iterable[str]) -> None:
         """The log knows how these ended: their records may go."""

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from ..domain.decide.stimuli import Ended, Started, Stimulus
 from ..domain.job_ad import unquoted
-from ..domain.world import Launch
+from ..domain.world import How, Launch
 
 SECOND = 1_000_000
 EPOCH = 1_800_000_000 * SECOND
@@ -105,7 +105,7 @@ class VirtualWorld:
         run.version = self._serial
         heapq.heappush(self._agenda, (run.since + run.left, self._serial, key, run.version))
 
-    def signal(self, key: str, how: str) -> None:
+    def signal(self, key: str, how: How) -> None:
         run = self._runs.get(key)
         if run is None:
             return
@@ -117,15 +117,18 @@ class VirtualWorld:
         elif how == "continue" and not run.running:
             run.running, run.since = True, self.clock
             self._plan(key, run)
-        elif how == "hard" or (how == "soft" and run.behaviour.grace is not None and run.killed_by is None):
-            grace = 0.0 if how == "hard" else run.behaviour.grace or 0.0
-            run.killed_by = 9 if how == "hard" else 15
-            run.left = 0 if run.running else run.left
-            if run.running or how == "hard":
-                run.running, run.since, run.left = True, self.clock, round(grace * SECOND)
-                self._plan(key, run)
-            else:
-                run.left = round(grace * SECOND)
+        elif how == "hard" or (how == "soft" and run.killed_by is None):
+            self._kill(key, run, hard=how == "hard")
+
+    def _kill(self, key: str, run: _Run, hard: bool) -> None:
+        if not run.running:  # what is stopped goes on to hear of it
+            run.running, run.since = True, self.clock
+            self._plan(key, run)
+        grace = 0.0 if hard else run.behaviour.grace
+        if grace is not None:
+            run.killed_by = 9 if hard else 15
+            run.since, run.left = self.clock, round(grace * SECOND)
+            self._plan(key, run)
 
     def forget(self, keys: Iterable[str]) -> None:
         pass

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import msgspec
-from attrs import frozen
+from attrs import Factory, frozen
 
 from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationError, Expression, parse
 from ..classad.match import accepts
 from ..events import Ad, ClusterSubmitted, JobsEdited, RequestAnswered
 from ..job_ad import quoted, seconds
 from ..state import RUNS, Cluster
-from .claims import stop, vacate
+from .claims import signal, stop, vacate
 from .draft import Draft, Refusal, ranges
 from .stimuli import Act, Command, Edit, Selection, Submit, VacateSlot
 from .waiting import job_ad
@@ -29,12 +29,13 @@ HELD_BY_USER = 1
 @frozen
 class Outcome:
     """What became of a range of jobs: ``done``, or the reason why not (``not found``, ``permission denied``, or the
-    status that the command does not apply to)."""
+    status that the command does not apply to). ``changes``: what an edit set."""
 
     cluster: int
     first: int
     last: int
     result: str
+    changes: Ad = Factory(dict)
 
 
 def answer(draft: Draft, command: Command, request: str, arguments: str, value: object) -> None:
@@ -206,6 +207,15 @@ def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     return True
 
 
+def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    """Do not wait for jobs that are being removed to end by themselves: kill them."""
+    if status != "Removed" or not running:
+        return False
+    for proc in procs:
+        signal(draft, draft.state.by_job[cluster.id, proc], "hard", "user_remove")
+    return True
+
+
 def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status not in RUNS:
         return False
@@ -237,6 +247,7 @@ _ACTIONS: dict[str, Callable[[Draft, Act, Cluster, list[int], str, bool], bool]]
     "hold": _hold,
     "release": _release,
     "remove": _remove,
+    "remove now": _remove_now,
     "vacate": _vacate,
     "suspend": _suspend,
     "continue": _continue,
@@ -264,7 +275,7 @@ def edit(draft: Draft, command: Edit) -> None:
             continue
         for changes, group in _edits(command, cluster, procs):
             draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ranges(group), changes))
-        outcomes += _outcomes(cluster, procs, "done")
+            outcomes += [Outcome(cluster.id, first, last, "done", changes) for first, last in ranges(group)]
     answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
 
 
@@ -273,9 +284,17 @@ def _edits(command: Edit, cluster: Cluster, procs: list[int]) -> list[tuple[Ad, 
         return [(command.changes, procs)]
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for proc in procs:
-        sums = ((name, int(cluster.value(proc, name, "0")) + int(more)) for name, more in command.changes.items())
-        groups.setdefault(tuple((name, str(value)) for name, value in sums), []).append(proc)
+        sums = tuple((name, _sum(cluster.value(proc, name, "0"), more)) for name, more in command.changes.items())
+        groups.setdefault(sums, []).append(proc)
     return [(dict(changes), group) for changes, group in groups.items()]
+
+
+def _sum(text: str, more: str) -> str:
+    """Two numbers' sum; for what is no plain number, the sum as an expression."""
+    try:
+        return str(int(text) + int(more))
+    except ValueError:
+        return f"({text}) + ({more})"
 
 
 def vacate_slot(draft: Draft, command: VacateSlot) -> None:

@@ -83,7 +83,7 @@ class Selection:
 
 @frozen
 class Act(Command):
-    """``action``: hold, release, remove, vacate, suspend or continue."""
+    """``action``: hold, release, remove, remove now, vacate, suspend or continue."""
 
     action: str
     selection: Selection

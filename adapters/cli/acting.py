@@ -1,0 +1,123 @@
+"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: requests about jobs, and their answers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..requests import Refused, ask, new_id
+from ..tools import actions, priorities
+from ..tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
+from ..tools.selection import JobId, Selection
+from .common import log_of
+
+# Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
+_RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED}
+_ALREADY = {"hold": {"Held"}, "remove": {"Removed"}}
+
+
+def _user() -> str:
+    from ..facts import user_name
+
+    return user_name()
+
+
+def remove(argv: Sequence[str]) -> int:
+    request = actions.read("rm", argv)
+    return _act("remove now" if request.arguments.has("forcex") else "remove", request)
+
+
+def hold(argv: Sequence[str]) -> int:
+    return _act("hold", actions.read("hold", argv))
+
+
+def release(argv: Sequence[str]) -> int:
+    return _act("release", actions.read("release", argv))
+
+
+def vacate(argv: Sequence[str]) -> int:
+    return _act("vacate", actions.read("vacate", argv))
+
+
+def suspend(argv: Sequence[str]) -> int:
+    return _act("suspend", actions.read("suspend", argv))
+
+
+def go_on(argv: Sequence[str]) -> int:
+    return _act("continue", actions.read("continue", argv))
+
+
+def _act(action: str, request: actions.Request) -> int:
+    url = log_of(request.arguments)
+    body = {
+        "kind": "Act",
+        "user": _user(),
+        "action": action,
+        "reason": request.reason,
+        "subcode": request.subcode or 0,
+        "fast": request.arguments.has("fast"),
+    }
+    single: list[Result] = []
+    if request.ids:
+        chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
+        outcomes = ask(url, {**body, "id": new_id(), "selection": chosen})
+        found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in range(o["first"], o["last"] + 1)}
+        single += [Result(job, _result(action, found[job.cluster, job.proc or 0])) for job in request.ids]
+    for slot in request.slots:
+        single.append(Result(slot, _vacate_slot(url, slot, request.arguments.has("fast"))))
+    selected = None
+    if request.selection is not None:
+        outcomes = ask(url, {**body, "id": new_id(), "selection": _selection(request.selection, request.held)})
+        selected = _count(action, outcomes)
+    answer = actions.answer(request, single, selected)
+    sys.stdout.write(answer.out)
+    sys.stderr.write(answer.err)
+    return answer.exit_code
+
+
+def _vacate_slot(url: str, slot: str, fast: bool) -> int:
+    try:
+        done = ask(url, {"kind": "VacateSlot", "id": new_id(), "user": _user(), "slot": slot, "fast": fast})
+    except Refused as refused:
+        return NOT_FOUND if "no slot" in str(refused) else DENIED
+    return SUCCESS if done["vacated"] else BAD_STATUS
+
+
+def _result(action: str, outcome: str) -> int:
+    known = _RESULTS.get(outcome)
+    if known is not None:
+        return known
+    return ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS
+
+
+def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for outcome in outcomes:
+        number = _result(action, outcome["result"])
+        jobs = max(1, outcome["last"] - outcome["first"] + 1)
+        counts[number] = counts.get(number, 0) + jobs
+    return counts
+
+
+def _selection(selection: Selection, held: bool = False) -> dict[str, Any]:
+    """A selection as a request carries it."""
+    constraints = [f"({constraint})" for constraint in selection.constraints]
+    if held:
+        constraints.append("JobStatus == 5")
+    named = bool(selection.ids or selection.owners)
+    return {
+        "clusters": [job.cluster for job in selection.ids if job.proc is None],
+        "jobs": [(job.cluster, job.proc) for job in selection.ids if job.proc is not None],
+        "owners": list(selection.owners),
+        "everything": not (named or constraints),
+        "constraint": " && ".join(constraints),
+    }
+
+
+def prio(argv: Sequence[str]) -> int:
+    request = priorities.read(argv)
+    raise NotImplementedError(request)
+
+
+__all__ = ["JobId", "go_on", "hold", "prio", "release", "remove", "suspend", "vacate"]

@@ -1,0 +1,132 @@
+"""``poolbook COMMAND ...``: finds the command and calls it; says what went wrong, and ends with the code for it.
+
+Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and what it is for in a few words."""
+
+    module: str
+    function: str
+    words: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "run": Entry("serving", "run", "submit a file and run its jobs on this machine to their end"),
+    "resume": Entry("serving", "resume", "go on with the jobs of a log: after Ctrl-C, a crash, a power cut"),
+    "serve": Entry("serving", "serve", "be the pool: run jobs and take other commands' requests until stopped"),
+    "submit": Entry("submitting", "submit", "put jobs into the queue"),
+    "q": Entry("asking", "queue", "the jobs in the queue"),
+    "status": Entry("asking", "status", "the slots and what they do"),
+    "history": Entry("asking", "history", "the jobs that have left the queue"),
+    "rm": Entry("acting", "remove", "remove jobs"),
+    "hold": Entry("acting", "hold", "hold jobs: they do not run until released"),
+    "release": Entry("acting", "release", "release held jobs"),
+    "prio": Entry("acting", "prio", "change the priority of jobs among their owner's"),
+    "vacate": Entry("acting", "vacate", "end running jobs, or what slots run; they wait for another slot"),
+    "suspend": Entry("acting", "suspend", "stop running jobs where they are"),
+    "continue": Entry("acting", "go_on", "let suspended jobs go on"),
+    "why": Entry("telling", "why", "why a job or slot is where it is, in sentences"),
+    "log": Entry("telling", "log", "the events, one line for each transition"),
+    "verify": Entry("telling", "verify", "check the seal, and that every transition was legal"),
+    "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
+}
+
+_FIRST = """\
+poolbook: an HTCondor pool whose only truth is an append-only log of events
+
+usage: poolbook COMMAND [options]        poolbook COMMAND -help tells more
+
+"""
+_LAST = """
+Every command takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option
+says otherwise), sqlite:///file.db or postgresql://...; and --json where it prints something.
+
+Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify
+"""
+
+
+def overview() -> str:
+    """The help of the whole command."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {entry.words}" for name, entry in COMMANDS.items()]
+    return _FIRST + "\n".join(lines) + "\n" + _LAST
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 3, 0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`poolbook -help` lists the commands"
+    return f"poolbook: there is no command {name!r}; {hint}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "-help", "--help", "help"):
+        print(overview(), end="")
+        return 0 if words else 2
+    if words[0] in ("-version", "--version"):
+        from ..facts import CONDOR_VERSION, VERSION
+
+        print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
+        return 0
+    entry = COMMANDS.get(words[0])
+    if entry is None:
+        print(_unknown(words[0]), file=sys.stderr)
+        return 2
+    command = getattr(import_module(f".{entry.module}", __package__), entry.function)
+    try:
+        code = int(command(words[1:]))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _explained(error)
+
+
+def _explained(error: Exception) -> int:
+    """Print an error that has words for the user, and return its exit code; raise any other."""
+    from ..tools.options import Help, Refusal, UsageError
+
+    if isinstance(error, Help):
+        print(error)
+        return error.exit_code
+    if isinstance(error, UsageError | Refusal):
+        print(error, file=sys.stderr)
+        return error.exit_code
+    from ...domain.log import LogError
+    from ..requests import Refused
+
+    expected: tuple[type[Exception], ...] = (LogError, Refused)
+    if "poolbook.domain.decide" in sys.modules:
+        from ...domain.decide import Refusal as Decided
+
+        expected = (*expected, Decided)
+    if "poolbook.domain.submit" in sys.modules:
+        from ...domain.submit import SubmitError
+
+        expected = (*expected, SubmitError)
+    if not isinstance(error, expected):
+        raise error
+    print(f"poolbook: {error}", file=sys.stderr)
+    return 1
+
+
+def entry() -> None:
+    """What the installed command calls."""
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What `run` and `resume` print at the end: the jobs, where the log is, and what is worth typing next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define
+
+from ...domain.events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
+from ...domain.job_ad import unquoted
+from ...domain.variants import Variants
+from ..engine import Engine
+from ..stores.location import locate
+
+MOST = 40
+"""Jobs that the table lists."""
+
+
+@define
+class _Row:
+    slot: str = ""
+    began: int = 0
+    ended: int = 0
+    state: str = "waits"
+    exit: str = ""
+    cpu: int = 0
+    memory: int = 0
+    runs: int = 0
+
+
+def report(engine: Engine, url: str, clusters: Sequence[int], seconds: float) -> None:
+    """Print how the jobs of these clusters fared."""
+    for number in clusters:
+        events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
+        _table(engine, number, events)
+    where = locate(url)
+    print(f"\n{seconds:.1f} s; every transition stands in the log {where.place}")
+    shell = "" if url == "pool.db" else f" -log {url}"
+    first = clusters[0]
+    print(f"\n  poolbook why {first}.0{shell:<20}  how this job came to its end, in sentences")
+    print(f"  poolbook history{shell:<20}  the jobs that have left the queue")
+    print(f"  poolbook verify{shell:<20}   the log's seal, and that every transition was legal")
+
+
+def _table(engine: Engine, number: int, events: Sequence[Event]) -> None:
+    rows: dict[int, _Row] = {}
+    command = ""
+    variants = Variants(())
+    for event in events:
+        if isinstance(event, ClusterSubmitted):
+            rows = {proc: _Row() for proc in range(min(event.count, MOST))}
+            command, variants = unquoted(event.ad.get("Cmd", "")), Variants(event.columns)
+            arguments = event.ad.get("Arguments") or event.ad.get("Args") or ""
+            total = event.count
+        elif isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
+            _fold(rows[event.proc], event)
+    cluster = engine.state.clusters.get(number)
+    print(f"\n{'ID':<8} {'SLOT':<18} {'STATE':<11} {'EXIT':>6} {'RUN TIME':>9} {'CPU':>8} {'MEMORY':>9}  COMMAND")
+    for proc, row in rows.items():
+        if cluster is not None and proc in cluster:
+            row.state = cluster.status_of(proc).lower()
+        own = variants.of(proc)
+        words = unquoted(own.get("Arguments") or own.get("Args") or arguments)
+        line = f"{command.rpartition('/')[2]} {words}".strip()
+        run = f"{(row.ended - row.began) / 1e6:.2f} s" if row.ended else ""
+        cpu = f"{row.cpu / 1e6:.2f} s" if row.ended else ""
+        memory = f"{row.memory / 1024:.1f} MiB" if row.memory else ""
+        print(
+            f"{f'{number}.{proc}':<8} {row.slot.partition('@')[0]:<18} {row.state:<11} {row.exit:>6} {run:>9} {cpu:>8} "
+            f"{memory:>9}  {line[:48]}"
+        )
+    if total > len(rows):
+        print(f"... and {total - len(rows)} more: poolbook history {number}")
+
+
+def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
+    if isinstance(event, JobActivated):
+        row.slot, row.began, row.ended, row.runs = event.slot, event.at, 0, row.runs + 1
+    elif isinstance(event, JobExecuting):
+        row.began = event.at
+    else:
+        row.ended, row.cpu, row.memory = event.ended or event.at, event.user_cpu + event.system_cpu, event.resident
+        row.state = event.target.lower() or "removed"
+        row.exit = (
+            f"sig {event.signal}" if event.signal is not None else ("" if event.code is None else str(event.code))
+        )

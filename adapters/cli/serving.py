@@ -1,0 +1,253 @@
+"""``poolbook run, resume, serve``: a pool on this machine, for one submission, for what is left, or for good."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse, whole_number
+from .common import log_of
+from .submitting import OPTIONS as SUBMIT_OPTIONS
+from .submitting import WORDS, source_of
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+POOL_OPTIONS = (
+    Option("slots", 2, "<n>", "offer n static slots instead of one that is cut to measure"),
+    Option("cpus", 2, "<n>", "offer this many cores, whatever the machine has"),
+    Option("memory", 3, "<MiB>", "offer this much memory"),
+    Option("set", 3, "<NAME=value>", "a setting of a new log, such as MachineMaxVacateTime=20 (seconds)"),
+    Option("dialect", 3, "<name>", "the dialect of a new log: manual or htcondor-25"),
+    Option("quiet", 1, "", "no progress"),
+)
+RUN = Command(
+    "run",
+    "FILE.sub [name=value ...] [options]",
+    "Submits a file and runs its jobs on this machine to their end. Ctrl-C stops it; `poolbook resume` goes on.",
+    (*POOL_OPTIONS, *SUBMIT_OPTIONS),
+    (("poolbook run job.sub", ""), ("poolbook run job.sub -slots 4", "at most four jobs at a time")),
+    WORDS,
+)
+RESUME = Command(
+    "resume",
+    "[options]",
+    "Goes on with the jobs that a log has, until none is left that can run.",
+    (*POOL_OPTIONS, LOG, HELP),
+    (("poolbook resume", "after Ctrl-C, a crash, or a power cut"),),
+)
+SERVE = Command(
+    "serve",
+    "[options]",
+    "Is the pool: runs jobs, and takes the requests of other commands, until SIGINT or SIGTERM.",
+    (*POOL_OPTIONS, LOG, HELP),
+    (("poolbook serve -log pool.db", ""),),
+)
+
+
+def open_server(arguments: Arguments) -> Server:
+    """Become the pool of the log that the arguments name, and find what ran before."""
+    from ...domain.dialects import DEFAULT_DIALECT
+    from ..founding import open_pool_log
+    from ..server import Server
+
+    url = log_of(arguments)
+    settings = {}
+    for given in arguments.every("set"):
+        name, equals, value = given.values[0].partition("=")
+        if not equals:
+            raise UsageError(f"-set {given.values[0]}: write NAME=value")
+        settings[name] = value
+    dialect = arguments.last("dialect")
+    spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
+    server = Server(url, lambda: open_pool_log(url, create=True, settings=settings, dialect=spoken))
+    try:
+        _offer(server, arguments)
+        server.begin()
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _offer(server: Server, arguments: Arguments) -> None:
+    """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
+    from ...domain.decide import stimuli as s
+    from ..facts import detected, host_name, machine
+
+    resources = detected(server.place.folder)
+    for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
+        given = arguments.last(option)
+        if given is not None:
+            resources[name] = whole_number(RUN, given, 1)
+    slots = arguments.last("slots")
+    static = whole_number(RUN, slots, 1) if slots is not None else 0
+    name, state = host_name(), server.engine.state
+    try:
+        wanted = machine(server.engine.id("machine"), name, resources, state.uid_domain, static)
+    except ValueError as error:
+        raise UsageError(f"-slots: {error}") from None
+    if name in state.machines:
+        here = [slot for slot in state.slots.values() if slot.machine == name]
+        if any(slot.claim for slot in here) or _same(here, wanted):
+            return  # jobs run in its slots: it stays as it is
+        server.handle([s.RemoveMachine(server.engine.id("machine"), name)])
+    server.handle([wanted])
+
+
+def _same(here: Sequence[object], wanted: object) -> bool:
+    """Whether the slots offer what is wanted, free disk space left aside: that changes all the time."""
+
+    def offer(ad: dict[str, str]) -> tuple[str, ...]:
+        return (ad["SlotType"], ad["Cpus"], ad["Memory"])
+
+    return [offer(slot.ad) for slot in here] == [offer(plan.ad) for plan in wanted.slots]  # type: ignore[attr-defined]
+
+
+def run(argv: Sequence[str]) -> int:
+    arguments = parse(RUN, argv)
+    if not arguments.words:
+        raise UsageError("poolbook run: no submit file is named: poolbook run FILE.sub")
+    source = source_of(arguments)
+    server = open_server(arguments)
+    try:
+        from ..facts import user_name
+        from ..requests import new_id
+        from ..submission import submit_request
+
+        number = server.engine.state.next_cluster
+        parsed = source.parsed(number)
+        (answer,) = server.handle([submit_request(parsed, new_id(), user_name(), number, source.name)])
+        if answer.refusal:
+            print(f"poolbook: {answer.refusal}", file=sys.stderr)
+            return 1
+        return _to_the_end(server, arguments, (number,))
+    finally:
+        server.close()
+
+
+def resume(argv: Sequence[str]) -> int:
+    arguments = parse(RESUME, argv)
+    server = open_server(arguments)
+    try:
+        clusters = tuple(server.engine.state.clusters)
+        if not clusters:
+            print("There are no jobs in the queue.")
+            return 0
+        return _to_the_end(server, arguments, clusters)
+    finally:
+        server.close()
+
+
+def serve(argv: Sequence[str]) -> int:
+    arguments = parse(SERVE, argv)
+    server = open_server(arguments)
+    try:
+        server.catch_signals()
+        print(f"poolbook: serving {log_of(arguments)}; Ctrl-C stops it", flush=True)
+        while not server.stopping:
+            server.step()
+        print("poolbook: stopping; jobs are vacated and run again when the pool is back", flush=True)
+        server.shut_down()
+        return 0
+    finally:
+        server.close()
+
+
+# One submission to its end
+
+
+def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...]) -> int:
+    from .report import report
+
+    server.catch_signals()
+    progress = Progress(server, clusters, quiet=arguments.has("quiet"))
+    while not server.stopping:
+        left = _left(server, clusters)
+        if not left or progress.stuck():
+            break
+        server.step(server.world.now() + 250_000)
+        progress.show()
+    if server.stopping:
+        progress.say("stopping: jobs that run are told to end")
+        server.shut_down()
+    progress.end()
+    report(server.engine, log_of(arguments), clusters, progress.seconds())
+    if server.stopping:
+        return 130
+    return 0 if not _left(server, clusters, held=True) and not progress.failed else 1
+
+
+def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
+    """How many of the jobs may still do something by themselves (held ones do not, unless they count)."""
+    state = server.engine.state
+    living = sum(1 for a in state.activations.values() if a.cluster in clusters)
+    here = [state.clusters[number] for number in clusters if number in state.clusters]
+    waiting = sum(cluster.counts[1] + (cluster.counts[5] if held else 0) for cluster in here)
+    return waiting + living
+
+
+class Progress:
+    """A line on the terminal while jobs run; one line for each step of a tenth where nobody watches."""
+
+    def __init__(self, server: Server, clusters: Sequence[int], quiet: bool) -> None:
+        self._server, self._clusters, self._quiet = server, set(clusters), quiet
+        self._terminal = sys.stderr.isatty()
+        self._shown = 0.0
+        self._begun = time.monotonic()
+        self._last = ""
+        self.outcomes: Counter[str] = Counter()
+        self.failed = 0
+        server.engine.subscribe(self._event)
+        state = server.engine.state
+        self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
+
+    def _event(self, position: int, event: object) -> None:
+        from ...domain.events import JobExited
+
+        if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
+            self.outcomes["done"] += 1
+            if event.code or event.signal is not None:
+                self.failed += 1
+
+    def counts(self) -> tuple[int, int, int]:
+        state = self._server.engine.state
+        here = [state.clusters[n] for n in self._clusters if n in state.clusters]
+        return (sum(c.counts[2] for c in here), sum(c.counts[1] for c in here), sum(c.counts[5] for c in here))
+
+    def show(self, force: bool = False) -> None:
+        every = 0.2 if self._terminal else 2.0
+        if self._quiet or (not force and time.monotonic() - self._shown < every):
+            return
+        self._shown = time.monotonic()
+        running, idle, held = self.counts()
+        done = self.outcomes["done"]
+        bar = ""
+        if self._terminal:
+            filled = 24 * done // max(1, self._total)
+            bar = f"[{'#' * filled}{'.' * (24 - filled)}] "
+        text = f"{bar}{done} of {self._total} done, {running} running, {idle} idle" + (f", {held} held" if held else "")
+        if text == self._last:
+            return
+        self._last = text
+        line = f"{text}  ({self.seconds():.0f} s)"
+        print(f"\r{line}\x1b[K" if self._terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        print(("\n" if self._terminal and self._last else "") + f"poolbook: {text}", file=sys.stderr, flush=True)
+
+    def stuck(self) -> bool:
+        """Whether nothing will change by waiting: no job runs, and none that waits fits any slot."""
+        return self._server.engine.nothing_fits()
+
+    def seconds(self) -> float:
+        """How long this has taken."""
+        return time.monotonic() - self._begun
+
+    def end(self) -> None:
+        self.show(force=True)
+        if self._terminal and self._last and not self._quiet:
+            print(file=sys.stderr)

@@ -1,0 +1,164 @@
+"""``poolbook submit``: from a file, or standard input, to the queue."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ..requests import ask, new_id
+from ..tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse
+from .common import log_of
+
+OPTIONS = (
+    Option("append", 1, "<line>", "a line to be read after the file's own, before its queue statement"),
+    Option("queue", 1, "<args...", "the queue statement's arguments, for a file that has none"),
+    Option("terse", 2, "", "print the ids alone: 12.0 - 12.9"),
+    Option("verbose", 1, "", "print the ads of the jobs"),
+    Option("json", 2, "", "print the answer as JSON"),
+    LOG,
+    HELP,
+)
+WORDS = (("job.sub", "a submit file; - is standard input"), ("name=value", "a macro, known before the first line"))
+SUBMIT = Command(
+    "submit",
+    "[FILE] [name=value ...] [options]",
+    "Puts jobs into the queue, as a submit description asks for.",
+    (
+        *OPTIONS,
+        Option("dry-run", 3, "<file>", "write the jobs' ads to a file (- prints them), and queue nothing", ":full"),
+    ),
+    (
+        ("poolbook submit job.sub", ""),
+        ("poolbook submit -dry-run - job.sub", "look before"),
+    ),
+    WORDS,
+)
+
+
+@frozen
+class Source:
+    """What is submitted: its text, its name, and what the command line adds."""
+
+    text: str
+    name: str
+    folder: Path
+    macros: Mapping[str, str]
+    append: Sequence[str]
+    queue: str | None
+
+    def parsed(self, cluster: int) -> Any:
+        """The submission, as the cluster of this number. Warnings go to standard error."""
+        import time
+
+        from ..facts import host_name, user_name
+        from ..submission import submission_of
+
+        found = submission_of(
+            self.text, user=user_name(), folder=self.folder, cluster=cluster, uid_domain=host_name(),
+            now=int(time.time()), file=self.name, macros=self.macros, append=self.append, queue=self.queue,
+        )  # fmt: skip
+        for warning in found.warnings:
+            print(f"WARNING: {warning}", file=sys.stderr)
+        return found
+
+
+def source_of(arguments: Arguments) -> Source:
+    """What the command line names.
+
+    :raises UsageError: no file, or one that cannot be read
+    """
+    macros: dict[str, str] = {}
+    files: list[str] = []
+    for word in arguments.words:
+        name, equals, value = word.partition("=")
+        if equals and name and "/" not in name:
+            macros[name] = value
+        else:
+            files.append(word)
+    if len(files) > 1:
+        raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
+    name = files[0] if files else "-"
+    if name == "-":
+        if not files and sys.stdin.isatty():
+            raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
+        text = sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
+    else:
+        try:
+            text = Path(name).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise UsageError(f"submit file {name}: {error.strerror}") from None
+    append = [given.values[0] for given in arguments.every("append")]
+    queue = arguments.last("queue")
+    return Source(text, name, Path.cwd(), macros, append, None if queue is None else " ".join(queue.values))
+
+
+def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None) -> Callable[[int], dict[str, Any]]:
+    """The request that submits `source`, as a function of the cluster's number; `keep` is given what was parsed."""
+    id = new_id()
+
+    def request(number: int) -> dict[str, Any]:
+        from ..facts import user_name
+        from ..submission import as_json, submit_request
+
+        parsed = source.parsed(number)
+        keep(parsed)
+        return as_json(submit_request(parsed, id, user_name(), number, source.name))
+
+    return request
+
+
+def submit(argv: Sequence[str]) -> int:
+    arguments = parse(SUBMIT, argv)
+    source = source_of(arguments)
+    dry = arguments.last("dry-run")
+    if dry is not None:
+        return _dry_run(source, dry.values[0])
+    kept: list[Any] = []
+    answer = ask(log_of(arguments), request_of(source, kept.append), create=True)
+    print(announced(arguments, answer, kept[-1]), end="")
+    return 0
+
+
+def announced(arguments: Arguments, answer: Mapping[str, int], parsed: Any) -> str:
+    """What is printed of jobs that were submitted."""
+    cluster, count = answer["cluster"], answer["count"]
+    if arguments.has("json"):
+        import json
+
+        return json.dumps([{"ClusterId": cluster, "FirstProcId": 0, "LastProcId": count - 1}], indent=2) + "\n"
+    if arguments.has("terse"):
+        return f"{cluster}.0 - {cluster}.{count - 1}\n"
+    text = "Submitting job(s)"
+    if arguments.has("verbose"):
+        text += "\n" + "".join(_verbose(parsed, proc) for proc in range(count))
+    else:
+        text += "." * min(count, 20) + "\n"
+    return text + f"{count} job(s) submitted to cluster {cluster}.\n"
+
+
+def _verbose(parsed: Any, proc: int) -> str:
+    ad = parsed.ad_of(proc)
+    lines = "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
+    return f"** Proc {ad['ClusterId']}.{proc}:\n{lines}\n"
+
+
+def _dry_run(source: Source, path: str) -> int:
+    from ...domain.submit import dry_run
+
+    parsed = source.parsed(1)
+    text = "".join(dry_run(parsed))
+    if path == "-":
+        print("Dry-Run job(s)" + "." * min(parsed.count, 20))
+        print(f"{parsed.count} job(s) dry-run to cluster 1.")
+        sys.stdout.write(text)
+        return 0
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise UsageError(f"-dry-run {path}: {error.strerror}") from None
+    print(f"Dry-Run job(s){'.' * min(parsed.count, 20)}\n{parsed.count} job(s) dry-run to cluster 1.")
+    return 0

@@ -1,0 +1,357 @@
+"""A pool in a program of one's own: ``from poolbook import Pool``.
+
+A pool is opened on a log. By default time is virtual: it stands still until ``advance`` or ``run`` moves it, and jobs
+run for as long as a function says. With ``execute=True`` jobs are processes of this machine, time is real, and the log
+is locked as ``poolbook serve`` would lock it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ..domain.classad import EvaluationError, Exceptional, ListValue
+from ..domain.decide import Refusal
+from ..domain.decide import stimuli as s
+from ..domain.decide.draft import ad_of
+from ..domain.dialects import DEFAULT_DIALECT
+from ..domain.events import Ad, Event
+from ..domain.job_ad import quoted
+from ..domain.log import Log
+from ..domain.state import Slot, State
+from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
+from .engine import Engine
+from .facts import host_name, machine_ad, user_name
+from .founding import open_pool_log
+
+JobId = str | int | tuple[int, int]
+"""A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
+
+
+class Pool:
+    """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
+
+    def __init__(self, engine: Engine, user: str, close: Callable[[], None]) -> None:
+        self._engine, self._user, self._close = engine, user, close
+
+    @classmethod
+    def open(
+        cls,
+        url: str = "memory:",
+        *,
+        execute: bool = False,
+        behave: Behave = sleeps,
+        start: float | None = None,
+        dialect: str = DEFAULT_DIALECT,
+        settings: Mapping[str, object] | None = None,
+        name: str = "",
+        uid_domain: str = "",
+        user: str = "",
+    ) -> Pool:
+        """Open the pool whose log is at `url`, and begin the log if there is none.
+
+        :param url: ``memory:``, a file's path, ``sqlite:///x.db`` or ``postgresql://...``
+        :param execute: run jobs as processes of this machine, in real time
+        :param behave: in virtual time, what a job's processes do
+        :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
+        :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
+        :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
+        :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
+            program, if not given
+        :raises LogError: the log cannot be opened, or another process serves it
+        :raises Refusal: a dialect or setting that does not exist
+        """
+        given = {key: str(value) for key, value in (settings or {}).items()}
+        who = user or user_name()
+        now = None if execute else (EPOCH if start is None else round(start * SECOND))
+
+        def open_log() -> Log:
+            return open_pool_log(
+                url, create=True, dialect=dialect, settings=given, name=name, uid_domain=uid_domain, now=now
+            )
+
+        if execute:
+            from .server import Server
+
+            server = Server(url, open_log)
+            server.engine.recover()
+            return cls(server.engine, who, server.close)
+        log = open_log()
+        world = VirtualWorld(behave)
+        engine = Engine(log, world)
+        engine.load()
+        world.clock = engine.state.at
+        engine.recover()
+        return cls(engine, who, log.close)
+
+    def close(self) -> None:
+        """Close the log. Processes that run go on under their supervisor, and are found again by the next `open`."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    # Changing
+
+    def _ask(self, stimulus: s.Stimulus) -> Any:
+        (answer,) = self._engine.handle([stimulus])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+        return answer.value
+
+    def add_machine(
+        self,
+        name: str = "",
+        *,
+        cpus: int = 1,
+        memory: int = 1024,
+        disk: int = 1_000_000,
+        static: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a machine (memory in MiB, disk in KiB) with one partitionable slot, or with `static` equal ones;
+        `attributes` are further attributes of its slots' ads, as expressions."""
+        from .facts import machine
+
+        host = name or host_name()
+        stimulus = machine(
+            self._engine.id("machine"), host, {"Cpus": cpus, "Memory": memory, "Disk": disk}, self.state.uid_domain,
+            static,
+        )  # fmt: skip
+        ad = {**machine_ad(host, {}, self.state.uid_domain), **stimulus.ad, **(attributes or {})}
+        self._ask(s.AddMachine(stimulus.id, host, ad, stimulus.slots))
+
+    def remove_machine(self, name: str) -> None:
+        """Take a machine that runs nothing out of the pool."""
+        self._ask(s.RemoveMachine(self._engine.id("machine"), name))
+
+    def submit(
+        self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
+    ) -> int:
+        """Submit jobs and return their cluster's number.
+
+        :param description: a submit description's text, with its queue statement; or its commands as a mapping, which
+            is queued `count` times
+        :param folder: what relative paths in it are relative to
+        :raises SubmitError: the description is wrong; the error names the line
+        :raises Refusal: the pool does not take it
+        """
+        from .submission import submission_of, submit_request
+
+        who = user or self._user
+        number = self.state.next_cluster
+        parsed = submission_of(
+            description, count=count, user=who, folder=Path(folder), cluster=number, uid_domain=self.state.uid_domain,
+            now=self._engine.world.now() // SECOND,
+        )  # fmt: skip
+        request = submit_request(parsed, self._engine.id("submit"), who, number)
+        return int(self._ask(request)["cluster"])
+
+    def _act(
+        self, action: str, jobs: Sequence[JobId], user: str, reason: str, constraint: str, fast: bool
+    ) -> list[dict[str, Any]]:
+        selected = selection(jobs, constraint)
+        command = s.Act(self._engine.id(action), user or self._user, action, selected, reason, fast=fast)
+        return list(self._ask(command))
+
+    def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Hold jobs; returns what became of each range of them."""
+        return self._act("hold", jobs, user, reason, constraint, False)
+
+    def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Release held jobs."""
+        return self._act("release", jobs, user, reason, constraint, False)
+
+    def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Remove jobs from the queue; what runs of them is ended."""
+        return self._act("remove", jobs, user, reason, constraint, False)
+
+    def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """End running jobs, softly unless `fast`; they wait for another slot."""
+        return self._act("vacate", jobs, user, "", constraint, fast)
+
+    def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Stop running jobs where they are."""
+        return self._act("suspend", jobs, user, "", constraint, False)
+
+    def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Let suspended jobs go on."""
+        return self._act("continue", jobs, user, "", constraint, False)
+
+    def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
+        """Vacate a slot, or all slots of a machine; returns the slots that had something to vacate."""
+        return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
+
+    def edit(self, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
+        """Set attributes of jobs: Python values, or ``Expression`` texts made with `expr`."""
+        changes = {name: text_of(value) for name, value in attributes.items()}
+        return list(
+            self._ask(s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes))
+        )
+
+    def prio(self, *jobs: JobId, value: int, user: str = "") -> list[dict[str, Any]]:
+        """Set the JobPrio of jobs: higher is served first."""
+        return self.edit(*jobs, user=user, JobPrio=value)
+
+    # Time
+
+    @property
+    def now(self) -> float:
+        """The pool's time, in seconds since the epoch."""
+        return self._engine.world.now() / SECOND
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and all happen that happens in it. With real jobs, this waits."""
+        until = self._engine.world.now() + round(seconds * SECOND)
+        while self._engine.world.now() < until:
+            self._engine.step(until)
+        self._engine.step(until)
+
+    def run(self, limit: float | None = None) -> bool:
+        """Let time pass until no job runs and none can be started; False if `limit` seconds were not enough."""
+        until = None if limit is None else self._engine.world.now() + round(limit * SECOND)
+        engine = self._engine
+        engine.handle([])
+        while engine.state.activations or engine.state.matches:
+            if until is not None and engine.world.now() >= until:
+                return False
+            engine.step(until)
+        return True
+
+    # Looking
+
+    @property
+    def state(self) -> State:
+        """The log folded; to be read only."""
+        return self._engine.state
+
+    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the jobs in the queue, as plain values; what is undefined is left out."""
+        ads = (cluster.attributes(proc) for cluster in self.state.clusters.values() for proc in cluster.procs())
+        return list(_plain(ads, constraint, self._engine.world.now()))
+
+    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the slots, with their state and activity."""
+        return list(_plain(map(_slot_ad, self.state.slots.values()), constraint, self._engine.world.now()))
+
+    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the jobs that have left the queue, the latest first."""
+        from .views import open_views
+
+        with open_views(self._engine.log) as views:
+            found = [dict(values(ad)) for ad in views.history_ads()]
+        if not constraint:
+            return found
+        return [ad for ad in found if next(_plain([{k: text_of(v) for k, v in ad.items()}], constraint, 0), None)]
+
+    def usage(self) -> dict[str, float]:
+        """Weighted usage by submitter, in seconds of a slot of weight 1, of the claims that have ended."""
+        return {name: amount / 1000 / SECOND for name, amount in self.state.usage.items()}
+
+    def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """The events of the log behind a position, each with its own."""
+        return self._engine.log.read(after)
+
+    def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
+        """Call `subscriber` with every event from now on and its position, once it is in the log."""
+        self._engine.subscribe(subscriber)
+
+    def why(self, thing: JobId) -> list[str]:
+        """Why a job or slot is where it is: the chain of causes, in sentences."""
+        from ..replay.why import why
+
+        name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
+        return [sentence.text for sentence in why(list(self.events()), name)]
+
+    def judge(self) -> list[Any]:
+        """What in the log no rule allows; nothing, for a log that a pool wrote."""
+        from ..replay.legality import judge
+
+        return list(judge(self.events()))
+
+
+class Expr(str):
+    """A text that is a ClassAd expression, and no string."""
+
+    __slots__ = ()
+
+
+def text_of(value: object) -> str:
+    """A Python value as a ClassAd expression's text."""
+    if isinstance(value, Expr):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return quoted(str(value))
+
+
+def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
+    """Which jobs a call means. Nothing named and no constraint: none, and an error says so."""
+    clusters: list[int] = []
+    single: list[tuple[int, int]] = []
+    owners: list[str] = []
+    for job in jobs:
+        if isinstance(job, tuple):
+            single.append(job)
+            continue
+        cluster, dot, proc = str(job).partition(".")
+        if cluster.isdigit() and proc.isdigit():
+            single.append((int(cluster), int(proc)))
+        elif cluster.isdigit() and not dot:
+            clusters.append(int(cluster))
+        else:
+            owners.append(str(job))
+    if not (jobs or constraint):
+        raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
+    return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
+
+
+def _slot_ad(slot: Slot) -> Ad:
+    claim = {"RemoteOwner": quoted(slot.claim.submitter)} if slot.claim else {}
+    job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
+    return {
+        **slot.ad,
+        "Name": quoted(slot.name),
+        "State": quoted(slot.state),
+        "Activity": quoted(slot.activity),
+        "EnteredCurrentState": str(slot.entered_state // SECOND),
+        "EnteredCurrentActivity": str(slot.entered_activity // SECOND),
+        **claim,
+        **job,
+    }
+
+
+def values(ad: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an ad with their values; an expression that needs another ad stays a text."""
+    for name in ad:
+        try:
+            value = ad.eval(name)
+        except EvaluationError:
+            value = None
+        if isinstance(value, Exceptional) or value is None:
+            text = str(ad[name])
+            if text not in ("undefined", "error"):
+                yield name, text
+        elif isinstance(value, ListValue):
+            yield name, list(value)
+        else:
+            yield name, value
+
+
+def _plain(ads: Iterator[Ad] | Sequence[Ad] | Any, constraint: str, now: int) -> Iterator[dict[str, Any]]:
+    from ..domain.classad import Context, parse
+    from ..domain.classad.match import accepts
+
+    wanted = parse(constraint) if constraint else None
+    context = Context(now=now // SECOND)
+    for texts in ads:
+        ad = ad_of(texts)
+        if wanted is None or accepts(wanted.evaluate(ad, None, context)):
+            yield dict(values(ad))

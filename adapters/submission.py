@@ -1,0 +1,102 @@
+"""From a user's submit description to a request: what the description asks of the disk and the machine is found
+here."""
+
+from __future__ import annotations
+
+import base64
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..domain.decide.stimuli import Submit
+from ..domain.submit import Facts, Submission, from_mapping, parse_submit
+from ..domain.variants import pack
+from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
+
+
+class DiskFiles:
+    """The disk, as a submission made in `folder` sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, path: str) -> str:
+        return (self._folder / path).read_text(encoding="utf-8", errors="surrogateescape")
+
+    def glob(self, pattern: str, directories: bool | None) -> list[str]:
+        found = []
+        for path in sorted(glob.glob(pattern, root_dir=self._folder)):
+            folder = (self._folder / path).is_dir()
+            if directories is None or folder == directories:
+                found.append(f"{path}/" if folder else path)
+        return found
+
+    def size(self, path: str) -> int | None:
+        whole = self._folder / path
+        try:
+            if not whole.is_dir():
+                return whole.stat().st_size
+            return sum(
+                os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(whole) for name in names
+            )
+        except OSError:
+            return None
+
+
+def submission_of(
+    description: str | Mapping[str, object],
+    *,
+    user: str,
+    folder: Path,
+    cluster: int,
+    uid_domain: str,
+    now: int,
+    file: str = "",
+    count: int = 1,
+    macros: Mapping[str, str] | None = None,
+    append: Sequence[str] = (),
+    queue: str | None = None,
+) -> Submission:
+    """What a description, a text or a mapping of commands, asks for; relative paths in it are relative to `folder`.
+
+    :raises SubmitError: the description is wrong
+    """
+    facts = Facts(
+        now=now,
+        owner=user,
+        uid_domain=uid_domain,
+        filesystem_domain=uid_domain,
+        iwd=str(folder.absolute()),
+        version=CONDOR_VERSION,
+        platform=condor_platform(),
+        arch=architecture(),
+        opsys=operating_system(),
+        environment=os.environ,
+        submit_file=file,
+        cluster=cluster,
+    )
+    files = DiskFiles(folder)
+    if isinstance(description, str):
+        return parse_submit(description, facts, files, macros=macros, append=append, queue=queue)
+    return from_mapping(description, facts, files, count=count)
+
+
+def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: str = "") -> Submit:
+    """The request to submit what was parsed."""
+    return Submit(id, user, cluster, parsed.ad, parsed.count, pack(parsed.columns), file)
+
+
+def as_json(request: Submit) -> dict[str, Any]:
+    """The request as it goes over a socket."""
+    return {
+        "kind": "Submit",
+        "id": request.id,
+        "user": request.user,
+        "cluster": request.cluster,
+        "ad": request.ad,
+        "count": request.count,
+        "columns": [base64.b64encode(chunk).decode() for chunk in request.columns],
+        "file": request.file,
+    }

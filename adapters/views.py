@@ -1,0 +1,220 @@
+"""The views beside a log: where they are, opening them, and bringing them up to date.
+
+The views of ``pool.db`` are in ``pool.db.views``; those of a log on a server stand beside its mark; those of a log in
+memory are in memory. They hold nothing that the log does not: the file can be removed at any time. They are brought up
+to date by whoever reads, in batches, each in one transaction with the position that it reaches, so that several
+processes may do it at once and none repeats another's work. Views of another log, or of one that was cut and written
+on, are noticed and made anew. Where the file cannot be written, up-to-date views are made in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
+
+from ..projections.schema import APPLICATION_ID, create, is_current
+from ..projections.tracking import BEGINNING, Reached, fingerprint, reach, reached
+from ..projections.views import Views
+from .stores.location import locate
+from .stores.peek import head_of
+
+if TYPE_CHECKING:
+    from ..domain.log import Head, Log
+
+BATCH = 10_000
+"""Events in a transaction: a crash costs no more work than this, and another process waits no longer."""
+LOCK_TIMEOUT = 60
+"""Seconds to wait for another process that is bringing the views up to date."""
+
+
+def views_path(url: str) -> str | None:
+    """The file of the views of the log at `url`; None if they are in memory. Raises `LogError` if the URL is none."""
+    location = locate(url)
+    if location.kind == "sqlite":
+        return f"{location.place}.views"
+    if location.kind == "memory":
+        return None
+    from .stores.opening import mark_of
+
+    mark = mark_of(location)
+    return None if mark is None else f"{mark.removesuffix('.head')}.views"
+
+
+def views_current(url: str) -> Views:
+    """The views of the log at `url`, up to date, as of one moment. Close them after use.
+
+    Raises `LogError` if there is no log, and `LogUnavailable` if the log or its views cannot be read.
+    """
+    path = views_path(url)
+    head = head_of(url)
+    if path is not None and head is not None:
+        connection = _current(path, head)
+        if connection is not None:
+            return Views(connection)
+    return _caught_up(url, path)
+
+
+def rebuild(url: str) -> int:
+    """Make the views of the log at `url` anew, whatever is in their file; return the position that they reached."""
+    path = views_path(url)
+    if path is not None:
+        for suffix in ("", "-wal", "-shm"):
+            try:
+                os.unlink(path + suffix)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                _refuse(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
+    with _caught_up(url, path) as views:
+        return views.position
+
+
+def open_tables(path: str | None) -> sqlite3.Connection:
+    """A connection for writing to the views in a file, which is made if there is none, or to new ones in memory.
+
+    Raises `LogUnavailable` if the file is no views, or cannot be opened.
+    """
+    try:
+        connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
+    except sqlite3.Error as error:
+        _refuse(path or "in memory", f"cannot be opened ({error}); see to the rights of the file and its folder")
+    try:
+        if path is not None:
+            _check_owner(connection, path)
+            # After a power cut the views may have fallen back, which their position tells; they are never torn.
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def catch_up(log: Log, connection: sqlite3.Connection) -> int:
+    """Bring views up to the head that `log` knows; return the position that they reached.
+
+    Whatever moment the process dies at, the views stand at the end of a batch, and go on from there. Views that are
+    ahead of the log are another log's, so a log that others append to is to be refreshed before.
+    """
+    checked = False
+    while True:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            now = _standing(connection, log, checked)
+            checked = True
+            if now.position < log.head.position:
+                from ..projections.folding import apply
+
+                events = list(log.read(now.position, BATCH))
+                at_head = bool(events) and events[-1][0] == log.head.position
+                apply(connection, events, log.head.digest if at_head else "")
+            elif now.digest != log.head.digest:
+                reach(connection, now._replace(digest=log.head.digest))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if now.position >= log.head.position:
+            return now.position
+
+
+def _standing(connection: sqlite3.Connection, log: Log, checked: bool) -> Reached:
+    """How far the views have come in this log: 0, with empty tables, if they were of another or of another format."""
+    if not is_current(connection):
+        create(connection)
+        return BEGINNING
+    now = reached(connection)
+    if (now.position and not checked and not _same(now, log)) or now.position > log.head.position:
+        create(connection)
+        return BEGINNING
+    return now
+
+
+def _same(now: Reached, log: Log) -> bool:
+    """Whether the event that the views folded last stands at its place in the log."""
+    head = log.head
+    if now.position > head.position or (now.position == head.position and now.digest not in ("", head.digest)):
+        return False
+    return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))
+
+
+def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
+    """A connection for reading, on one snapshot, if the views in the file stand at this head; else None."""
+    _, position, digest = head
+    if not os.path.exists(path):
+        return None
+    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    if not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(f"{path}-wal"):
+        place += "&immutable=1"  # SQLite cannot make the files that it shares with writers, and there can be none
+    connection = None
+    try:
+        connection = sqlite3.connect(place, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
+        connection.execute("BEGIN")
+        if is_current(connection):
+            now = reached(connection)
+            if (now.position, now.digest) == (position, digest):
+                return connection
+    except sqlite3.Error:
+        pass  # opening the file for writing tells what is wrong with it
+    if connection is not None:
+        connection.close()
+    return None
+
+
+def _caught_up(url: str, path: str | None) -> Views:
+    from .stores.opening import open_log
+
+    log = open_log(url, create=False, read_only=True)
+    try:
+        if path is not None and _writable(path):
+            try:
+                return _updated(log, open_tables(path))
+            except sqlite3.OperationalError as error:
+                if not _hindered(error):
+                    _refuse(path, f"cannot be used ({error}); remove the file: the log has all that is in it")
+            except sqlite3.DatabaseError as error:
+                _refuse(path, f"are damaged ({error}); remove the file: the log has all that is in it")
+        return _updated(log, open_tables(None))
+    finally:
+        log.close()
+
+
+def _updated(log: Log, connection: sqlite3.Connection) -> Views:
+    try:
+        log.refresh()  # others may have appended and brought the views further since it was opened
+        catch_up(log, connection)
+        connection.execute("BEGIN")
+    except BaseException:
+        connection.close()
+        raise
+    return Views(connection)
+
+
+def _writable(path: str) -> bool:
+    folder = os.path.dirname(os.path.abspath(path))
+    return os.access(folder, os.W_OK) and (not os.path.exists(path) or os.access(path, os.W_OK))
+
+
+# What keeps the views from being written while the log can be read: a full disk, or rights.
+_HINDRANCES = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+)
+
+
+def _hindered(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _HINDRANCES
+
+
+def _check_owner(connection: sqlite3.Connection, path: str) -> None:
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    if not ours and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        _refuse(path, "are an SQLite database of somebody else's; move it away, as this name is Poolbook's")
+
+
+def _refuse(path: str, why: str) -> NoReturn:
+    from ..domain.log import LogUnavailable
+
+    raise LogUnavailable(f"the views {path} {why}")
