@@ -1,28 +1,16 @@
-"""What this machine and this program are: versions, names, detected resources, and the slots made of them."""
+"""What this machine and this program are called. Imports little: every command asks it something."""
 
 from __future__ import annotations
 
 import os
 import platform
 import socket
-from pathlib import Path
-
-from ..domain.decide.slots import RESOURCES
-from ..domain.decide.stimuli import AddMachine, SlotPlan
-from ..domain.events import Ad
-from ..domain.job_ad import quoted
 
 VERSION = "0.1.0"
 CONDOR_VERSION = f"$CondorVersion: 25.14.1 2026-10-16 BuildID: Poolbook-{VERSION} $"
 """The version of HTCondor whose behaviour is implemented; submitted Requirements compare it."""
 
 ARCHITECTURES = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "aarch64", "arm64": "aarch64", "ppc64le": "ppc64le"}
-
-WITHIN_RESOURCE_LIMITS = (
-    "MY.Cpus > 0 && TARGET.RequestCpus <= MY.Cpus && MY.Memory > 0 && TARGET.RequestMemory <= MY.Memory && "
-    "MY.Disk > 0 && TARGET.RequestDisk <= MY.Disk && "
-    "(TARGET.RequestGPUs =?= undefined || MY.GPUs >= TARGET.RequestGPUs)"
-)
 
 
 def condor_platform() -> str:
@@ -50,76 +38,3 @@ def user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
-
-
-def detected(execute: Path) -> dict[str, int]:
-    """Cores, memory (MiB) and the disk space (KiB) that is free where jobs run."""
-    import psutil
-
-    existing = execute
-    while not existing.exists():
-        existing = existing.parent
-    return {
-        "Cpus": len(os.sched_getaffinity(0)),
-        "Memory": psutil.virtual_memory().total // 2**20,
-        "Disk": psutil.disk_usage(str(existing)).free // 1024,
-    }
-
-
-def machine_ad(name: str, resources: dict[str, int], uid_domain: str) -> Ad:
-    """What all slots of a machine say of it."""
-    ad = {
-        "MyType": '"Machine"',
-        "TargetType": '"Job"',
-        "Machine": quoted(name),
-        "Arch": quoted(architecture()),
-        "OpSys": quoted(operating_system()),
-        "CondorVersion": quoted(CONDOR_VERSION),
-        "CondorPlatform": quoted(condor_platform()),
-        "FileSystemDomain": quoted(uid_domain),
-        "UidDomain": quoted(uid_domain),
-        "HasFileTransfer": "true",
-        "GPUs": "0",
-        "LoadAvg": "0.0",
-        "MaxJobRetirementTime": "0",
-        "Rank": "0.0",
-        "SlotWeight": "Cpus",
-        "Start": "true",
-        "Requirements": "Start && WithinResourceLimits",
-        "WithinResourceLimits": WITHIN_RESOURCE_LIMITS,
-    }
-    for key, amount in resources.items():
-        ad[f"Total{key}"] = ad[f"Detected{key}"] = str(amount)
-    return ad
-
-
-def machine(id: str, name: str, resources: dict[str, int], uid_domain: str, static: int = 0) -> AddMachine:
-    """A machine with one partitionable slot, or with `static` equal slots.
-
-    :raises ValueError: if the resources do not suffice for that many slots.
-    """
-    ad = machine_ad(name, resources, uid_domain)
-    count = static or 1
-    share = {key: max(resources[key] // count, 1 if key == "Cpus" else 0) for key, _, _ in RESOURCES}
-    if not all(share.values()):
-        lacking = ", ".join(key for key, amount in share.items() if not amount)
-        raise ValueError(f"{count} slots are too many for this machine: nothing is left for each of {lacking}")
-    kind = "static" if static else "partitionable"
-    slots = tuple(_slot(name, number, kind, share, count) for number in range(1, count + 1))
-    return AddMachine(id, name, ad, slots)
-
-
-def _slot(machine: str, number: int, kind: str, share: dict[str, int], count: int) -> SlotPlan:
-    name = f"slot{number}@{machine}"
-    ad = {
-        "Name": quoted(name),
-        "SlotID": str(number),
-        "SlotTypeID": "1",
-        "SlotType": quoted(kind.capitalize()),
-        "PartitionableSlot": "true" if kind == "partitionable" else "false",
-        "DynamicSlot": "false",
-        "TotalSlots": str(count),
-    }
-    for key, amount in share.items():
-        ad[key] = ad[f"TotalSlot{key}"] = str(amount)
-    return SlotPlan(name, kind, ad)

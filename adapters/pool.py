@@ -23,8 +23,9 @@ from ..domain.log import Log
 from ..domain.state import Slot, State
 from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from .engine import Engine
-from .facts import host_name, machine_ad, user_name
+from .facts import host_name, user_name
 from .founding import open_pool_log
+from .machines import machine, machine_ad
 
 JobId = str | int | tuple[int, int]
 """A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
@@ -116,8 +117,6 @@ class Pool:
     ) -> None:
         """Add a machine (memory in MiB, disk in KiB) with one partitionable slot, or with `static` equal ones;
         `attributes` are further attributes of its slots' ads, as expressions."""
-        from .facts import machine
-
         host = name or host_name()
         stimulus = machine(
             self._engine.id("machine"), host, {"Cpus": cpus, "Memory": memory, "Disk": disk}, self.state.uid_domain,

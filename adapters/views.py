@@ -74,12 +74,9 @@ def rebuild(url: str) -> int:
 def open_tables(path: str | None) -> sqlite3.Connection:
     """A connection for writing to the views in a file, which is made if there is none, or to new ones in memory.
 
-    Raises `LogUnavailable` if the file is no views, or cannot be opened.
+    Raises `LogUnavailable` if the file is something else's, and `sqlite3.Error` if SQLite cannot open it.
     """
-    try:
-        connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
-    except sqlite3.Error as error:
-        _refuse(path or "in memory", f"cannot be opened ({error}); see to the rights of the file and its folder")
+    connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
     try:
         if path is not None:
             _check_owner(connection, path)
@@ -92,51 +89,49 @@ def open_tables(path: str | None) -> sqlite3.Connection:
     return connection
 
 
-def catch_up(log: Log, connection: sqlite3.Connection) -> int:
-    """Bring views up to the head that `log` knows; return the position that they reached.
+def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False) -> int:
+    """Bring views up to the head of `log`; return the position that they reached.
 
-    Whatever moment the process dies at, the views stand at the end of a batch, and go on from there. Views that are
-    ahead of the log are another log's, so a log that others append to is to be refreshed before.
+    `shared`: others append to the log and bring the views forward, too: its head is read anew while the views are
+    locked. Not for a writer's own log, whose head is the writer's to know. Whatever moment the process dies at, the
+    views stand at the end of a batch, and go on from there.
     """
     checked = False
     while True:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            now = _standing(connection, log, checked)
+            head = log.refresh() if shared else log.head
+            now = _standing(connection, log, head, checked)
             checked = True
-            if now.position < log.head.position:
+            if now.position < head.position:
                 from ..projections.folding import apply
 
                 events = list(log.read(now.position, BATCH))
-                at_head = bool(events) and events[-1][0] == log.head.position
-                apply(connection, events, log.head.digest if at_head else "")
-            elif now.digest != log.head.digest:
-                reach(connection, now._replace(digest=log.head.digest))
+                apply(connection, events, head.digest if now.position + len(events) == head.position else "")
+            elif now.digest != head.digest:
+                reach(connection, now._replace(digest=head.digest))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        if now.position >= log.head.position:
+        if now.position >= head.position:
             return now.position
 
 
-def _standing(connection: sqlite3.Connection, log: Log, checked: bool) -> Reached:
+def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: bool) -> Reached:
     """How far the views have come in this log: 0, with empty tables, if they were of another or of another format."""
-    if not is_current(connection):
-        create(connection)
-        return BEGINNING
-    now = reached(connection)
-    if (now.position and not checked and not _same(now, log)) or now.position > log.head.position:
-        create(connection)
-        return BEGINNING
-    return now
+    if is_current(connection):
+        now = reached(connection)
+        if now.position <= head.position and (checked or not now.position or _same(now, log, head)):
+            return now
+    create(connection)
+    return BEGINNING
 
 
-def _same(now: Reached, log: Log) -> bool:
+def _same(now: Reached, log: Log, head: Head) -> bool:
     """Whether the event that the views folded last stands at its place in the log."""
-    head = log.head
-    if now.position > head.position or (now.position == head.position and now.digest not in ("", head.digest)):
+    if now.position == head.position and now.digest not in ("", head.digest):
         return False
     return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))
 
@@ -147,7 +142,7 @@ def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None
     if not os.path.exists(path):
         return None
     place = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    if not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(f"{path}-wal"):
+    if not _allowed(os.path.dirname(os.path.abspath(path))) and not os.path.exists(f"{path}-wal"):
         place += "&immutable=1"  # SQLite cannot make the files that it shares with writers, and there can be none
     connection = None
     try:
@@ -172,11 +167,10 @@ def _caught_up(url: str, path: str | None) -> Views:
         if path is not None and _writable(path):
             try:
                 return _updated(log, open_tables(path))
-            except sqlite3.OperationalError as error:
-                if not _hindered(error):
-                    _refuse(path, f"cannot be used ({error}); remove the file: the log has all that is in it")
-            except sqlite3.DatabaseError as error:
-                _refuse(path, f"are damaged ({error}); remove the file: the log has all that is in it")
+            except sqlite3.Error as error:
+                # What keeps the views from being written does not keep the log from being read.
+                if _code(error) not in _HINDRANCES:
+                    _refuse(path, _WAYS_OUT.get(_code(error), _WAY_OUT).format(error))
         return _updated(log, open_tables(None))
     finally:
         log.close()
@@ -184,8 +178,7 @@ def _caught_up(url: str, path: str | None) -> Views:
 
 def _updated(log: Log, connection: sqlite3.Connection) -> Views:
     try:
-        log.refresh()  # others may have appended and brought the views further since it was opened
-        catch_up(log, connection)
+        catch_up(log, connection, shared=True)
         connection.execute("BEGIN")
     except BaseException:
         connection.close()
@@ -195,17 +188,27 @@ def _updated(log: Log, connection: sqlite3.Connection) -> Views:
 
 def _writable(path: str) -> bool:
     folder = os.path.dirname(os.path.abspath(path))
-    return os.access(folder, os.W_OK) and (not os.path.exists(path) or os.access(path, os.W_OK))
+    return _allowed(folder) and (not os.path.exists(path) or _allowed(path))
 
 
-# What keeps the views from being written while the log can be read: a full disk, or rights.
+def _allowed(path: str) -> bool:
+    return os.access(path, os.W_OK, effective_ids=True)
+
+
 _HINDRANCES = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 )
+_WAY_OUT = "cannot be used ({}); remove the file: the log has all that is in it"
+_WAYS_OUT = {
+    sqlite3.SQLITE_BUSY: f"have been locked by another process for over {LOCK_TIMEOUT} s ({{}}); try again",
+    sqlite3.SQLITE_CORRUPT: "are damaged ({}); remove the file: the log has all that is in it",
+    sqlite3.SQLITE_NOTADB: "are damaged ({}); remove the file: the log has all that is in it",
+}
 
 
-def _hindered(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _HINDRANCES
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _check_owner(connection: sqlite3.Connection, path: str) -> None:

@@ -76,7 +76,8 @@ def open_server(arguments: Arguments) -> Server:
 def _offer(server: Server, arguments: Arguments) -> None:
     """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
     from ...domain.decide import stimuli as s
-    from ..facts import detected, host_name, machine
+    from ..facts import host_name
+    from ..machines import detected, machine
 
     resources = detected(server.place.folder)
     for option, name in (("cpus", "Cpus"), ("memory", "Memory")):

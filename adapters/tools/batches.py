@@ -1,0 +1,254 @@
+"""The queue in batches: one line for each batch of jobs, from counts by cluster and status. No ads are needed.
+
+A batch is what has one owner and one batch name; a cluster without a name is a batch of its own. (Manual: condor_q,
+default output.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import (
+    COMPLETED,
+    HELD,
+    IDLE,
+    REMOVED,
+    RUNNING,
+    SUSPENDED,
+    TRANSFERRING_OUTPUT,
+    Setting,
+    date,
+    number,
+    text,
+)
+from .layout import Column, Layout, laid_out
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+
+Counts = Mapping[int, int]
+"""How many jobs there are of each status, by HTCondor's number of it."""
+
+
+class ClusterRow(NamedTuple):
+    """What the batch table needs to know of a cluster.
+
+    :param owner: the Owner of its jobs
+    :param batch: JobBatchName; None where there is none
+    :param cluster: its number
+    :param qdate: when it was submitted, seconds since the epoch
+    :param counts: the jobs of it that are in the queue (and wanted), by status
+    :param lowest: the lowest proc of these, ``highest`` the highest
+    :param submitted: how many jobs it was submitted with (TotalSubmitProcs); None if that is not known
+    :param materialized: how many of them have been made so far; None if all were made at once
+    """
+
+    owner: str
+    batch: str | None
+    cluster: int
+    qdate: int
+    counts: Counts
+    lowest: int
+    highest: int
+    submitted: int | None
+    materialized: int | None = None
+
+    @property
+    def jobs(self) -> int:
+        """How many of its jobs are in the queue."""
+        return sum(self.counts.values())
+
+    @property
+    def done(self) -> int | None:
+        """How many of its jobs have left the queue."""
+        made = self.submitted if self.materialized is None else self.materialized
+        return None if made is None or self.submitted is None else made - self.jobs
+
+
+def cluster_rows(ads: Iterable[ClassAd]) -> list[ClusterRow]:
+    """The rows of job ads, which must be in the order of their ids."""
+    rows: dict[int, ClusterRow] = {}
+    for ad in ads:
+        cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
+        before = rows.get(cluster)
+        if before is None:
+            submitted, made = number(ad, "TotalSubmitProcs"), number(ad, "JobMaterializeNextProcId")
+            rows[cluster] = ClusterRow(
+                text(ad, "Owner") or "",
+                text(ad, "JobBatchName"),
+                cluster,
+                int(number(ad, "QDate") or 0),
+                {status: 1},
+                proc,
+                proc,
+                None if submitted is None else int(submitted),
+                None if made is None else int(made),
+            )
+        else:
+            assert isinstance(before.counts, dict)
+            before.counts[status] = before.counts.get(status, 0) + 1
+            rows[cluster] = before._replace(highest=proc)
+    return list(rows.values())
+
+
+class Batch(NamedTuple):
+    """A line of the table. For a count of 0 it shows ``_``."""
+
+    owner: str
+    name: str
+    qdate: int
+    done: int
+    running: int
+    idle: int
+    held: int
+    total: int
+    ids: str
+
+
+def batches(rows: Iterable[ClusterRow], partial: bool = False) -> list[Batch]:
+    """The batches of clusters, by the lowest job of each.
+
+    :param partial: whether jobs of the clusters were left out, so that those which are missing are not done
+    """
+    gathered: dict[tuple[str, str], list[ClusterRow]] = {}
+    for row in sorted(rows, key=lambda row: row.cluster):
+        name = f"ID: {row.cluster}" if row.batch is None else row.batch
+        # A named batch may be called "ID: 7", too: it is another one.
+        gathered.setdefault((row.owner, name + ("" if row.batch is None else "\n")), []).append(row)
+    return [_batch(clusters, name.rstrip("\n"), partial) for (_, name), clusters in gathered.items()]
+
+
+def _batch(clusters: list[ClusterRow], name: str, partial: bool) -> Batch:
+    def count(*statuses: int) -> int:
+        return sum(row.counts.get(status, 0) for row in clusters for status in statuses)
+
+    first, last = clusters[0], clusters[-1]
+    known = all(row.submitted is not None for row in clusters)
+    ids = f"{first.cluster}.{first.lowest}"
+    if first.cluster != last.cluster:
+        ids += f" ... {last.cluster}.{last.highest}"
+    elif first.lowest != last.highest:
+        ids += f"-{last.highest}"
+    return Batch(
+        first.owner,
+        name,
+        first.qdate,
+        sum(row.done or 0 for row in clusters) if known and not partial else 0,
+        count(RUNNING, TRANSFERRING_OUTPUT),
+        count(IDLE, SUSPENDED),
+        count(HELD),
+        sum(row.submitted or 0 for row in clusters) if known else 0,
+        ids,
+    )
+
+
+def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool = False) -> Iterator[str]:
+    """The heading and a line for each batch.
+
+    The column HOLD appears only where a job is held, or where there is no batch at all.
+
+    :param rows: clusters, in any order; those without jobs in the queue are not listed
+    :param partial: see ``batches``
+    """
+    listed = batches([row for row in rows if row.jobs], partial)
+    owner, name = _name_widths(listed, setting.width)
+    held = not listed or any(batch.held for batch in listed)
+    counted = [
+        ("  DONE", [batch.done for batch in listed]),
+        ("  RUN ", [batch.running for batch in listed]),
+        ("  IDLE", [batch.idle for batch in listed]),
+        *([("  HOLD", [batch.held for batch in listed])] if held else []),
+        (" TOTAL", [batch.total for batch in listed]),
+    ]
+    columns = (
+        Column("OWNER", "Owner", -owner, cut=True),
+        Column("BATCH_NAME", "JobBatchName", -name, cut=True),
+        Column("   SUBMITTED", "QDate", 12),
+        *(Column(heading, heading, 6, missing="_", grow=True) for heading, _ in counted),
+        Column("JOB_IDS", "JobIds", 0),
+    )
+    texts = [
+        [
+            batch.owner,
+            batch.name,
+            date(batch.qdate, setting.timezone),
+            *(str(column[at]) if column[at] > 0 else None for _, column in counted),
+            batch.ids,
+        ]
+        for at, batch in enumerate(listed)
+    ]
+    limit = None if setting.width is None else setting.width - 1
+    yield from laid_out(Layout(columns, trimmed=True, limit=limit), texts)
+
+
+def _name_widths(listed: list[Batch], width: int | None) -> tuple[int, int]:
+    """The widths of the owner's and the batch's names, as condor_q chooses them; less on a narrow terminal."""
+    if not listed:
+        return 5, 12
+    owner = max(len(batch.owner) for batch in listed)
+    owner = 8 if owner < 5 else owner
+    name = max(10, *(len(batch.name) for batch in listed))
+    if width is not None:
+        # The numbers take 50 columns. Of the rest the names give up what the ids need, the batch's down to 10
+        # letters, the owner's down to 8.
+        over = max(0, owner + name + max(len(batch.ids) for batch in listed) - (width - 50))
+        cut = min(over, max(0, name - 10))
+        name -= cut
+        owner -= min(over - cut, max(0, owner - 8))
+    return owner, name
+
+
+# -- totals --------------------------------------------------------------------------------------------------------
+
+
+class Census(NamedTuple):
+    """The jobs of a queue by status: those asked for, mine (None where nobody asks in particular), and all."""
+
+    asked: Counts
+    mine: Counts | None
+    everyone: Counts
+
+
+_TOTALS = (
+    ("completed", (COMPLETED,)),
+    ("removed", (REMOVED,)),
+    ("idle", (IDLE,)),
+    ("running", (RUNNING, TRANSFERRING_OUTPUT)),
+    ("held", (HELD,)),
+    ("suspended", (SUSPENDED,)),
+)
+
+
+def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
+    """The jobs by status."""
+    counts: dict[int, int] = {}
+    for ad in ads:
+        status = int(number(ad, "JobStatus") or 0)
+        counts[status] = counts.get(status, 0) + 1
+    return counts
+
+
+def totals(census: Census, me: str) -> str:
+    """The lines under a table: the jobs asked for, mine and everyone's."""
+    lines = [_total("query", census.asked)]
+    if census.mine is not None:
+        lines.append(_total(me, census.mine))
+    lines.append(_total("all users", census.everyone))
+    return " \n".join(lines) + "\n\n"
+
+
+def _total(whose: str, counts: Counts) -> str:
+    parts = [f"{sum(counts.get(status, 0) for status in statuses)} {word}" for word, statuses in _TOTALS]
+    return f"Total for {whose}: {sum(counts.values())} jobs; " + ", ".join(parts)
+
+
+def totals_ad(census: Census) -> dict[str, int]:
+    """The totals under the names that HTCondor's summary ad has for them: Jobs, Idle, ..., AllusersJobs, ..."""
+    named: dict[str, int] = {}
+    for prefix, counts in (("", census.asked), ("My", census.mine), ("Allusers", census.everyone)):
+        if counts is not None:
+            named[f"{prefix}Jobs"] = sum(counts.values())
+            for word, statuses in _TOTALS:
+                named[prefix + word.capitalize()] = sum(counts.get(status, 0) for status in statuses)
+    return named

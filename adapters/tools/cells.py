@@ -1,0 +1,232 @@
+"""What stands in a column: an attribute's value as people read it. Times, sizes, commands, states' letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Context, Expression
+
+
+class Setting(NamedTuple):
+    """What a command knows beyond its ads.
+
+    :param now: the time, in seconds since the epoch
+    :param timezone: the zone in which times are shown
+    :param schedd: the name of the queue, for titles
+    :param address: its address, ``<127.0.0.1:9618?addrs=...>``; what follows the question mark is not shown
+    :param me: who asks, ``alice@localhost``; empty for nobody in particular, who sees all jobs
+    :param width: the columns of the terminal; None where the output is no terminal, and nothing is cut
+    """
+
+    now: int
+    timezone: tzinfo = UTC
+    schedd: str = "localhost"
+    address: str = "<127.0.0.1:0>"
+    me: str = ""
+    width: int | None = None
+
+    @property
+    def owner(self) -> str:
+        """The Owner of the jobs that are mine."""
+        return self.me.partition("@")[0]
+
+    def context(self) -> Context:
+        """The surroundings of the expressions that this command evaluates."""
+        from ...domain.classad import Context
+
+        # random() must not give two answers in one listing's two passes: it is drawn from the time.
+        return Context(now=self.now, timezone=self.timezone, seed=self.now)
+
+
+Cell = Callable[["ClassAd", Setting], str | None]
+"""A column's text for an ad; None where the ad has no value for it."""
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def number(ad: ClassAd, name: str) -> int | float | None:
+    """An attribute's number (a boolean counts as 0 or 1); None where it has none that is finite."""
+    value = _value(ad, name)
+    return value if isinstance(value, int) or (isinstance(value, float) and isfinite(value)) else None
+
+
+def text(ad: ClassAd, name: str) -> str | None:
+    """An attribute's string; None where it has none."""
+    value = _value(ad, name)
+    return value if isinstance(value, str) else None
+
+
+def _value(ad: ClassAd, name: str) -> Any:
+    from ...domain.classad import ERROR, EvaluationError
+
+    try:
+        return ad.eval(name)
+    except EvaluationError:
+        return ERROR
+
+
+def flag(ad: ClassAd, name: str) -> bool:
+    """Whether an attribute is true."""
+    return bool(number(ad, name) or 0)
+
+
+_PARSED: dict[str, Expression] = {}
+
+
+def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
+    """The value of an attribute, or of an expression where the ad has no attribute of that name.
+
+    An evaluation that fails is an error value, which is what the table shows.
+    """
+    from ...domain.classad import ERROR, EvaluationError, parse
+
+    try:
+        if source in ad:
+            return ad.eval(source, None, context)
+        expression = _PARSED.get(source)
+        if expression is None:
+            expression = _PARSED[source] = parse(source)
+        return expression.evaluate(ad, None, context)
+    except EvaluationError:
+        return ERROR
+
+
+def shown(value: Any) -> str:
+    """A value as ``%v`` prints it: strings bare, all else in the language's own text."""
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value)
+    from ...domain.classad.unparse import unparse_old
+
+    return unparse_old(value)
+
+
+# -- times and sizes -----------------------------------------------------------------------------------------------
+
+
+def length(seconds: float) -> str:
+    """A length of time as days+hours:minutes:seconds, in 12 columns."""
+    days, rest = divmod(int(seconds), 86400)
+    hours, rest = divmod(rest, 3600)
+    return f"{days:3d}+{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
+
+
+_LAST_YEAR = 253370764800  # 9999 begins
+
+
+def date(seconds: float, zone: tzinfo) -> str:
+    """A point in time as month/day hour:minute, in 11 columns; question marks before 1970 and after the calendar."""
+    if not 0 <= seconds < _LAST_YEAR:
+        return "    ???    "
+    at = datetime.fromtimestamp(int(seconds), zone)
+    return f"{at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}"
+
+
+def date_of(name: str) -> Cell:
+    """The column that shows an attribute as a date."""
+
+    def cell(ad: ClassAd, setting: Setting) -> str | None:
+        seconds = number(ad, name)
+        return None if seconds is None else date(seconds, setting.timezone)
+
+    return cell
+
+
+def text_of(name: str) -> Cell:
+    """The column that shows a string attribute, and nothing for any other value."""
+    return lambda ad, _: text(ad, name)
+
+
+def metric(size: float) -> str:
+    """A size in bytes with a unit of its own: 23.5 GB."""
+    units = ["B ", "KB", "MB", "GB", "TB"]
+    while size > 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.1f} {units[0]}"
+
+
+# -- jobs ----------------------------------------------------------------------------------------------------------
+
+IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING_OUTPUT, SUSPENDED = range(1, 8)
+"""HTCondor's numbers of the job states (manual: Job ClassAd Attributes, JobStatus)."""
+
+STATUS_LETTERS = " IRXCH>SFBP"
+"""The letter of each state, by its number."""
+
+UNIVERSES = {1: "Standard", 5: "Vanilla", 7: "Scheduler", 8: "MPI", 9: "Grid", 10: "Java", 11: "Parallel", 12: "Local"}
+
+
+def job_id(ad: ClassAd, _: Setting | None = None) -> str | None:
+    """Cluster.proc."""
+    cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
+    return None if cluster is None else f"{cluster}.{-1 if proc is None else proc}"
+
+
+def job_status(ad: ClassAd, _: Setting) -> str | None:
+    """The state's letter, or how a file transfer is going: ``<`` in, ``>`` out, ``q`` waiting."""
+    status = number(ad, "JobStatus")
+    if status is None:
+        return None
+    letters = f"{STATUS_LETTERS[int(status)] if 0 < status < len(STATUS_LETTERS) else ' '} "
+    queued = "q" if flag(ad, "TransferQueued") else " "
+    if flag(ad, "TransferringInput"):
+        letters = "<" + queued
+    if flag(ad, "TransferringOutput") or status == TRANSFERRING_OUTPUT:
+        letters = queued + ">"
+    return letters
+
+
+def universe(ad: ClassAd, _: Setting) -> str | None:
+    """The job's universe by name."""
+    which = number(ad, "JobUniverse")
+    return None if which is None else UNIVERSES.get(int(which), "Unknown")
+
+
+def memory(ad: ClassAd) -> float | None:
+    """The job's memory in MB; before it was measured, the size of its image."""
+    used, image = number(ad, "MemoryUsage"), number(ad, "ImageSize")
+    if used is not None:
+        return float(int(used))
+    return None if image is None else image / 1024
+
+
+def memory_usage(ad: ClassAd, _: Setting) -> str | None:
+    """The job's memory as the column SIZE shows it."""
+    used = memory(ad)
+    return None if used is None else f"{used:.1f}"
+
+
+def description(ad: ClassAd, _: Setting) -> str | None:
+    """What the job runs: its description in brackets, else the program's last name and its arguments."""
+    program = text(ad, "Cmd")
+    if program is None:
+        return None
+    own = text(ad, "MATCH_EXP_JobDescription") or text(ad, "JobDescription")
+    if own:
+        return f"({own})"
+    arguments = text(ad, "Arguments")
+    if arguments is None:
+        arguments = text(ad, "Args")
+    return program.rpartition("/")[2] + (f" {arguments}" if arguments else "")
+
+
+def wall_time(ad: ClassAd, setting: Setting, current: bool = False) -> float | None:
+    """How long the job has run, in seconds: its finished runs and the present one, or the ``current`` one alone.
+
+    A job that does not run shows, as its current run, the last one. (Manual: condor_q, -currentrun.)
+    """
+    if number(ad, "RemoteUserCpu") is None:
+        return None
+    status, since = number(ad, "JobStatus"), number(ad, "ShadowBday")
+    past = 0.0 if current else number(ad, "RemoteWallClockTime") or 0.0
+    if status in (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED) and since:
+        return past + setting.now - since
+    if current and status in (IDLE, HELD):
+        return number(ad, "LastRemoteWallClockTime") or 0.0
+    return past

@@ -1,0 +1,298 @@
+"""How whole ads and chosen attributes are written: -af, -format, -long, -json, -jsonl, -xml, and -attributes.
+
+The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Where only bare attribute names are asked
+for, no ad is needed at all: ``plain_attributes`` names the columns, ``join_lines`` writes rows of texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import job_id
+from .layout import Column, Layout, conversion
+from .options import LETTERS, Arguments, Given, UsageError
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
+
+# -- -af and -format -----------------------------------------------------------------------------------------------
+
+SEPARATORS: dict[str, dict[str, str]] = {
+    ",": {"after": ","},
+    "t": {"before": "\t"},
+    "n": {"after": "\n"},
+    "g": {"before_row": "\n", "before": ""},
+}
+"""What a letter after ``-af:`` puts between values and lines."""
+
+FORMS = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
+"""How a letter after ``-af:`` prints the values. The first of r, V, Y, T that was given wins."""
+
+
+_WIDEST = 10_000
+
+
+class Autoformat(NamedTuple):
+    """What an ``-af`` asks for: its letters and its attributes or expressions."""
+
+    letters: str
+    attributes: tuple[str, ...]
+
+    @property
+    def form(self) -> str:
+        """The printf format of its values."""
+        return next((FORMS[letter] for letter in "roVYT" if letter in self.letters), "%v")
+
+
+def autoformat(given: Given) -> Autoformat:
+    """An ``-af`` option, checked. Attributes end at the first that is blank, as they do in HTCondor's tools.
+
+    :raises UsageError: for a letter that means nothing, or an expression that cannot be parsed
+    """
+    letters = given.qualifier or ""
+    for letter in letters:
+        if letter not in LETTERS and letter != "o":
+            known = "; ".join(f"{name} {meaning}" for name, meaning in LETTERS.items())
+            raise UsageError(f"{given.spelled}: there is no letter {letter!r}; the letters are: {known}")
+    attributes = []
+    for attribute in given.values:
+        if not attribute.strip():
+            break
+        attributes.append(check_expression(given.spelled, attribute))
+    return Autoformat(letters, tuple(attributes))
+
+
+def custom_layout(arguments: Arguments) -> Layout | None:
+    """The layout that -af and -format options make together, in their order; None where there is none of them."""
+    columns: list[Column] = []
+    separators: dict[str, str] | None = None
+    headed = False
+    for given in arguments.every("af", "autoformat", "format"):
+        if given.name == "format":
+            form, source = given.values
+            check_expression(given.spelled, source)
+            taken = conversion(form)
+            if max(taken.width, int(taken.precision or 0)) > _WIDEST:
+                raise UsageError(f"{given.spelled} {form!r}: a column has at most {_WIDEST} letters")
+            left = -1 if "-" in taken.flags else 1
+            columns.append(Column("", source, taken.width * left, form))
+            continue
+        asked = autoformat(given)
+        headed = headed or "h" in asked.letters
+        columns += _columns(asked)
+        separators = {"before": " "}
+        for letter in asked.letters:
+            separators |= SEPARATORS.get(letter, {})
+    if separators is None:
+        return Layout(tuple(columns), before="", after_row="", headed=False) if columns else None
+    return Layout(tuple(columns), headed=headed, **separators)  # type: ignore[arg-type]
+
+
+def _columns(asked: Autoformat) -> Iterator[Column]:
+    """The columns of an -af: as wide as they need with headings, as long as they are without."""
+    headed, labelled = "h" in asked.letters, "l" in asked.letters
+    width = None if headed else 0
+    if "j" in asked.letters:
+        yield Column(" ID", (lambda ad, _: f"ID = {job_id(ad)}") if labelled else job_id, width)
+    for source in asked.attributes:
+        label = f"{source} = ".replace("%", "%%") if labelled and not headed else ""
+        yield Column(source, source, width, label + asked.form)
+
+
+def check_expression(option: str, text: str) -> str:
+    """The text, where it is an expression; a bare name is one without being parsed.
+
+    :raises UsageError: where it is none, with the place that is wrong
+    """
+    if not _NAME.fullmatch(text):
+        parsed(option, text)
+    return text
+
+
+def parsed(option: str, text: str) -> Expression:
+    """The expression that an option's value is.
+
+    :raises UsageError: where it is none, with the place that is wrong
+    """
+    from ...domain.classad import ClassAdSyntaxError, parse
+
+    try:
+        return parse(text)
+    except ClassAdSyntaxError as error:
+        raise UsageError(f"{option}: this is no expression: {error}") from None
+
+
+# -- without ads ---------------------------------------------------------------------------------------------------
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_RESERVED = frozenset({"error", "false", "is", "isnt", "my", "parent", "target", "true", "undefined"})
+_PLAIN = frozenset("jl,tng")
+_BLOCK = 4096
+
+
+def plain_attributes(arguments: Arguments) -> list[str] | None:
+    """The attributes that the one ``-af`` needs, if all of them are bare names and texts are enough to print them.
+
+    None where ads are needed: for expressions, for letters that look at types (V, r, T, Y) or at widths (h), with
+    -format, or where whole ads or a label beside an id are wanted. With the letter j, ClusterId and ProcId come first.
+    """
+    if arguments.has("format", "long", "json", "jsonl", "xml", "totals", "attributes"):
+        return None
+    options = list(arguments.every("af", "autoformat"))
+    if len(options) != 1 or not _PLAIN.issuperset(options[0].qualifier or ""):
+        return None
+    asked = autoformat(options[0])
+    if not all(_NAME.fullmatch(name) and name.lower() not in _RESERVED for name in asked.attributes):
+        return None
+    return (["ClusterId", "ProcId"] if "j" in asked.letters else []) + list(asked.attributes)
+
+
+def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Rows of texts, in the order of ``plain_attributes``, as -af writes them; in blocks of some thousand lines.
+
+    The texts are those of ``%v``: strings bare, ``undefined`` where there is no value.
+    """
+    (given,) = arguments.every("af", "autoformat")
+    asked = autoformat(given)
+    places = ["{}"] * len(asked.attributes)
+    labels = [name + " = " if "l" in asked.letters else "" for name in asked.attributes]
+    if "j" in asked.letters:
+        places, labels = ["{}.{}", *places], ["ID = " if "l" in asked.letters else "", *labels]
+    layout = custom_layout(arguments)
+    assert layout is not None
+    fields = [label + place for label, place in zip(labels, places, strict=True)]
+    template = layout.before_row + (layout.after + layout.before).join(fields) + layout.after_row
+    write = template.format
+    rows = iter(rows)
+    while block := list(islice(rows, _BLOCK)):
+        yield "".join([write(*row) for row in block])
+
+
+# -- whole ads -----------------------------------------------------------------------------------------------------
+
+
+def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
+    """The names of an ad's attributes in the order of the alphabet: all, or those of the list that it has."""
+    if attributes is None:
+        return sorted(ad, key=str.lower)
+    wanted = {name.lower() for name in attributes}
+    return sorted((name for name in ad if name.lower() in wanted), key=str.lower)
+
+
+def attribute_list(arguments: Arguments) -> list[str] | None:
+    """The names after -attributes; None where it was not given."""
+    names = [name for given in arguments.every("attributes") for name in re.split(r"[,\s]+", given.values[0]) if name]
+    return names or None
+
+
+Written = Callable[["ClassAd", str], str]
+"""The text of an ad's attribute."""
+
+_MOST_REMEMBERED = 50_000
+
+
+def _remembering(write: Callable[[ClassAd], str]) -> Written:
+    """The text of an attribute, written as an ad of its own. What many ads share, as jobs of a cluster do, is written
+    once.
+    """
+    from ...domain.classad import ClassAd
+
+    texts: dict[tuple[str, int], tuple[Expression, str]] = {}
+
+    def written(ad: ClassAd, name: str) -> str:
+        expression = ad[name]
+        key = name, id(expression)
+        known = texts.get(key)
+        if known is None:
+            if len(texts) >= _MOST_REMEMBERED:
+                texts.clear()
+            # The expression is kept with its text: while it is here, no other one has its id.
+            known = texts[key] = expression, write(ClassAd({name: expression}))
+        return known[1]
+
+    return written
+
+
+def old_lines() -> Written:
+    """What writes attributes as lines ``Name = value``."""
+    return _remembering(lambda ad: ad.to_old())
+
+
+def json_members() -> Written:
+    """What writes attributes as members of an object of JSON."""
+    return _remembering(lambda ad: ad.to_json()[1:-2])
+
+
+def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
+    """The ad as lines ``Name = value``, and an empty line; nothing where it has none of the attributes.
+
+    :param written: ``old_lines()``, kept from ad to ad
+    """
+    written = written or old_lines()
+    lines = "".join([written(ad, name) for name in chosen(ad, attributes)])
+    return lines + "\n" if lines else ""
+
+
+def json_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
+    """The ad as an object of JSON: plain values as JSON's, expressions as ``"\\/Expr(...)\\/"``.
+
+    :param written: ``json_members()``, kept from ad to ad
+    """
+    written = written or json_members()
+    return "{" + ",".join([written(ad, name) for name in chosen(ad, attributes)]) + "\n}"
+
+
+XML_HEAD = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
+XML_FOOT = "</classads>\n"
+
+
+def whole_ads(
+    form: str, ads: Iterable[ClassAd], attributes: Sequence[str] | None, *, bare: bool = True, gap: str = ""
+) -> Iterator[str]:
+    """The ads in one of the forms ``long``, ``json``, ``jsonl``, ``xml``.
+
+    :param bare: whether a list of JSON without ads is no text at all (as condor_q prints it), rather than ``[ ]``
+    :param gap: what stands after each ad in XML
+    """
+    if form == "long":
+        written = old_lines()
+        yield from (long_text(ad, attributes, written) for ad in ads)
+    elif form == "jsonl":
+        written = json_members()
+        yield from (re.sub(r"\n *", "", json_text(ad, attributes, written)) + "\n" for ad in ads)
+    elif form == "json":
+        written = json_members()
+        begun = False
+        for ad in ads:
+            yield (",\n" if begun else "[\n") + json_text(ad, attributes, written) + "\n"
+            begun = True
+        if begun or not bare:
+            yield "]\n" if begun else "[\n]\n"
+    else:
+        from .xml_form import xml_text
+
+        yield XML_HEAD
+        yield from (xml_text(ad, chosen(ad, attributes)) + gap for ad in ads)
+        yield XML_FOOT
+
+
+def bare_json(arguments: Arguments) -> bool:
+    """Whether JSON of no ads is no text, as ``-json`` prints it; ``--json`` prints an empty list."""
+    given = arguments.last("json")
+    return given is None or not given.spelled.startswith("--")
+
+
+def ads_form(arguments: Arguments) -> str | None:
+    """The form in which whole ads are asked for: ``long``, ``json``, ``jsonl``, ``xml``; None where they are not.
+
+    :raises UsageError: where two of the last three are given
+    """
+    asked = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
+    if len(asked) > 1:
+        raise UsageError(f"-{asked[0]} and -{asked[1]} cannot both be printed: choose one")
+    if asked:
+        return asked[0]
+    return "long" if arguments.has("long") else None

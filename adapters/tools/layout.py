@@ -1,0 +1,247 @@
+"""Columns: how values become lines, for the fixed tables, ``-af`` and ``-format`` alike.
+
+The rules of a column, which are those of HTCondor's print masks (manual: Print Formats):
+
+* its width is that of its heading, flush left, and grows with its data; unless a width is given (a negative one is
+  flush left, 0 is no padding at all), which holds the narrow and lets the wide stand out;
+* ``cut`` shortens what is wider; ``grow`` lets a given width grow with the data, too;
+* where an ad has no value there stands ``missing``: once, or in brackets over the whole width if it is doubled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .cells import Cell, Setting, date, evaluate, length, shown
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+
+
+class Column(NamedTuple):
+    """One column. ``value`` is an attribute or expression, printed by ``form`` (a printf format), or a function.
+
+    A ``form`` of "" prints strings and leaves the place of any other value blank. ``joined`` puts no separator before
+    the column.
+    """
+
+    heading: str
+    value: str | Cell
+    width: int | None = None
+    form: str = "%v"
+    missing: str = ""
+    grow: bool = False
+    cut: bool = False
+    joined: bool = False
+
+
+class Layout(NamedTuple):
+    """Columns and what stands between them.
+
+    :param streamed: the heading goes out before the data is seen: widths grow from line to line
+    :param trimmed: no blanks at the end of a line
+    :param limit: the longest line; None for no limit
+    """
+
+    columns: tuple[Column, ...]
+    before_row: str = ""
+    before: str = " "
+    after: str = ""
+    after_row: str = "\n"
+    headed: bool = True
+    streamed: bool = False
+    trimmed: bool = False
+    limit: int | None = None
+
+
+Row = Sequence[str | None]
+
+
+def lines(layout: Layout, ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
+    """The heading and a line (or what the layout makes of it) for each ad."""
+    context = setting.context()
+
+    def row(ad: ClassAd) -> Row:
+        return [
+            column.value(ad, setting)
+            if callable(column.value)
+            else conversion(column.form).of(ad, column.value, context)
+            for column in layout.columns
+        ]
+
+    return laid_out(layout, map(row, ads))
+
+
+def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
+    """The heading and the lines of rows of texts."""
+    widths = [abs(len(column.heading) if column.width is None else column.width) for column in layout.columns]
+    grows = [column.grow or column.width is None for column in layout.columns]
+    if not layout.streamed:
+        rows = list(rows)
+        for texts in rows:
+            _widen(widths, grows, texts)
+    if layout.headed:
+        heads = [column.heading.ljust(width) for column, width in zip(layout.columns, widths, strict=True)]
+        yield _joined(layout, heads)
+    for texts in rows:
+        _widen(widths, grows, texts)
+        line = _joined(layout, map(_padded, layout.columns, widths, texts))
+        yield line.rstrip() + layout.after_row if layout.trimmed else line
+
+
+def _widen(widths: list[int], grows: list[bool], texts: Row) -> None:
+    for at, (grow, text) in enumerate(zip(grows, texts, strict=True)):
+        if grow and text is not None and len(text) > widths[at]:
+            widths[at] = len(text)
+
+
+def _padded(column: Column, width: int, text: str | None) -> str:
+    if text is None:
+        text = missing(column.missing, width)
+    if width and len(text) > width and column.cut:
+        return text[:width]
+    left = column.width is None or column.width < 0
+    return text.ljust(width) if left else text.rjust(width)
+
+
+def missing(sign: str, width: int) -> str:
+    """What stands where there is no value: the sign, or for a doubled one the width in brackets: ``[????]``."""
+    if len(sign) < 2:
+        return sign
+    if not width:
+        return ""
+    return sign[0] if width < 3 else f"[{sign[0] * (width - 2)}]"
+
+
+def _joined(layout: Layout, texts: Iterable[str]) -> str:
+    line = ""
+    last = len(layout.columns) - 1
+    for at, (column, text) in enumerate(zip(layout.columns, texts, strict=True)):
+        line += ("" if at == 0 or column.joined else layout.before) + text + (layout.after if at < last else "")
+    if layout.limit is not None:
+        line = line[: layout.limit]
+    return layout.before_row + line + layout.after_row
+
+
+# -- printf --------------------------------------------------------------------------------------------------------
+
+_CONVERSION = re.compile(r"%(?:%|([-+ #0']*)(\d*)(?:\.(\d*))?[hlLqjzt]*([a-zA-Z]))", re.ASCII)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPED = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+
+
+def unescaped(form: str) -> str:
+    """A text in which ``\\n``, ``\\t``, ``\\x41`` and ``\\101`` stand for the characters that they mean in C."""
+
+    def character(found: re.Match[str]) -> str:
+        code = found[1]
+        if code[0] == "x" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
+
+    return _ESCAPED.sub(character, form)
+
+
+_LETTERS = "diouxXceEfFgGaAsvVrTY"
+_STRINGS_ONLY = "S"
+
+
+class Conversion(NamedTuple):
+    """A printf format taken apart: the text before and after its one conversion, flags, width, precision and letter.
+
+    Letters: the integers ``diouxXc``, the reals ``eEfFgGaA``, ``s``; and HTCondor's own: ``v`` the value, ``V`` the
+    value with strings quoted, ``r`` the expression unevaluated, ``T`` a length of time, ``Y`` a date
+    (manual: condor_q, -format and -autoformat). A format without a conversion prints itself.
+    """
+
+    before: str
+    letter: str
+    after: str = ""
+    flags: str = ""
+    width: int = 0
+    precision: str | None = None
+
+    def of(self, ad: ClassAd, source: str, context: Any) -> str | None:
+        """The text for an ad's attribute or expression; None where the value is of no kind that fits the letter."""
+        if not self.letter:
+            return self.before
+        if self.letter == "r":
+            return self.filled(_unevaluated(ad, source))
+        value = evaluate(ad, source, context)
+        if self.letter == "v":
+            return self.filled(shown(value))
+        if self.letter == _STRINGS_ONLY:
+            return value if isinstance(value, str) else ""
+        if self.letter == "s" and not isinstance(value, str):
+            return self.filled(_unevaluated(ad, source)) if source in ad else None
+        text = self.converted(value, context)
+        return None if text is None else self.before + text + self.after
+
+    def filled(self, text: str) -> str:
+        """The text in the conversion's place, with its width and precision."""
+        if self.precision is not None:
+            text = text[: int(self.precision or 0)]
+        text = text.ljust(self.width) if "-" in self.flags else text.rjust(self.width)
+        return self.before + text + self.after
+
+    def converted(self, value: Any, context: Any) -> str | None:
+        """The conversion alone, of a value of its kind."""
+        if self.letter in "sV":
+            from ...domain.classad.unparse import unparse_old
+
+            return self._replace(before="", after="").filled(value if self.letter == "s" else unparse_old(value))
+        if not isinstance(value, int | float) or (self.letter in "diouxXcTY" and not isfinite(value)):
+            return None
+        if self.letter == "T":
+            return length(value).rjust(self.width)
+        if self.letter == "Y":
+            return date(value, context.timezone).rjust(self.width)
+        if self.letter in "aA":
+            text = float(value).hex()
+            return (text.upper() if self.letter == "A" else text).rjust(self.width)
+        spelled = "%" + self.flags.replace("'", "") + (str(self.width) if self.width else "")
+        spelled += "" if self.precision is None else "." + self.precision
+        letter = {"i": "d", "u": "d"}.get(self.letter, self.letter)
+        if letter in "doxXc":
+            value = int(value)
+        if letter in "oxX" and value < 0:
+            value += 1 << 64
+        if letter == "c":
+            value %= 256
+        return str((spelled + letter) % value)
+
+
+_CONVERSIONS: dict[str, Conversion] = {}
+
+
+def conversion(form: str) -> Conversion:
+    """A printf format, taken apart. Only its first conversion counts; a later ``%`` is text."""
+    known = _CONVERSIONS.get(form)
+    if known is None:
+        known = _CONVERSIONS[form] = _take_apart(unescaped(form))
+    return known
+
+
+def _take_apart(form: str) -> Conversion:
+    if not form:
+        return Conversion("", _STRINGS_ONLY)
+    found = next((found for found in _CONVERSION.finditer(form) if found[4] is not None), None)
+    if found is None or found[4] not in _LETTERS:
+        return Conversion(form.replace("%%", "%"), "")
+    flags, width, precision, letter = found.groups()
+    after = form[found.end() :].replace("%%", "%")
+    return Conversion(form[: found.start()].replace("%%", "%"), letter, after, flags, int(width or 0), precision)
+
+
+def _unevaluated(ad: ClassAd, source: str) -> str:
+    from ...domain.classad import parse
+    from ...domain.classad.tree import Attribute
+    from ...domain.classad.unparse import unparse_old
+
+    if source in ad:
+        return unparse_old(ad[source])
+    expression = parse(source)
+    return "undefined" if isinstance(expression, Attribute) else unparse_old(expression)

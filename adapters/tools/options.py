@@ -1,0 +1,256 @@
+"""Options as HTCondor's tools spell them: one dash, long names, any abbreviation down to a least length.
+
+A command's options are a table; parsing, help and the words of a complaint are all made from it. The tables' order
+matters as it does for HTCondor's tools: the first option whose name fits an abbreviation is meant (``-l`` is -long,
+not -limit). The values are NamedTuples and not attrs classes: importing attrs takes a third of a short command's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+MANY = -1
+"""The number of values of an option that takes all words up to the next option."""
+
+
+class UsageError(Exception):
+    """Wrong usage: the message says what was wrong and what would be right. The command ends with ``exit_code``."""
+
+    exit_code = 2
+
+
+class Refusal(Exception):
+    """A well-formed request that cannot be met. The command ends with ``exit_code``."""
+
+    exit_code = 1
+
+
+class Help(Exception):
+    """Not an error: the help was asked for, and is the message. It belongs on standard output."""
+
+    exit_code = 0
+
+
+class Option(NamedTuple):
+    """One row of a command's table.
+
+    :param name: the long name, without its dash
+    :param least: how many letters of it are needed (condor_q and its kin accept exactly these abbreviations)
+    :param values: what follows, as the help shows it: ``<expr>``, ``<fmt> <attr>``; a name that ends in ... takes all
+        words up to the next option
+    :param help: what it does, for the help
+    :param colon: what may follow the name after a colon, as the help shows it
+    :param refused: for an option of HTCondor's that Poolbook does not have (yet): why, and what to do instead
+    """
+
+    name: str
+    least: int
+    values: str = ""
+    help: str = ""
+    colon: str = ""
+    refused: str = ""
+
+    @property
+    def arity(self) -> int:
+        """How many words follow; ``MANY`` for all of them."""
+        return MANY if self.values.endswith("...") else len(self.values.split())
+
+
+class Command(NamedTuple):
+    """A command's name, how it is called, what it is for, its options and some calls worth trying."""
+
+    name: str
+    usage: str
+    purpose: str
+    options: tuple[Option, ...]
+    examples: tuple[tuple[str, str], ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+
+
+class Given(NamedTuple):
+    """An option as it was given: its name in full, what stood after the colon, its values, and how it was spelled."""
+
+    name: str
+    qualifier: str | None
+    values: tuple[str, ...]
+    spelled: str
+
+
+class Arguments(NamedTuple):
+    """A command's arguments: the options in their order, and the words that belong to none."""
+
+    given: tuple[Given, ...]
+    words: tuple[str, ...]
+
+    def every(self, *names: str) -> Iterator[Given]:
+        """The options of these names, in the order in which they were given."""
+        return (given for given in self.given if given.name in names)
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options was given."""
+        return any(True for _ in self.every(*names))
+
+    def last(self, *names: str) -> Given | None:
+        """The last of these options that was given: it wins."""
+        return next((given for given in reversed(self.given) if given.name in names), None)
+
+
+LOG = Option("log", 3, "<url>", "the pool's log: sqlite:///pool.db, postgresql://..., or a file's name")
+HELP = Option("help", 1, "", "print this and end")
+FORMS = (
+    Option("json", 2, "", "whole ads as JSON; --json is valid JSON even where there is no ad"),
+    Option("jsonl", 5, "", "whole ads as JSON, one ad to a line"),
+    Option("xml", 3, "", "whole ads as XML"),
+    Option("attributes", 2, "<X,Y,...>", "only these attributes in -long, -json, -jsonl and -xml"),
+    Option("format", 1, "<fmt> <attr>", "print an attribute or expression by a printf format"),
+    Option("autoformat", 5, "<attr>...", "the same as -af", ":jlhVrTY,tng"),
+    Option("af", 2, "<attr>...", "print attributes or expressions; see the letters below", ":jlhVrTY,tng"),
+)
+"""The options that choose how ads are written, the same in every command that prints ads (-long stands before)."""
+
+
+LETTERS = {
+    "j": "the job's id first",
+    "l": "a label before each value",
+    "h": "column headings",
+    "V": "strings in quotes",
+    "r": "expressions unevaluated",
+    "T": "lengths of time",
+    "Y": "dates",
+    ",": "a comma after each value",
+    "t": "a tab before each value",
+    "n": "a new line after each value",
+    "g": "an empty line between ads, nothing before values",
+}
+"""What the letters after ``-af:`` mean."""
+
+
+def parse(command: Command, argv: Sequence[str]) -> Arguments:
+    """The arguments as the command's table reads them.
+
+    :raises Help: for -help
+    :raises UsageError: for an option that does not exist (with near misses), is not supported, or lacks its values
+    """
+    given: list[Given] = []
+    words: list[str] = []
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        at += 1
+        if not word.startswith("-") or word == "-":
+            words.append(word)
+            continue
+        option, qualifier = find(command, word)
+        if option.refused:
+            raise UsageError(f"poolbook {command.name}: -{option.name} is not supported: {option.refused}")
+        if option.name == "help":
+            raise Help(usage(command))
+        values, at = _values(command, option, word, argv, at)
+        given.append(Given(option.name, qualifier, values, word))
+    return Arguments(tuple(given), tuple(words))
+
+
+def find(command: Command, word: str) -> tuple[Option, str | None]:
+    """The option that a word such as ``-con``, ``-af:jh`` or ``--constraint`` means, and what follows its colon.
+
+    With two dashes the name must be whole, as in HTCondor's tools.
+
+    :raises UsageError: where there is none; the message names the options that are spelled alike
+    """
+    exact = word.startswith("--")
+    name, colon, qualifier = word.lstrip("-").partition(":")
+    for option in command.options:
+        if colon and not option.colon:
+            continue
+        if option.name == name or (not exact and len(name) >= option.least and option.name.startswith(name)):
+            return option, qualifier if colon else None
+    raise UsageError(
+        f"poolbook {command.name}: there is no option {word}{_near(command, name)}."
+        f" `poolbook {command.name} -help` lists the options"
+    )
+
+
+def _near(command: Command, name: str) -> str:
+    from difflib import get_close_matches
+
+    names = [option.name for option in command.options]
+    close = [other for other in names if name and other.startswith(name)] or get_close_matches(name, names)
+    return f" (near: {', '.join('-' + other for other in close[:3])})" if close else ""
+
+
+def _values(command: Command, option: Option, word: str, argv: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
+    """The words that belong to an option, and where the next one stands."""
+    end = at
+    if option.arity == MANY:
+        while end < len(argv) and not argv[end].startswith("-"):
+            end += 1
+        values = tuple(argv[at:end])
+        if end < len(argv) and argv[end] == "-":
+            end += 1  # a dash alone ends a list, so that ids may follow
+        missing = not values
+    else:
+        end = at + option.arity
+        values = tuple(argv[at:end])
+        missing = len(values) < option.arity
+    if missing:
+        raise UsageError(f"poolbook {command.name}: {word} needs {option.values}: {option.help}")
+    return values, end
+
+
+def whole_number(command: Command, given: Given, least: int = 0) -> int:
+    """The one value of an option as an integer.
+
+    :raises UsageError: where it is none, or less than ``least``
+    """
+    (value,) = given.values
+    try:
+        number = int(value)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise UsageError(f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}")
+    return number
+
+
+def line_width(command: Command, arguments: Arguments, terminal: int | None) -> int | None:
+    """How wide lines may be: the terminal's width, none with -wide, another with ``-wide:120``.
+
+    :raises UsageError: where what stands after the colon is no width
+    """
+    wide = arguments.last("wide")
+    if wide is None:
+        return terminal
+    if wide.qualifier is None:
+        return None
+    return whole_number(command, wide._replace(values=(wide.qualifier,)), 1)
+
+
+def usage(command: Command) -> str:
+    """The help of a command, made from its table."""
+    lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
+    if command.words:
+        lines += ["", "which jobs or slots:", *_columns(command.words)]
+    shown = [option for option in command.options if not option.refused]
+    lines += ["", "options, each of which may be shortened as long as it stays clear:"]
+    lines += _columns([(_spelling(option), option.help) for option in shown])
+    refused = [option.name for option in command.options if option.refused]
+    if any(option.name == "af" for option in shown):
+        lines += ["", "the letters after -af: and what they ask for:", *_columns(list(LETTERS.items()))]
+    if refused:
+        lines += ["", "of HTCondor's options these are not supported (yet): " + ", ".join(refused)]
+    if command.examples:
+        lines += ["", "examples:"]
+        lines += _columns(command.examples)
+    return "\n".join(lines) + "\n"
+
+
+def _spelling(option: Option) -> str:
+    letters = f"[{option.colon}]" if option.colon else ""
+    values = option.values.replace("<attr>...", "<attr> ...")
+    return f"-{option.name}{letters} {values}".rstrip()
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(left) for left, _ in rows)
+    return [f"  {left:{width}}  {right}".rstrip() for left, right in rows]

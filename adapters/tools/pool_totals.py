@@ -1,0 +1,240 @@
+"""The totals under the tables of ``status``: slots by state, machines, jobs of queues and users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .cells import flag, number, text
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+
+Sums = dict[str, float]
+"""The sums of one line by the heading of the column."""
+
+MALFORMED = "malformed"
+"""The sum that counts ads which lacked something; it has no column."""
+
+
+class Totals(NamedTuple):
+    """One kind of totals.
+
+    :param headings: the headings with their widths
+    :param key: what an ad is counted under; None where it cannot be counted
+    :param sums: the ad's part of the sums
+    :param show: a line's texts
+    :param total_only: whether only the line of all is filled
+    """
+
+    headings: tuple[tuple[str, int], ...]
+    key: Callable[[ClassAd], str | None]
+    sums: Callable[[ClassAd], Sums | None]
+    show: Callable[[Mapping[str, float]], Sequence[str]]
+    total_only: bool = False
+
+
+def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None) -> Iterator[str]:
+    """The lines of totals: one for each key, and one for all.
+
+    :param counted: the key and sums of each ad; those without one are counted as malformed
+    :param width: of the column of keys; None for that of the longest
+    """
+    by_key: dict[str, Sums] = {}
+    everything: Sums = {}
+    malformed = 0
+    for key, sums in counted:
+        if key is None:
+            malformed += 1
+            continue
+        line = by_key.setdefault(key, {})
+        if sums is None or sums.get(MALFORMED):
+            malformed += 1
+        for into in (line, everything):
+            for name, part in (sums or {}).items():
+                into[name] = into.get(name, 0) + part
+    if width is None:
+        width = max([5, *(len(key) for key in by_key)])
+    yield " " * width + " ".join(heading.rjust(wide) for heading, wide in totals.headings) + "\n\n"
+    for key in sorted(by_key):
+        name = key[:width].rjust(width)
+        yield name + ("" if totals.total_only else _line(totals, by_key[key]))
+    if by_key:
+        yield "\n"
+    yield "Total".rjust(width) + _line(totals, everything)
+    if malformed:
+        yield f"\n{' ' * width}(Omitted {malformed} malformed ads in computed attribute totals)\n\n"
+
+
+def _line(totals: Totals, sums: Mapping[str, float]) -> str:
+    texts = totals.show(sums)
+    return " ".join(text.rjust(wide) for text, (_, wide) in zip(texts, totals.headings, strict=True)) + "\n"
+
+
+def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
+    """The sums as whole numbers."""
+    return lambda sums: [str(int(sums.get(name, 0))) for name in names]
+
+
+# -- slots by state ------------------------------------------------------------------------------------------------
+
+STATES = {
+    "Owner": "Owner",
+    "Claimed": "Claimed",
+    "Unclaimed": "Unclaimed",
+    "Matched": "Matched",
+    "Preempting": "Preempting",
+    "Drained": "Drain",
+    "Backfill": "Backfill",
+}
+"""A slot's state, and the heading under which it is counted."""
+
+
+def platform(ad: ClassAd) -> str | None:
+    """Arch/OpSys: X86_64/LINUX."""
+    arch, system = text(ad, "Arch"), text(ad, "OpSys")
+    return None if arch is None or system is None else f"{arch}/{system}"
+
+
+def one_state(state: str | None, backfill: bool = False) -> Sums | None:
+    """A slot in a state, counted. Idle backfill slots stand aside: they are not among the total."""
+    if backfill and state == "Unclaimed":
+        return {"BkIdle": 1}
+    if backfill and state == "Claimed":
+        state = "Backfill"
+    heading = STATES.get(state or "")
+    return None if heading is None else {heading: 1, "Total": 1}
+
+
+def slot_state(ad: ClassAd) -> Sums | None:
+    """A slot's state, counted."""
+    return one_state(text(ad, "State"), flag(ad, "SlotBackfill"))
+
+
+def _activity_state(ad: ClassAd) -> Sums | None:
+    # Under -state the column Total is never filled, by HTCondor neither.
+    sums = slot_state(ad)
+    return None if sums is None else {name: count for name, count in sums.items() if name != "Total"}
+
+
+_BY_STATE = (("Total", 6), ("Owner", 5), ("Claimed", 7), ("Unclaimed", 9), ("Matched", 7), ("Preempting", 10))
+_BY_ACTIVITY = (("Total", 6), ("Owner", 5), ("Unclaimed", 9), ("Claimed", 7), ("Preempting", 10), ("Matched", 7))
+_REST = (("Drain", 6), ("Backfill", 8), ("BkIdle", 6))
+
+
+def _names(headings: Iterable[tuple[str, int]]) -> list[str]:
+    return [name for name, _ in headings]
+
+
+SLOTS = Totals((*_BY_STATE, *_REST), platform, slot_state, whole(*_names((*_BY_STATE, *_REST))))
+ACTIVITIES = Totals(
+    (*_BY_ACTIVITY, *_REST),
+    lambda ad: text(ad, "Activity"),
+    _activity_state,
+    whole(*_names((*_BY_ACTIVITY, *_REST))),
+)
+
+# -- machines, queues and users ------------------------------------------------------------------------------------
+
+
+def _sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
+    """Attributes' numbers under their headings; what is missing makes the ad malformed."""
+    sums = dict(extra)
+    for heading, name in names.items():
+        value = number(ad, name)
+        if value is None:
+            sums[MALFORMED] = 1
+        sums[heading] = sums.get(heading, 0) + (value or 0)
+    return sums
+
+
+def _power(ad: ClassAd) -> Sums:
+    return _sums(ad, {"MIPS": "Mips", "KFLOPS": "KFlops", "AvgLoadAvg": "LoadAvg"}, {"Machines": 1})
+
+
+def _show_power(sums: Mapping[str, float]) -> list[str]:
+    machines = int(sums.get("Machines", 0))
+    average = sums.get("AvgLoadAvg", 0) / machines if machines else 0.0
+    return [*whole("Machines", "MIPS", "KFLOPS")(sums), f"  {average:.3f}"]
+
+
+def _server(ad: ClassAd) -> Sums | None:
+    if text(ad, "State") is None:
+        return None
+    available = int(text(ad, "State") in ("Claimed", "Unclaimed"))
+    names = {"Memory": "Memory", "Disk": "Disk", "MIPS": "Mips", "KFLOPS": "KFlops"}
+    return _sums(ad, names, {"Slots": 1, "Avail": available})
+
+
+def _show_server(sums: Mapping[str, float]) -> list[str]:
+    slots, available, size, *rest = whole("Slots", "Avail", "Memory", "Disk", "MIPS", "KFLOPS")(sums)
+    return [slots, available, size.rjust(11), *rest]
+
+
+CLAIMS = Totals((("Machines", 9), ("MIPS", 12), ("KFLOPS", 12), ("  AvgLoadAvg", 0)), platform, _power, _show_power)
+SERVERS = Totals(
+    (("Slots", 9), ("Avail", 5), ("Memory", 7), ("Disk", 11), ("MIPS", 11), ("KFLOPS", 11)),
+    platform,
+    _server,
+    _show_server,
+)
+QUEUES = Totals(
+    (("TotalRunningJobs", 18), ("TotalIdleJobs", 18), ("TotalHeldJobs", 18)),
+    lambda _: " ",
+    lambda ad: _sums(ad, {name: name for name in ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs")}, {}),
+    whole("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
+    total_only=True,
+)
+USERS = Totals(
+    (("RunningJobs", 11), ("IdleJobs", 10), ("HeldJobs", 10)),
+    lambda ad: text(ad, "Name"),
+    lambda ad: _sums(ad, {name: name for name in ("RunningJobs", "IdleJobs", "HeldJobs")}, {}),
+    whole("RunningJobs", "IdleJobs", "HeldJobs"),
+)
+
+_MACHINE = {
+    "Slots": "TotalSlots",
+    "Cpus": "TotalCpus",
+    "BusyCpus": "TotalInUseCpus",
+    "BkCpus": "TotalBackfillInUseCpus",
+    "GPUs": "TotalGPUs",
+    "BusyGPUs": "TotalInUseGPUs",
+    "BkGPUs": "TotalBackfillInUseGPUs",
+}
+_NEEDED = ("TotalSlots", "TotalCpus", "TotalGPUs", "TotalMemory")
+
+
+def _machine(ad: ClassAd) -> Sums:
+    sums: Sums = {heading: number(ad, name) or 0 for heading, name in _MACHINE.items()}
+    size = number(ad, "TotalMemory") or 0
+    sums["Machines"] = 1
+    for heading, name in (("Memory%", "TotalInUseMemory"), ("BkMem%", "TotalBackfillInUseMemory")):
+        sums[heading] = (number(ad, name) or 0) / size if size else 0
+    if any(number(ad, name) is None for name in _NEEDED):
+        sums[MALFORMED] = 1
+    return sums
+
+
+def _show_machine(sums: Mapping[str, float]) -> list[str]:
+    machines = sums.get("Machines", 0) or 1
+    shares = [f"{100 * sums.get(name, 0) / machines:.2f}%" for name in ("Memory%", "BkMem%")]
+    return [*whole("Machines", *_MACHINE)(sums), *shares]
+
+
+_ARCHITECTURES = {"X86_64": "x64", "X86": "x86"}
+
+
+def short_platform(ad: ClassAd, _: Any = None) -> str | None:
+    """The platform in short: x64/Debian13."""
+    system = text(ad, "OpSys")
+    name = text(ad, "OpSysShortName" if system == "WINDOWS" else "OpSysAndVer")
+    arch = text(ad, "Arch") or ""
+    return None if name is None else f"{_ARCHITECTURES.get(arch, arch)}/{name}"
+
+
+MACHINES = Totals(
+    tuple((name, 8) for name in ("Machines", *_MACHINE, "Memory%", "BkMem%")),
+    short_platform,
+    _machine,
+    _show_machine,
+)

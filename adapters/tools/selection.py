@@ -1,0 +1,111 @@
+"""Which jobs are meant: ids, owners, constraints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import Setting, number, text
+from .formats import parsed
+from .options import UsageError
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Context, Expression
+
+_ID = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
+
+
+class JobId(NamedTuple):
+    """A cluster, or one job of it."""
+
+    cluster: int
+    proc: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.cluster}" if self.proc is None else f"{self.cluster}.{self.proc}"
+
+
+def read_job_id(word: str) -> JobId | None:
+    """The id that a word such as ``12`` or ``12.3`` is; None for any other word, which is a user's name.
+
+    :raises UsageError: for a number that can be no id
+    """
+    found = _ID.fullmatch(word)
+    if found is None:
+        if word[:1].isdigit() or word[:1] == ".":
+            raise UsageError(f"{word!r} is no job: a job is cluster.proc (12.3), a cluster a number (12)")
+        return None
+    cluster, proc = found.groups()
+    if int(cluster) == 0:
+        raise UsageError(f"{word!r} is no job: clusters are numbered from 1")
+    return JobId(int(cluster), None if proc is None else int(proc))
+
+
+class Selection(NamedTuple):
+    """Jobs by id or owner, and what must hold for each.
+
+    A job belongs to it if it is one of the ids or owners (of one of both, if ``together``; else of each kind that was
+    given) and every constraint is true for it.
+    """
+
+    ids: tuple[JobId, ...] = ()
+    owners: tuple[str, ...] = ()
+    constraints: tuple[Expression, ...] = ()
+    together: bool = True
+
+    @property
+    def everything(self) -> bool:
+        """Whether no job is left out."""
+        return not (self.ids or self.owners or self.constraints)
+
+    def has(self, ad: ClassAd, context: Context) -> bool:
+        """Whether the ad is one of them."""
+        named = []
+        if self.ids:
+            cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
+            named.append(any(wanted.cluster == cluster and wanted.proc in (None, proc) for wanted in self.ids))
+        if self.owners:
+            named.append(text(ad, "Owner") in self.owners)
+        if named and not (any(named) if self.together else all(named)):
+            return False
+        return all(holds(constraint, ad, context) for constraint in self.constraints)
+
+
+def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
+    """Whether a constraint is true for an ad: true, or a number but 0."""
+    from ...domain.classad import EvaluationError
+
+    try:
+        value = constraint.evaluate(ad, None, context)
+    except EvaluationError:
+        return False
+    return isinstance(value, bool | int | float) and value != 0
+
+
+def select(words: Iterable[str], constraints: Iterable[str], together: bool = True) -> Selection:
+    """The selection that words (ids and owners) and the values of -constraint options make.
+
+    :raises UsageError: for a word that is no id and no name, or a constraint that is no expression
+    """
+    ids: list[JobId] = []
+    owners: list[str] = []
+    for word in words:
+        wanted = read_job_id(word)
+        if wanted is None:
+            owners.append(word)
+        else:
+            ids.append(wanted)
+    read = tuple(parsed("-constraint", constraint) for constraint in constraints)
+    return Selection(tuple(ids), tuple(owners), read, together)
+
+
+def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
+    """Jobs by cluster and proc."""
+    return sorted(ads, key=lambda ad: (number(ad, "ClusterId") or 0, number(ad, "ProcId") or 0))
+
+
+def chosen_jobs(selection: Selection, ads: Iterable[ClassAd], setting: Setting) -> list[ClassAd]:
+    """The jobs of a selection, by cluster and proc."""
+    context = setting.context()
+    return in_order([ad for ad in ads if selection.everything or selection.has(ad, context)])

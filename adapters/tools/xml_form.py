@@ -1,0 +1,70 @@
+"""HTCondor's XML form of ads: an element for each kind of value, ``<e>`` for expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ...domain.classad import ERROR, UNDEFINED, AbsTime, ClassAd, ListValue, RelTime, unparse
+from ...domain.classad.tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
+from ...domain.classad.unparse import abstime_text, in_order, reltime_text
+
+_SIGNS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_EMPTY = {True: '<b v="t"/>', False: '<b v="f"/>'}
+
+
+def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
+    """The attributes of these names as an element ``<c>``, each on a line of its own."""
+    return _ad([(name, ad[name]) for name in names], 0) + "\n"
+
+
+def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
+    inner = " " * (indent + 4)
+    lines = [f'{inner}<a n="{_text(name)}">{_of(value, indent + 4)}</a>\n' for name, value in attributes]
+    return "<c>\n" + "".join(lines) + " " * indent + "</c>"
+
+
+def _text(value: str) -> str:
+    """A string as the language writes it, but for the quotes: neither around it nor escaped in it."""
+    return unparse(value)[1:-1].replace('\\"', '"').translate(_SIGNS)
+
+
+def _of(expression: Expression, indent: int) -> str:
+    if isinstance(expression, AdExpression):
+        return _ad(in_order(expression.cells.values()), indent)
+    if isinstance(expression, ListExpression):
+        return "<l>" + "".join(_of(member, indent) for member in expression.members) + "</l>"
+    if isinstance(expression, Literal | Constant):
+        return _value(expression.value, indent)
+    if isinstance(expression, TimeLiteral):
+        return _value(expression.time, indent)
+    return f"<e>{unparse(expression).translate(_SIGNS)}</e>"
+
+
+def _value(value: Any, indent: int) -> str:
+    if isinstance(value, bool):
+        return _EMPTY[value]
+    if isinstance(value, str):
+        return f"<s>{_text(value)}</s>"
+    if isinstance(value, int):
+        return f"<i>{value}</i>"
+    if isinstance(value, float):
+        return f"<r>{_real(value)}</r>"
+    if value is UNDEFINED or value is ERROR:
+        return "<un/>" if value is UNDEFINED else "<er/>"
+    if isinstance(value, AbsTime):
+        return f"<at>{abstime_text(value)}</at>"
+    if isinstance(value, RelTime):
+        return f"<rt>{reltime_text(value.seconds)}</rt>"
+    if isinstance(value, ListValue):
+        return "<l>" + "".join(_of(member, indent) for member in value.expressions) + "</l>"
+    return _ad([(name, value[name]) for name in sorted(value)], indent)
+
+
+def _real(value: float) -> str:
+    if value == 0:
+        return "0.0"
+    if math.isfinite(value):
+        return f"{value:.15E}"
+    return "NaN" if math.isnan(value) else ("INF" if value > 0 else "-INF")

@@ -1,0 +1,72 @@
+"""What HTCondor 25.14's tools printed, from tests/data/outputs (see the README there), and the ads that they showed."""
+
+import gzip
+import shlex
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from poolbook.adapters.tools.cells import Setting
+from poolbook.domain.classad import ClassAd
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "outputs"
+
+# All captures are of the same minute.
+MINUTE = 1795214160  # 2026-11-20 22:36:00 UTC
+
+
+class Capture(NamedTuple):
+    """A command, what it printed, and the code with which it ended."""
+
+    argv: list[str]
+    out: str
+    err: str
+    exit_code: int
+
+
+@cache
+def index() -> list[str]:
+    """The names of all captures of the commands that Poolbook has, those included that are not copied here."""
+    return (DATA / "INDEX").read_text(encoding="utf-8").split()
+
+
+@cache
+def capture(name: str) -> Capture:
+    """A capture by name. Where several commands stand in it, ``argv`` is of the last, the output that of all."""
+    path = DATA / f"{name}.txt"
+    if path.exists():
+        written = path.read_text(encoding="utf-8")
+    else:
+        written = gzip.decompress((DATA / f"{name}.txt.gz").read_bytes()).decode()
+    command, _, rest = written.partition("\n")
+    printed, _, code = rest.rpartition("--- rc=")
+    out, _, err = printed.partition("--- stderr ---\n")
+    argv = shlex.split(command.split("; ")[-1].removeprefix("$ "))
+    return Capture(argv[1:], out, err, int(code.split()[0]))
+
+
+@cache
+def whole(name: str) -> tuple[ClassAd, ...]:
+    """The ads that a capture of -long shows."""
+    return tuple(ClassAd.from_old(text) for text in capture(name).out.split("\n\n") if text.strip())
+
+
+def setting(second: int = 26, me: str = "alice@localhost", width: int | None = None) -> Setting:
+    """The surroundings of the captures, some seconds after 22:36:00."""
+    return Setting(MINUTE + second, schedd="localhost", address="<127.0.0.1:9618?addrs=x>", me=me, width=width)
+
+
+def printed(lines: Iterable[str]) -> str:
+    return "".join(lines)
+
+
+def changed(ad: ClassAd, **attributes: object) -> ClassAd:
+    """A copy of an ad with other values; None takes an attribute away."""
+    copy = ad.copy()
+    for name, value in attributes.items():
+        if value is None:
+            copy.pop(name, None)
+        else:
+            copy[name] = value
+    return copy

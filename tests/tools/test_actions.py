@@ -1,0 +1,271 @@
+"""Golden: `poolbook rm`, `hold`, `release`, `vacate` and `prio` answer as HTCondor's tools answered."""
+
+import json
+
+import pytest
+
+from poolbook.adapters.tools import actions, priorities
+from poolbook.adapters.tools.actions import (
+    ALREADY_DONE,
+    BAD_STATUS,
+    DENIED,
+    ERROR,
+    NOT_FOUND,
+    SUCCESS,
+    Result,
+    message,
+)
+from poolbook.adapters.tools.options import UsageError
+from poolbook.adapters.tools.selection import JobId
+from poolbook.domain.classad import ClassAd, Context
+
+from .captures import capture
+
+# What became of the single jobs and of those of the selection, with how many jobs in the queue.
+Outcome = tuple[list[int], dict[int, int] | None, int]
+NOTHING: dict[int, int] = {}
+ONE_DONE = {SUCCESS: 1}
+
+ANSWERS: dict[str, Outcome] = {
+    "rm_again": ([NOT_FOUND], None, 5),
+    "rm_all": ([], ONE_DONE, 5),
+    "rm_cluster": ([], ONE_DONE, 5),
+    "rm_constraint": ([], ONE_DONE, 5),
+    "rm_constraint_none": ([], NOTHING, 5),
+    "rm_forcex": ([], {BAD_STATUS: 1}, 5),
+    "rm_job": ([SUCCESS], None, 5),
+    "rm_long": ([NOT_FOUND], None, 5),
+    "rm_multi": ([NOT_FOUND], NOTHING, 5),
+    "rm_other_user": ([], NOTHING, 5),
+    "rm_reason": ([], ONE_DONE, 5),
+    "rm_totals": ([], ONE_DONE, 5),
+    "rm_unknown": ([], NOTHING, 5),
+    "rm_unknown_proc": ([NOT_FOUND], None, 5),
+    "rm_user": ([], ONE_DONE, 5),
+    "hold": ([SUCCESS], None, 5),
+    "hold_again": ([ALREADY_DONE], None, 5),
+    "hold_cluster": ([], {ALREADY_DONE: 2}, 5),
+    "hold_constraint": ([], ONE_DONE, 5),
+    "hold_reason": ([SUCCESS], None, 5),
+    "hold_unknown": ([], NOTHING, 5),
+    "hold_unknown_proc": ([NOT_FOUND], None, 5),
+    "release": ([SUCCESS], None, 5),
+    "release_again": ([BAD_STATUS], None, 5),
+    "release_all": ([], ONE_DONE, 5),
+    "release_cluster": ([], ONE_DONE, 5),
+    "release_constraint": ([], ONE_DONE, 5),
+    "release_one": ([SUCCESS], None, 5),
+    "vacate_job": ([SUCCESS], None, 5),
+    "vacate_job_cluster": ([], ONE_DONE, 5),
+    "vacate_job_fast": ([SUCCESS], None, 5),
+    "vacate_job_unknown": ([NOT_FOUND], None, 5),
+}
+
+
+def answered(command: str, argv: list[str], outcome: Outcome) -> actions.Answer:
+    request = actions.read(command, argv)
+    single, selected, queued = outcome
+    return actions.answer(request, list(map(Result, request.ids, single)), selected, queued)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_command_answers_as_the_real_one_answered(name: str) -> None:
+    wanted = capture(name)
+    answer = answered(name.split("_")[0], wanted.argv, ANSWERS[name])
+    assert answer == (wanted.out, wanted.err, wanted.exit_code)
+
+
+# Captures of two commands in one line: what the second printed, on standard error alone.
+SECOND = {
+    "rm_rm_forcex": ("rm", ["-forcex", "67.0"], [NOT_FOUND]),
+    "rm_forcex_unremoved": ("rm", ["-forcex", "66.0"], [BAD_STATUS]),
+    "vacate_job_held": ("vacate", ["65.0"], [BAD_STATUS]),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_the_second_of_two_commands_answers_as_the_real_one_answered(name: str) -> None:
+    command, argv, single = SECOND[name]
+    assert answered(command, argv, (single, None, 5)) == ("", capture(name).err, 1)
+
+
+@pytest.mark.parametrize(("name", "command"), [("rm_noargs", "rm"), ("hold_noargs", "hold")])
+def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
+    wanted = capture(name)
+    assert (wanted.exit_code, wanted.argv) == (1, [])
+    with pytest.raises(UsageError, match="no job is named"):
+        actions.read(command, wanted.argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "ids", "selection", "whose"),
+    [
+        (["12.3"], [(12, 3)], None, ""),
+        (["12"], [], "in", " in cluster 12"),
+        (["alice"], [], "in", ' of user "alice"'),
+        (["12", "alice"], [], "in", ' matching constraint (ClusterId == 12 || Owner == "alice")'),
+        (["12.3", "13"], [(12, 3)], "in", " in cluster 13"),
+        (["-all"], [], "in", ""),
+        (["-constraint", "A > 1"], [], "in", " matching constraint (A > 1)"),
+        (["-constraint", "A > 1", "12"], [], "in", " matching constraint ((A > 1) && (ClusterId == 12))"),
+        (["-held", "12.3"], [], "in", " matching constraint ((ClusterId == 12 && ProcId == 3))"),
+    ],
+)
+def test_words_become_single_jobs_or_one_request(
+    argv: list[str], ids: list[tuple[int, int]], selection: str | None, whose: str
+) -> None:
+    request = actions.read("rm", argv)
+    assert [tuple(job) for job in request.ids] == ids
+    assert (request.selection is not None) == (selection is not None)
+    assert request.whose == whose
+
+
+def test_the_selection_of_a_request_finds_its_jobs() -> None:
+    request = actions.read("release", ["12", "bob", "-constraint", "JobPrio > 0"])
+    assert request.selection is not None
+    queue = [
+        ClassAd({"ClusterId": 12, "ProcId": 0, "Owner": "alice", "JobPrio": 1}),
+        ClassAd({"ClusterId": 12, "ProcId": 1, "Owner": "alice", "JobPrio": 0}),
+        ClassAd({"ClusterId": 13, "ProcId": 0, "Owner": "bob", "JobPrio": 1}),
+        ClassAd({"ClusterId": 14, "ProcId": 0, "Owner": "alice", "JobPrio": 1}),
+    ]
+    found = [ad.eval("ClusterId") for ad in queue if request.selection.has(ad, Context(now=0))]
+    assert found == [12, 13]
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "message"),
+    [
+        ("rm", ["-all", "12"], "-all means every job"),
+        ("rm", ["12.x"], "is no job"),
+        ("rm", ["0"], "clusters are numbered from 1"),
+        ("rm", ["-transfer", "12"], "-transfer is not supported"),
+        ("hold", ["-forcex", "12"], "there is no option -forcex"),
+        ("hold", ["-subcode", "x", "12"], "-subcode takes a whole number"),
+        ("hold", ["12", "-reason"], "-reason needs <text>"),
+        ("release", ["-constraint", "=="], "-constraint: this is no expression"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(command: str, argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        actions.read(command, argv)
+
+
+def test_a_reason_and_a_code_go_with_the_request() -> None:
+    request = actions.read("hold", capture("hold_reason").argv)
+    assert (request.reason, request.subcode) == ("my reason", 42)
+    assert actions.read("hold", ["1"]).reason == "via poolbook hold"
+    assert actions.read("rm", ["-f", "1"]).reason == "via poolbook rm -forcex"
+
+
+MESSAGES = {
+    ("rm", SUCCESS): "Job 1.0 marked for removal",
+    ("rm", ALREADY_DONE): "Job 1.0 already marked for removal",
+    ("rm", DENIED): "Permission denied to remove job 1.0",
+    ("rm", ERROR): "No result found for job 1.0",
+    ("rm", BAD_STATUS): "Invalid result for job 1.0",
+    ("rm -forcex", SUCCESS): "Job 1.0 removed locally (remote state unknown)",
+    ("rm -forcex", DENIED): "Permission denied to force removal of job 1.0",
+    ("hold", DENIED): "Permission denied to hold job 1.0",
+    ("release", ALREADY_DONE): "Invalid result for job 1.0",
+    ("vacate -fast", BAD_STATUS): "Job 1.0 not running to be fast-vacated",
+}
+
+
+@pytest.mark.parametrize(("action", "result"), MESSAGES)
+def test_a_result_has_its_words(action: str, result: int) -> None:
+    assert message(actions.ACTIONS[action], Result(JobId(1, 0), result)) == MESSAGES[action, result]
+
+
+def test_a_slot_is_vacated_by_name() -> None:
+    request = actions.read("vacate", ["slot1@here", "12.0"])
+    assert (request.slots, request.ids) == (("slot1@here",), (JobId(12, 0),))
+    results = [Result(JobId(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
+    assert actions.answer(request, results) == ("Job 12.0 vacated\n", "Slot slot1@here not found\n", 0)
+
+
+def test_one_success_among_single_jobs_is_enough() -> None:
+    answer = answered("rm", ["1.0", "1.1"], ([SUCCESS, NOT_FOUND], None, 5))
+    assert answer == ("Job 1.0 marked for removal\n", "Job 1.1 not found\n", 0)
+
+
+def test_an_empty_queue_is_no_failure() -> None:
+    assert answered("rm", ["-all"], ([], NOTHING, 0)) == ("", "There are no jobs in the queue\n", 0)
+
+
+def test_held_jobs_are_called_so() -> None:
+    assert answered("rm", ["alice", "-held"], ([], ONE_DONE, 1)).out == (
+        'All held jobs of user "alice" have been marked for removal\n'
+    )
+
+
+def test_results_as_json() -> None:
+    answer = answered("rm", ["1.0", "2", "--json"], ([NOT_FOUND], {SUCCESS: 3}, 5))
+    assert json.loads(answer.out) == [
+        {"ClusterId": 1, "ProcId": 0, "Result": "NotFound", "Message": "Job 1.0 not found"},
+        {"Jobs": 3, "Result": "Succeeded"},
+    ]
+    assert answered("rm", ["1.0", "--json"], ([NOT_FOUND], None, 5)).exit_code == 1
+
+
+def test_totals_of_a_long_answer_stand_in_the_ad() -> None:
+    ad = ClassAd.from_old(answered("rm", ["2", "-long"], ([], {SUCCESS: 3}, 5)).out)
+    assert ad.eval("result_total_1") == 3
+    assert ad.eval("ActionResult") == 1
+
+
+# -- prio -------------------------------------------------------------------------------------------------------------
+
+PRIORITIES = {
+    "prio_plus": (3, 8),
+    "prio_set": (3, 10),
+    "prio_user": (9, 3),
+}
+
+
+@pytest.mark.parametrize("name", PRIORITIES)
+def test_a_priority_is_set_or_changed_in_silence(name: str) -> None:
+    wanted = capture(name)
+    old, new = PRIORITIES[name]
+    request = priorities.read(wanted.argv)
+    assert request.new(old) == new
+    assert priorities.answer(request, [(JobId(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
+
+
+def test_a_job_that_is_not_there_is_named_and_the_command_has_failed() -> None:
+    wanted = capture("prio_unknown")
+    assert wanted.exit_code == 0
+    assert priorities.answer(priorities.read(wanted.argv)) == ("", wanted.err, 1)
+
+
+def test_without_a_priority_the_usage_is_wrong() -> None:
+    with pytest.raises(UsageError, match="name the priority"):
+        priorities.read(capture("prio_usage").argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "old", "new"),
+    [
+        (["+5", "1"], 2, 7),
+        (["-5", "1"], 2, -3),
+        (["-p", "-5", "1"], 2, -5),
+        (["-p", "4", "+5", "1"], 2, 4),
+        (["1.0", "-p", "4"], 2, 4),
+        (["-a", "+1"], 2, 3),
+    ],
+)
+def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: int) -> None:
+    request = priorities.read(argv)
+    assert request.new(old) == new
+    assert request.selection.everything == ("-a" in argv)
+
+
+@pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["-n", "here", "+5", "1"]])
+def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> None:
+    with pytest.raises(UsageError):
+        priorities.read(argv)
+
+
+def test_new_priorities_as_json() -> None:
+    answer = priorities.answer(priorities.read(["+5", "1", "--json"]), [(JobId(1, 0), 7)])
+    assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

@@ -1,0 +1,186 @@
+"""Golden: `poolbook history` prints what condor_history printed of the same jobs."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from poolbook.adapters.tools import history
+from poolbook.adapters.tools.options import UsageError
+from poolbook.domain.classad import ClassAd
+
+from .captures import Capture, capture, changed, printed, setting, whole
+
+LETTERS = {"R": 2, "X": 3, "C": 4}
+
+
+def jobs_of(table: Capture) -> list[ClassAd]:
+    """Ads with the values that the lines of a table show."""
+    return [job_of(line) for line in table.out.splitlines()[1:]]
+
+
+def job_of(line: str) -> ClassAd:
+    found = re.fullmatch(r"(\d+)\.(\d+) +(\w+) +(\S+ \S+) +(\d+)\+(\S+) (.) +(\d+/\d+ \S+)? +(\S.*)", line)
+    assert found is not None, line
+    cluster, proc, owner, submitted, days, clock, letter, completed, command = found.groups()
+    hours, minutes, seconds = map(int, clock.split(":"))
+    ad = ClassAd(
+        {
+            "ClusterId": int(cluster),
+            "ProcId": int(proc),
+            "Owner": owner,
+            "QDate": at(submitted),
+            "RemoteWallClockTime": float(int(days) * 86400 + hours * 3600 + minutes * 60 + seconds),
+            "JobStatus": LETTERS[letter],
+        }
+    )
+    if completed:
+        ad["CompletionDate"] = at(completed)
+    program, _, arguments = command.partition(" ")
+    ad["Cmd"] = "/bin/" + program
+    if command.startswith("("):
+        ad["JobDescription"] = command[1:-1]
+    elif arguments:
+        ad["Arguments"] = arguments
+    return ad
+
+
+def at(shown: str) -> int:
+    """Seconds of ``11/20 22:36``."""
+    hours, minutes = map(int, shown.removeprefix("11/20 ").split(":"))
+    return 1795132800 + hours * 3600 + minutes * 60
+
+
+def last_three() -> Iterator[ClassAd]:
+    """The jobs of cluster 62, the last one first, from the one that was printed whole."""
+    (first,) = whole("history_long")
+    for proc in (2, 1, 0):
+        yield changed(first, ProcId=proc, LastRemoteHost=f"slot1_{proc + 1}@localhost")
+
+
+TABLES = ["history_default", "history_user", "history_completedsince", "history_empty"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_history_of_the_captures_prints_as_condor_history_printed_it(name: str) -> None:
+    wanted = capture(name)
+    jobs = jobs_of(wanted)
+    assert printed(history.render(jobs, history.read(wanted.argv), setting())) == wanted.out
+    assert len(jobs) > 50 or name == "history_empty"
+
+
+CLUSTER_62 = [
+    "history_af",
+    "history_af_lng",
+    "history_cluster",
+    "history_job",
+    "history_limit",
+    "history_since",
+]
+
+
+@pytest.mark.parametrize("name", CLUSTER_62)
+def test_jobs_are_chosen_and_the_last_one_comes_first(name: str) -> None:
+    wanted = capture(name)
+    assert printed(history.render(last_three(), history.read(wanted.argv), setting())) == wanted.out
+
+
+def test_a_job_whole() -> None:
+    wanted = capture("history_long")
+    assert printed(history.render(last_three(), history.read(wanted.argv), setting())) == wanted.out
+
+
+@pytest.mark.parametrize("name", ["history_json", "history_json_attributes"])
+def test_jobs_as_json(name: str) -> None:
+    wanted = capture(name)
+    whole_one = ClassAd.from_json(capture("history_json").out.removeprefix("[\n").removesuffix("]\n"))
+    jobs = [whole_one, *list(last_three())[1:]]
+    assert printed(history.render(jobs, history.read(wanted.argv), setting())) == wanted.out
+
+
+@pytest.mark.parametrize("name", ["history_match", "history_wide"])
+def test_a_limit_ends_the_list(name: str) -> None:
+    wanted = capture(name)
+    jobs = jobs_of(capture("history_default"))
+    assert printed(history.render(jobs, history.read(wanted.argv), setting())) == wanted.out
+
+
+def test_forwards_means_that_the_first_job_comes_first() -> None:
+    wanted = capture("history_forwards")
+    query = history.read(wanted.argv)
+    assert query.forwards
+    jobs = jobs_of(capture("history_default"))[::-1]
+    assert printed(history.render(jobs, query, setting())) == wanted.out
+
+
+def test_a_constraint_chooses_jobs() -> None:
+    wanted = capture("history_constraint")
+    failed = [changed(job, ExitCode=3) for job in jobs_of(wanted)]
+    others = [changed(job, ExitCode=0) for job in jobs_of(capture("history_default"))]
+    jobs = [job for pair in zip(failed, others, strict=False) for job in pair]
+    assert printed(history.render(jobs, history.read(wanted.argv), setting())) == wanted.out
+
+
+@pytest.mark.parametrize("name", ["history_bad_constraint", "history_match_bad"])
+def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown(name: str) -> None:
+    wanted = capture(name)
+    assert wanted.exit_code == 1
+    with pytest.raises(UsageError, match="-constraint: this is no expression"):
+        history.read(wanted.argv)
+
+
+# -- beyond the captures ----------------------------------------------------------------------------------------------
+
+
+def ended(proc: int, **attributes: object) -> ClassAd:
+    return ClassAd({"ClusterId": 1, "ProcId": proc, "Owner": "alice", "CompletionDate": 100 * proc, **attributes})
+
+
+@pytest.mark.parametrize(
+    ("argv", "procs"),
+    [
+        ([], [5, 4, 3, 2, 1]),
+        (["-limit", "2"], [5, 4]),
+        (["-scanlimit", "3", "1.3"], [3]),
+        (["-scanlimit", "2", "1.3"], []),
+        (["-since", "1.3"], [5, 4]),
+        (["-since", "ProcId < 3"], [5, 4, 3]),
+        (["-since", "1"], []),
+        (["-completedsince", "200"], [5, 4, 3]),
+        (["1.2", "bob"], [4, 2]),
+        (["-constraint", "ProcId > 1", "-constraint", "ProcId < 4"], [3, 2]),
+        (["-constraint", "NoSuch > 1"], []),
+    ],
+)
+def test_what_is_asked_for_is_what_is_printed(argv: list[str], procs: list[int]) -> None:
+    jobs = [ended(proc, Owner="bob" if proc == 4 else "alice") for proc in (5, 4, 3, 2, 1)]
+    lines = printed(history.render(jobs, history.read([*argv, "-af", "ProcId"]), setting())).split()
+    assert list(map(int, lines)) == procs
+
+
+def test_no_more_jobs_are_read_than_are_needed() -> None:
+    def jobs() -> Iterator[ClassAd]:
+        yield ended(2)
+        yield ended(1)
+        pytest.fail("the third job was asked for, although two were wanted")
+
+    assert len(list(history.render(jobs(), history.read(["-limit", "2"]), setting()))) == 3
+
+
+def test_lines_end_at_the_terminals_edge_but_not_with_wide() -> None:
+    job = ended(1, Cmd="/bin/" + "x" * 100)
+    assert max(map(len, history.render([job], history.read([]), setting(width=80)))) == 80  # 79 and the newline
+    assert "x" * 100 in printed(history.render([job], history.read(["-wide"]), setting(width=80)))
+
+
+def test_since_stops_on_the_way_back_and_so_excludes_forwards() -> None:
+    with pytest.raises(UsageError, match="-since stops on the way back"):
+        history.read(["-since", "1.0", "-forwards"])
+
+
+@pytest.mark.parametrize(
+    "argv", [["-json", "-xml"], ["-jsonl", "-json"], ["-since", "("], ["-limit", "x"], ["-af:q", "A"]]
+)
+def test_what_makes_no_sense_is_wrong_usage(argv: list[str]) -> None:
+    with pytest.raises(UsageError):
+        history.read(argv)

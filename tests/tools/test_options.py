@@ -1,0 +1,191 @@
+"""Golden: options are read as HTCondor's tools read them; help and complaints are made from the same tables."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.tools import actions, history, priorities, queue, status
+from poolbook.adapters.tools.cells import Setting
+from poolbook.adapters.tools.options import LETTERS, Command, Help, UsageError, find, parse, usage
+
+from .captures import capture
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+COMMANDS = {
+    command.name: command
+    for command in (queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), priorities.COMMAND)
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "name", "qualifier"),
+    [
+        ("q", "-l", "long", None),
+        ("q", "-lim", "limit", None),
+        ("q", "-li", None, None),
+        ("q", "-h", "help", None),
+        ("q", "-ho", "hold", None),
+        ("q", "-c", "constraint", None),
+        ("q", "-cu", None, None),
+        ("q", "-curr", "currentrun", None),
+        ("q", "-al", "allusers", None),
+        ("q", "-all", "allusers", None),
+        ("q", "-a", None, None),
+        ("q", "-af", "af", None),
+        ("q", "-af:jh", "af", "jh"),
+        ("q", "-auto", "autocluster", None),
+        ("q", "-autof:l", "autoformat", "l"),
+        ("q", "-f", "format", None),
+        ("q", "-x", None, None),
+        ("q", "-xml", "xml", None),
+        ("q", "-js", "json", None),
+        ("q", "--json", "json", None),
+        ("q", "--js", None, None),
+        ("q", "-longer", None, None),
+        ("q", "-nobatch:x", None, None),
+        ("q", "-wide:120", "wide", "120"),
+        ("q", "-tot", "totals", None),
+        ("q", "-log", "log", None),
+        ("status", "-t", "totals", None),
+        ("status", "-x", "xml", None),
+        ("status", "-st", None, None),
+        ("status", "-stat", "state", None),
+        ("status", "-start", "startd", None),
+        ("status", "-co", None, None),
+        ("status", "-comp", "compact", None),
+        ("status", "-con", "constraint", None),
+        ("status", "-slot", "slots", None),
+        ("status", "-n", "negotiator", None),
+        ("history", "-m", "match", None),
+        ("history", "-forw", "forwards", None),
+        ("history", "-for", "format", None),
+        ("history", "-jso", None, None),
+        ("history", "-json", "json", None),
+        ("history", "-jsonl", "jsonl", None),
+        ("history", "-com", "completedsince", None),
+        ("rm", "-f", "forcex", None),
+        ("rm", "-a", "all", None),
+        ("rm", "-hel", "held", None),
+        ("rm", "-help", "help", None),
+        ("hold", "-s", "subcode", None),
+        ("vacate", "-f", "fast", None),
+    ],
+)
+def test_an_abbreviation_means_what_it_means_to_htcondor(
+    command: str, word: str, name: str | None, qualifier: str | None
+) -> None:
+    if name is None:
+        with pytest.raises(UsageError, match="there is no option"):
+            find(COMMANDS[command], word)
+    else:
+        option, given = find(COMMANDS[command], word)
+        assert (option.name, given) == (name, qualifier)
+
+
+@pytest.mark.parametrize(
+    ("argv", "given", "words"),
+    [
+        (["12", "-af", "A", "B", "-", "13"], [("af", ("A", "B"))], ("12", "13")),
+        (["-af", "A", "-nobatch"], [("af", ("A",)), ("nobatch", ())], ()),
+        (["-constraint", "-1 < A", "alice"], [("constraint", ("-1 < A",))], ("alice",)),
+        (["-format", "%d", "A", "1.2"], [("format", ("%d", "A"))], ("1.2",)),
+        (["--log", "sqlite:///p.db"], [("log", ("sqlite:///p.db",))], ()),
+    ],
+)
+def test_words_belong_to_their_option_or_to_none(
+    argv: list[str], given: list[tuple[str, tuple[str, ...]]], words: tuple[str, ...]
+) -> None:
+    arguments = parse(queue.COMMAND, argv)
+    assert [(option.name, option.values) for option in arguments.given] == given
+    assert arguments.words == words
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["-constrain"], "-constrain needs <expr>: only jobs for which"),
+        (["-conztraint", "A"], r"no option -conztraint \(near: -constraint"),
+        (["-to"], r"no option -to \(near: -totals\). `poolbook q -help` lists"),
+        (["--help-me"], "no option --help-me"),
+        (["-analyze", "12"], "-analyze is not supported: ask `poolbook why JOB`"),
+        (["-limit", "many"], "-limit takes a whole number from 1, not 'many'"),
+        (["-wide:x"], "-wide takes a whole number"),
+    ],
+)
+def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        list(queue.render([], queue.read(argv), Setting(0)))
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_help_shows_every_option_that_is_supported(command: Command) -> None:
+    with pytest.raises(Help) as raised:
+        parse(command, ["-help"])
+    text = str(raised.value)
+    assert raised.value.exit_code == 0
+    for option in command.options:
+        if option.refused:
+            assert option.name in text.partition("not supported (yet): ")[2]
+        else:
+            assert re.search(rf"^  -{option.name}\b.*  {re.escape(option.help)}$", text, re.MULTILINE)
+            assert option.help
+    assert ("the letters after -af:" in text) == any(option.name == "af" for option in command.options)
+    assert max(map(len, text.splitlines()[:-8])) < 600
+    assert text == usage(command)
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_examples_of_the_help_are_correct(command: Command) -> None:
+    import shlex
+
+    readers = {"q": queue.read, "status": status.read, "history": history.read, "prio": priorities.read}
+    for example, _ in command.examples:
+        program, name, *argv = shlex.split(example)
+        assert (program, name) == ("poolbook", command.name)
+        if name in readers:
+            readers[name](argv)
+        else:
+            actions.read(name, argv)
+
+
+HELP_OF_HTCONDOR = {
+    "q_nodate_help": "q",
+    "status_nodate_help": "status",
+    "history_help": "history",
+    "rm_help": "rm",
+    "hold_noargs": "hold",
+}
+
+
+@pytest.mark.parametrize("name", HELP_OF_HTCONDOR)
+def test_every_option_in_htcondors_help_is_known(name: str) -> None:
+    shown = capture(name)
+    names = re.findall(r"^\s+-([a-z][a-z-]*)", shown.out + shown.err, re.MULTILINE)
+    assert len(names) > 10
+    for option in names:
+        find(COMMANDS[HELP_OF_HTCONDOR[name]], f"-{option}")
+
+
+def test_the_letters_of_autoformat_are_htcondors() -> None:
+    shown = re.findall(r"^\t        (\S)   \S", capture("q_nodate_help").out, re.MULTILINE)
+    assert sorted(shown) == sorted(LETTERS)
+
+
+def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
+    program = (
+        "import sys\n"
+        "from poolbook.adapters.tools import formats, queue\n"
+        "query = queue.read(['-af', 'ClusterId', 'ProcId'])\n"
+        "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"
+        "assert ''.join(formats.join_lines(query.arguments, [('1', '0')])) == '1 0\\n'\n"
+        "assert ''.join(queue.render_rows([], queue.read(['-totals']), queue.Setting(0)))\n"
+        "print(*(name for name in ('attr', 'attrs', 'numpy', 'poolbook.domain.classad') if name in sys.modules))\n"
+    )
+    path = {"PYTHONPATH": str(ROOT / ".path")}
+    run = subprocess.run([sys.executable, "-c", program], env=path, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []

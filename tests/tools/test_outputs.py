@@ -1,0 +1,74 @@
+"""Golden: every capture of HTCondor's commands is tested, or stands in docs/tools.md as not (yet)."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.tools.options import Command
+
+from .captures import DATA, index
+from .test_options import COMMANDS
+
+HERE = Path(__file__).resolve().parent
+PAGE = (HERE.parent.parent / "docs" / "tools.md").read_text(encoding="utf-8")
+
+
+def section(heading: str) -> str:
+    """A section of the page."""
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def first_cells(text: str) -> set[str]:
+    """The names of captures in the first column of a section's tables."""
+    rows = re.findall(r"^\| ([a-z0-9_, ]+) \|", text, re.MULTILINE)
+    return {name for row in rows for name in row.split(", ")} - {"capture", "command"}
+
+
+def mentioned() -> set[str]:
+    """The captures that the other test modules name."""
+    modules = [path for path in HERE.glob("test_*.py") if path != Path(__file__)]
+    texts = {
+        node.value
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return texts & set(index())
+
+
+NOT_YET = first_cells(section("Not (yet)"))
+
+
+def test_a_capture_is_tested_or_stands_on_the_page_as_not_yet() -> None:
+    tested = mentioned()
+    assert tested | NOT_YET == set(index())
+    assert tested & NOT_YET == set()
+
+
+def test_what_differs_is_tested() -> None:
+    different = first_cells(section("Different, and why"))
+    assert len(different) > 15
+    assert different <= mentioned()
+
+
+def test_only_captures_that_are_tested_are_copied() -> None:
+    copied = {path.name.partition(".")[0] for path in DATA.glob("*.txt*")}
+    assert copied == set(index()) - NOT_YET
+
+
+def test_the_page_counts_the_captures() -> None:
+    assert f"{len(index())} captures" in PAGE.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_every_option_that_is_refused_stands_on_the_page(command: Command) -> None:
+    rows = re.findall(r"^\| (`.*`) \| (`-.*`) \| (.*) \|$", section("Not (yet)"), re.MULTILINE)
+    stands = {
+        (option, reason.replace("\\|", "|"))
+        for commands, options, reason in rows
+        if f"`{command.name}`" in commands.split(", ")
+        for option in options.split(", ")
+    }
+    assert stands == {(f"`-{option.name}`", option.refused) for option in command.options if option.refused}

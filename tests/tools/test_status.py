@@ -1,0 +1,269 @@
+"""Golden: `poolbook status` prints what condor_status printed of the same ads."""
+
+import pytest
+
+from poolbook.adapters.tools import status
+from poolbook.adapters.tools.options import Refusal, UsageError
+from poolbook.domain.classad import ClassAd
+
+from .captures import capture, changed, printed, setting, whole
+
+# The ads of each kind, as -long printed them in the same second.
+ADS = {
+    "Machine": "status_long",
+    "Scheduler": "status_schedd_long",
+    "Submitter": "status_submitters_long",
+    "DaemonMaster": "status_master_long",
+    "Collector": "status_collector_long",
+    "Negotiator": "status_negotiator_long",
+}
+
+SAME_ADS = [
+    "status_af",
+    "status_af_ht",
+    "status_avail",
+    "status_claimed",
+    "status_collector",
+    "status_collector_long",
+    "status_compact",
+    "status_constraint",
+    "status_default",
+    "status_format",
+    "status_json",
+    "status_json_attr",
+    "status_long",
+    "status_master",
+    "status_master_long",
+    "status_name",
+    "status_negotiator",
+    "status_negotiator_long",
+    "status_run",
+    "status_schedd",
+    "status_schedd_long",
+    "status_server",
+    "status_slots",
+    "status_state",
+    "status_submitters",
+    "status_submitters_long",
+    "status_total_schedd",
+    "status_total_submitters",
+    "status_totals",
+    "status_wide",
+    "status_xml",
+]
+
+
+@pytest.mark.parametrize("name", SAME_ADS)
+def test_the_pool_of_the_captures_prints_as_condor_status_printed_it(name: str) -> None:
+    wanted = capture(name)
+    query = status.read(wanted.argv)
+    assert printed(status.render(whole(ADS[query.kind]), query, setting())) == wanted.out
+    assert (wanted.err, wanted.exit_code) == ("", 0)
+
+
+def test_equal_sort_keys_leave_ads_in_the_order_in_which_they_came() -> None:
+    wanted = capture("status_sort")
+    slots = whole("status_long")
+    came = [slots[number] for number in (7, 2, 0, 4, 6, 1, 8, 3, 5)]
+    assert printed(status.render(came, status.read(wanted.argv), setting())) == wanted.out
+
+
+def test_totals_leave_compact_aside_and_say_so() -> None:
+    wanted = capture("status_compact_total")
+    query = status.read(wanted.argv)
+    assert printed(status.render(whole("status_long"), query, setting())) == wanted.out
+    assert query.warning == wanted.err
+
+
+def test_a_queue_as_json() -> None:
+    wanted = capture("status_json_schedd")
+    queue = ClassAd.from_json(wanted.out.removeprefix("[\n").removesuffix("]\n"))
+    assert printed(status.render([queue], status.read(wanted.argv), setting())) == wanted.out
+
+
+def test_a_drained_machine() -> None:
+    wanted = capture("status_draining")
+    slot = changed(whole("status_long")[0], State="Drained", Memory=8192, EnteredCurrentActivity=1795214182)
+    assert printed(status.render([slot], status.read(wanted.argv), setting())) == wanted.out
+
+
+def test_the_machines() -> None:
+    wanted = capture("status_startd")
+    machine = ClassAd(
+        {
+            "Name": "localhost",
+            "Arch": "X86_64",
+            "OpSys": "LINUX",
+            "OpSysAndVer": "Debian0",
+            "CondorVersion": "$CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $",
+            "DetectedCpus": 2,
+            "DetectedMemory": 24105,
+            "DaemonStartTime": 1795213510,
+            "LastHeardFrom": 1795214183,
+            "TotalSlots": 9,
+            "TotalCpus": 8,
+            "TotalGPUs": 0,
+            "TotalMemory": 8192,
+            "TotalInUseCpus": 8,
+            "TotalInUseMemory": 1024,
+        }
+    )
+    assert printed(status.render([machine], status.read(wanted.argv), setting())) == wanted.out
+
+
+@pytest.mark.parametrize("name", ["status_any", "status_any_af"])
+def test_all_ads_of_a_pool(name: str) -> None:
+    names = {
+        "Collector": ["My Pool - 127.0.0.1@localhost"],
+        "Submitter": ["alice@localhost"],
+        "StartD": ["localhost"],
+        "Scheduler": ["localhost"],
+        "DaemonMaster": ["localhost"],
+        "Negotiator": ["localhost"],
+        "Machine": ["slot1@localhost", *(f"slot1_{number}@localhost" for number in range(1, 9))],
+        "Accounting": ["<none>", "alice@localhost"],
+    }
+    ads = [ClassAd({"MyType": kind, "Name": name}) for kind, of_kind in names.items() for name in of_kind]
+    ads = [changed(ad, TargetType="Job") if ad.eval("MyType") == "Machine" else ad for ad in ads]
+    wanted = capture(name)
+    query = status.read([*wanted.argv, "-sort", "no"])
+    assert printed(status.render(ads, query, setting())) == wanted.out
+
+
+# -- where Poolbook differs -------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_is_not_there_is_a_refusal() -> None:
+    wanted = capture("status_name_unknown")
+    assert wanted.exit_code == Refusal.exit_code
+    with pytest.raises(Refusal, match="there is no slot or machine nosuch"):
+        printed(status.render(whole("status_long"), status.read(wanted.argv), setting()))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("status_available", r"there is no option -available \(near: -avail"),
+        ("status_xx", "there is no option -xx"),
+        ("status_nobatch", "there is no option -nobatch"),
+        ("status_subsystem", "-subsystem is not supported: name the kind"),
+        ("status_compact_run", "-compact shows slots, and not what -run shows"),
+    ],
+)
+def test_wrong_usage_is_refused(name: str, message: str) -> None:
+    wanted = capture(name)
+    assert wanted.exit_code == 1
+    with pytest.raises(UsageError, match=message):
+        status.read(wanted.argv)
+
+
+# -- beyond the captures ----------------------------------------------------------------------------------------------
+
+
+def shown(argv: list[str], *ads: ClassAd, width: int | None = None) -> list[str]:
+    return printed(status.render(ads, status.read(argv), setting(width=width))).splitlines()
+
+
+def slot(name: str, **attributes: object) -> ClassAd:
+    machine = name.partition("@")[2]
+    plain = {"MyType": "Machine", "Name": name, "Machine": machine, "State": "Unclaimed", "Activity": "Idle"}
+    where = {"Arch": "X86_64", "OpSys": "LINUX", "OpSysAndVer": "Debian13"}
+    return ClassAd({**plain, **where, "Cpus": 1, "Memory": 1024, "EnteredCurrentActivity": 1795214126, **attributes})
+
+
+def test_no_ads_no_text() -> None:
+    assert shown([]) == []
+    assert shown(["-compact"]) == []
+    assert shown(["-totals"]) == []
+    assert shown(["--json"]) == ["[", "]"]
+
+
+def test_an_ad_without_clocks_counts_until_now() -> None:
+    assert shown([], slot("slot1@a"))[2].endswith("0+00:01:00")
+
+
+def test_names_sort_by_the_numbers_in_them() -> None:
+    slots = [slot(f"slot{number}@a") for number in (10, 9, 1)]
+    assert shown(["-af", "Name"], *slots) == ["slot1@a", "slot9@a", "slot10@a"]
+    assert shown(["-af", "Name", "-natural:off"], *slots) == ["slot10@a", "slot1@a", "slot9@a"]
+    assert shown(["-af", "Name", "-sort", "none"], *slots) == ["slot10@a", "slot9@a", "slot1@a"]
+    assert shown(["-af", "Name", "-sort", "Memory", "-limit", "1"], *slots) == ["slot10@a"]
+
+
+def test_a_machine_is_named_for_all_its_slots() -> None:
+    slots = [slot("slot1@a"), slot("slot2@a"), slot("slot1@b")]
+    assert shown(["a", "-af", "Name"], *slots) == ["slot1@a", "slot2@a"]
+    assert shown(["slot1@b", "-af", "Name"], *slots) == ["slot1@b"]
+
+
+def test_a_long_name_is_shown_whole_unless_the_terminal_ends() -> None:
+    long = slot("slot1@" + "a" * 60)
+    assert "a" * 60 in shown([], long)[2]
+    assert all(len(line) <= 79 for line in shown([], long, width=80)[:3])
+    assert "a" * 60 in shown(["-wide"], long, width=80)[2]
+
+
+@pytest.mark.parametrize(
+    ("own", "children", "activities", "cpus", "letters"),
+    [
+        ("Unclaimed", [], [], 4, "Ui"),
+        ("Unclaimed", ["Claimed", "Claimed"], ["Busy", "Busy"], 0, "Cb"),
+        ("Unclaimed", ["Claimed", "Claimed"], ["Busy", "Busy"], 4, "**"),
+        ("Unclaimed", ["Claimed", "Claimed"], ["Busy", "Retiring"], 0, "C*"),
+        ("Unclaimed", ["Claimed", "Preempting"], ["Busy", "Vacating"], 0, "Pv"),
+        ("Drained", ["Claimed"], ["Retiring"], 0, "C*"),
+        ("Drained", [], [], 4, "Di"),
+    ],
+)
+def test_a_machine_has_the_letters_of_its_slots(
+    own: str, children: list[str], activities: list[str], cpus: int, letters: str
+) -> None:
+    machine = slot("slot1@a", State=own, PartitionableSlot=True, Cpus=cpus, SlotType="Partitionable")
+    machine.update(ChildState=children, ChildActivity=activities, NumDynamicSlots=len(children))
+    heading, _, line = shown(["-compact"], machine)[:3]
+    place = heading.index(" ST ") + 1
+    assert line[place : place + 2] == letters
+
+
+def test_static_slots_of_a_machine_share_a_line() -> None:
+    slots = [
+        slot("slot1@a", SlotType="Static", State="Claimed", Activity="Busy", Memory=2048, TotalSlotCpus=1),
+        slot("slot2@a", SlotType="Static"),
+        slot("slot3@a", SlotType="Static"),
+        slot("slot1@b", SlotType="Static"),
+    ]
+    lines = shown(["-compact"], *slots)
+    assert [line.split()[:3] for line in lines[2:4]] == [["a", "x64/Debian13", "3S"], ["b", "x64/Debian13", "1S"]]
+    heading, first = lines[0], lines[2]
+    assert first[heading.index("FreCpu") :].split()[:2] == ["2", "2.00"]
+    assert first[heading.index("MaxSlotGb") :].split() == ["2.00"]
+    assert " ** " in first
+
+
+def test_slots_of_another_type_have_a_line_below_their_machine() -> None:
+    slots = [
+        slot("slot1@a", SlotType="Partitionable", PartitionableSlot=True, SlotTypeId=1, NumDynamicSlots=0),
+        slot("slot2@a", SlotType="Static", SlotTypeId=2),
+    ]
+    assert [line.split()[0] for line in shown(["-compact"], *slots)[2:4]] == ["a", "slot2"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["-schedd", "-master"], "are different tables"),
+        (["-compact", "-state"], "no columns for -state"),
+        (["-sort", "1 +"], "-sort: this is no expression"),
+        (["-constraint", "("], "-constraint: this is no expression"),
+        (["-limit", "0"], "takes a whole number from 1"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        status.read(argv)
+
+
+def test_run_after_slots_means_claimed_slots() -> None:
+    assert status.read(["-slots", "-run"]).view == "claimed"
+    assert status.read(["-schedd", "-run"]).view == "run"
+    assert status.read(["-run"]).view == "run"
