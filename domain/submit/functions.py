@@ -1,0 +1,191 @@
+"""Function macros: ``$INT(...)`` and its like.
+
+Source: the manual's page "Submitting a Job", section "Function Macros in the Submit Description File". An argument
+is the name of a macro if there is one of that name, else the text itself. What draws a number by chance is refused: a
+submission is a function of the description.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ..classad import ClassAdSyntaxError, Context, EvaluationError, unparse
+from .facts import SubmitError
+from .macros import OPEN, Function, Macros, Open
+from .text import read_expression
+
+_INTEGER_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*")
+_REAL_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?[aAeEfFgG][^%]*")
+_STRING_FORMAT = re.compile(r"[^%]*%(-?)([0-9]{0,3})(?:\.([0-9]{1,3}))?s[^%]*")
+
+
+def _arguments(body: str) -> list[str]:
+    return [argument.strip() for argument in body.split(",")]
+
+
+def _resolved(macros: Macros, argument: str) -> str:
+    value = macros.lookup(argument)
+    text = macros.expand_but_dollars(argument if value is None else value)
+    if OPEN in text:
+        raise Open
+    return text
+
+
+def evaluated(text: str) -> object:
+    """The value of a text that needs no ad; None where it is no expression or has none."""
+    try:
+        return read_expression(text).evaluate(context=Context())
+    except (ClassAdSyntaxError, EvaluationError):
+        return None
+
+
+def whole_number(text: str) -> int | None:
+    """The integer that a text evaluates to; reals are cut, booleans count as 0 and 1."""
+    value = evaluated(text)
+    return int(value) if isinstance(value, (bool, int, float)) and value == value and abs(value) < 1 << 63 else None
+
+
+def _wrong(function: str, body: str, why: str) -> SubmitError:
+    return SubmitError(f"${function}({body if len(body) <= 60 else body[:57] + '...'}): {why}")
+
+
+def _int(macros: Macros, function: str, body: str) -> str:
+    argument, _, form = body.partition(",")
+    number = whole_number(_resolved(macros, argument.strip()))
+    if number is None:
+        raise _wrong(function, body, "the first argument must be an integer, or an expression that gives one")
+    if form and not _INTEGER_FORMAT.fullmatch(form):
+        raise _wrong(function, body, "the format must be one for integers, such as %03d")
+    return re.sub("l+(?=[dixXou])", "", form) % number if form else str(number)
+
+
+def _real(macros: Macros, function: str, body: str) -> str:
+    argument, _, form = body.partition(",")
+    value = evaluated(_resolved(macros, argument.strip()))
+    if not isinstance(value, (bool, int, float)):
+        raise _wrong(function, body, "the first argument must be a number, or an expression that gives one")
+    if form and not _REAL_FORMAT.fullmatch(form):
+        raise _wrong(function, body, "the format must be one for reals, such as %.2f")
+    if not form:
+        return f"{float(value):.16G}"
+    text = (form.replace("a", "g").replace("A", "G") if form[-1] in "aA" else form) % float(value)
+    return text if "." in text else text + ".0"
+
+
+def _string(macros: Macros, function: str, body: str) -> str:
+    argument, _, form = body.partition(",")
+    text = _resolved(macros, argument.strip())
+    value = evaluated(text)
+    if form and not _STRING_FORMAT.fullmatch(form):
+        raise _wrong(function, body, "the format must be one for strings, such as %-10s")
+    text = value if isinstance(value, str) else text
+    return form % text if form else text
+
+
+def _eval(macros: Macros, function: str, body: str) -> str:
+    text = _resolved(macros, body)
+    value = evaluated(text)
+    return text if value is None else value if isinstance(value, str) else unparse(value)
+
+
+def _choice(macros: Macros, function: str, body: str) -> str:
+    index_text, *items = _arguments(body)
+    if not items:
+        raise _wrong(function, body, "write $CHOICE(index, list) or $CHOICE(index, item, item, ...)")
+    index = whole_number(_resolved(macros, index_text))
+    if index is None or index < 0:
+        raise _wrong(function, body, "the index must be an integer from 0")
+    if len(items) == 1:
+        if macros.lookup(items[0]) is None:
+            raise _wrong(function, body, f"there is no list named {items[0]}")
+        items = _arguments(_resolved(macros, items[0]))
+    if index >= len(items):
+        raise _wrong(function, body, f"index {index} is beyond the list's {len(items)} items, which count from 0")
+    return items[index]
+
+
+def _substr(macros: Macros, function: str, body: str) -> str:
+    name, *numbers = _arguments(body)
+    text = _resolved(macros, name)
+    if not text:
+        return ""
+    values = [whole_number(_resolved(macros, number)) for number in numbers[:2]]
+    if not values or values[0] is None or values[-1] is None:
+        rule = "start and length must be integers: $SUBSTR(name, start) or $SUBSTR(name, start, length)"
+        raise _wrong(function, body, rule)
+    start, length = values[0], values[1] if len(values) == 2 else len(text)
+    assert length is not None
+    rest = text[max(start + len(text), 0) if start < 0 else start :]
+    return rest[: max(length + len(rest), 0) if length < 0 else length]
+
+
+def _chance(macros: Macros, function: str, body: str) -> str:
+    way_out = "queue from a list of drawn values instead, as in: queue seed from seeds.txt"
+    raise _wrong(function, body, f"a submission does not draw by chance, so that it can be repeated; {way_out}")
+
+
+_FILE_PARTS = MappingProxyType({"BASENAME": "nx", "DIRNAME": "p"})
+
+
+def _file(macros: Macros, function: str, body: str) -> str:
+    """``$F[fpduwnxbqa](name)``: the parts of the path that a macro holds."""
+    letters = _FILE_PARTS.get(function, function[1:].lower())
+    value = macros.lookup(body)
+    path = macros.expand_but_dollars(value or "")
+    if OPEN in path:
+        raise Open
+    if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":
+        path = path[1:-1]
+    if not path:
+        return ""
+    if "f" in letters and not path.startswith("/"):
+        path = f"{macros.expand('$(FACTORY.Iwd)')}/{path}"
+    path = path.replace("/", "\\") if "w" in letters else path.replace("\\", "/") if "u" in letters else path
+    text = _parts(path, letters)
+    quote = ("'" if "a" in letters else '"') if "q" in letters else ""
+    return f"{quote}{text}{quote}"
+
+
+def _parts(path: str, letters: str) -> str:
+    slash = max(path.rfind("/"), path.rfind("\\")) + 1
+    folder, name = path[:slash], path[slash:]
+    dot = name.rfind(".")
+    stem, extension = (name, "") if dot < 0 else (name[:dot], name[dot:])
+    bare = "b" in letters
+    depth = letters.count("d")
+    wants_name, wants_extension = "n" in letters, "x" in letters
+    if not ("p" in letters or depth or wants_name or wants_extension):
+        return path
+    if not folder and (wants_name or wants_extension):
+        depth, letters = 0, letters.replace("p", "")
+    if "p" in letters:
+        prefix = folder
+    elif depth:
+        pieces = re.findall(r"[^/\\]*[/\\]", folder)
+        prefix = "".join(pieces[-depth:])
+    elif wants_name:
+        return stem + (extension if wants_extension else "")
+    else:
+        return extension[1:] if bare else extension
+    if wants_name or wants_extension:
+        return prefix + stem + (extension if wants_extension else "")
+    return prefix[:-1] if bare else prefix
+
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        "BASENAME": _file,
+        "CHOICE": _choice,
+        "DIRNAME": _file,
+        "EVAL": _eval,
+        "F": _file,
+        "INT": _int,
+        "RANDOM_CHOICE": _chance,
+        "RANDOM_INTEGER": _chance,
+        "REAL": _real,
+        "STRING": _string,
+        "SUBSTR": _substr,
+    }
+)

@@ -1,0 +1,163 @@
+"""The job as its ad is being built: what the sections read, and where they write.
+
+A *section* makes some attributes out of some commands. It names the commands and the attributes that it reads, so
+that what differs from job to job can be told from what does not: see ``build``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple, TypeAlias
+
+from attrs import field, frozen
+
+from ..classad import ClassAdSyntaxError
+from .facts import Facts, Files, SubmitError
+from .functions import evaluated
+from .macros import Definition
+from .text import expression_text, string_text
+
+
+class Job:
+    """One job: its commands' values, expanded, and the attributes made so far.
+
+    :ivar values: command in small letters to value; none is empty
+    :ivar made: the attributes that the present section makes
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        files: Files,
+        definitions: Mapping[str, Definition],
+        warn: Callable[[str], None],
+        before: Mapping[str, str],
+    ) -> None:
+        self.facts = facts
+        self.files = files
+        self.definitions = definitions
+        self.warn = warn
+        self.values: dict[str, str] = {}
+        self.before = before
+        self.made: dict[str, str] = {}
+
+    def value(self, *commands: str) -> str | None:
+        """The value of the first of the commands that has one."""
+        for command in commands:
+            value = self.values.get(command)
+            if value is not None:
+                return value
+        return None
+
+    def attribute(self, name: str) -> str | None:
+        return self.made.get(name) or self.before.get(name)
+
+    def wrong(self, command: str, rule: str) -> SubmitError:
+        """The error that a command's value breaks a rule."""
+        definition = self.definitions.get(command)
+        value = self.values.get(command, "")
+        shown = value if len(value) <= 80 else f"{value[:77]}..."
+        message = f"{command if definition is None else definition.name} = {shown}: {rule}"
+        if definition is not None and definition.source:
+            message = f"in {definition.source}, {message}"
+        return SubmitError(message, None if definition is None else definition.line)
+
+    # -- reading a command as what it is -----------------------------------------------------------------------------
+
+    def expression(self, command: str) -> str:
+        try:
+            return expression_text(self.values[command])
+        except ClassAdSyntaxError as problem:
+            raise self.wrong(command, f"this must be an expression, but {_first_line(problem)}") from None
+
+    def boolean(self, *commands: str) -> bool | None:
+        for command in commands:
+            if (value := self.values.get(command)) is not None:
+                truth = truth_of(value)
+                if truth is None:
+                    raise self.wrong(command, "this must be true or false")
+                return truth
+        return None
+
+    def integer(self, command: str, least: int | None = None) -> int:
+        value = evaluated(self.values[command])
+        if not isinstance(value, (bool, int, float)) or value != value or abs(value) >= 1 << 63:
+            raise self.wrong(command, "this must be an integer")
+        if least is not None and value < least:
+            raise self.wrong(command, f"this must be an integer from {least}")
+        return int(value)
+
+    def set_string(self, attribute: str, value: str) -> None:
+        self.made[attribute] = string_text(value)
+
+    def kilobytes(self, path: str) -> int:
+        """The size of a file, rounded up; 0 for a URL and for what is not there."""
+        size = None if "://" in path else self.files.size(path)
+        return 0 if size is None else (size + 1023) // 1024
+
+
+def truth_of(value: str) -> bool | None:
+    """A value as a boolean: a word for it, or an expression that is one."""
+    word = {"true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}.get(value.lower())
+    if word is not None:
+        return word
+    result = evaluated(value)
+    return result != 0 if isinstance(result, (bool, int, float)) else None
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).split("\n", 1)[0]
+
+
+def stripped(value: str) -> str:
+    """Without the blanks around it, and without the double quotes around it."""
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+
+
+def full_path(path: str, folder: str) -> str:
+    """An absolute path, repeated slashes made one."""
+    joined = path if path.startswith("/") else f"{folder}/{path}"
+    while "//" in joined:
+        joined = joined.replace("//", "/")
+    return joined
+
+
+Action: TypeAlias = Callable[[Job], None]
+
+
+class Verbatim(NamedTuple):
+    """A section's one attribute is, for a plain value (see ``build``) of a command, just the value as a string.
+
+    :ivar others: the commands that are not even looked at where that one has a value
+    """
+
+    command: str
+    attribute: str
+    others: tuple[str, ...]
+
+    def decides(self, varying: Collection[str]) -> bool:
+        """Whether nothing else that varies has a say."""
+        return self.command in varying and all(name == self.command or name in self.others for name in varying)
+
+
+@frozen
+class Section:
+    """Some attributes, and how they are made.
+
+    :ivar commands: the commands that it reads, in small letters
+    :ivar sets: the attributes that it may make
+    :ivar reads: the attributes made before which it looks at; ``Request*`` stands for all that begin so
+    """
+
+    action: Action = field(repr=False)
+    commands: tuple[str, ...]
+    sets: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    verbatim: Verbatim | None = None
+
+    def reads_any(self, attributes: set[str]) -> bool:
+        return any(
+            name in attributes or (name[-1] == "*" and any(one.startswith(name[:-1]) for one in attributes))
+            for name in self.reads
+        )

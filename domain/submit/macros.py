@@ -1,0 +1,277 @@
+"""Macros: what a description defines, and how ``$(name)`` becomes text.
+
+The rules, from the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros) and
+"Introduction to Configuration" (Macros That Will Be Expanded):
+
+- Names are compared without case. A variable of the queue statement goes before a definition of the same name, and
+  that before an automatic variable.
+- A value is expanded when it is used, not when it is defined; only a reference to the name that is being defined is
+  replaced at once, so that ``a = $(a) more`` appends.
+- ``$(name:default)`` yields the default where the name is undefined or empty. ``$(DOLLAR)`` yields a dollar sign that
+  starts no macro. ``$$(...)`` is kept: it is for the machine that the job gets.
+
+A *template* is the text of a value in which the variables that differ from job to job are still open: 100,000 jobs
+then cost one expansion and 100,000 formattings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from .facts import SubmitError
+
+# What starts a macro, and the body of one whose name may be followed by a default.
+_START = re.compile(r"\$(\$?)([A-Za-z0-9_]*)(\(?)")
+_NAME = re.compile(r"[A-Za-z0-9_./]*")
+_DEFAULT = re.compile(r"[A-Za-z0-9_./$ ,\\:]*")
+VALID_NAME = re.compile(r"[A-Za-z0-9_./]+")
+
+# Beyond these a description is a mistake or an attack; both are far above what a program would generate.
+MAX_DEPTH = 100
+MAX_LENGTH = 64_000_000
+MAX_SCANNED = 4_000_000  # characters of defaults looked at, some of them again and again
+
+# Stands around the number of an open variable in a template. No description holds it: see lines.py.
+OPEN = "\0"
+
+
+class Open(Exception):
+    """A text depends on a variable that differs from job to job in a way that a template cannot hold."""
+
+
+@frozen
+class Definition:
+    """One line ``name = value``.
+
+    :ivar line: its number; None where it came from elsewhere than the description
+    """
+
+    name: str
+    value: str
+    line: int | None = None
+    source: str = ""
+
+
+@frozen
+class Macro:
+    """A macro that stands in a text from ``start`` to ``end``; ``function`` is empty for ``$(name)``."""
+
+    start: int
+    end: int
+    function: str
+    body: str
+    default: str | None
+
+
+def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
+    """The macros of a text from left to right, none within another.
+
+    :raises SubmitError: for a text made to take forever
+    """
+    at, close, scanned = 0, -1, 0
+    while (start := _START.search(text, at)) is not None:
+        at = start.end()
+        dollar, function, bracket = start.groups()
+        if not bracket or dollar or (function and function not in functions and not _is_file_function(function)):
+            continue
+        if close < at:
+            close = text.find(")", at)
+        if close < 0:
+            return
+        if function and function != "ENV":
+            yield Macro(start.start(), close + 1, function, text[at:close], None)
+            at = close + 1
+            continue
+        end, default_at = _body_end(text, at, close)
+        scanned += 0 if default_at is None else end - default_at
+        if scanned > MAX_SCANNED:
+            raise SubmitError("the macro references of a value nest too deeply; write them in a simpler way")
+        if end < len(text) and text[end] == ")":
+            name_end = end if default_at is None else default_at - 1
+            default = None if default_at is None else text[default_at:end]
+            yield Macro(start.start(), end + 1, function, text[at:name_end], default)
+            at = end + 1
+
+
+def _is_file_function(function: str) -> bool:
+    return function[0] == "F" and not function[1:].lower().strip("pnxdqabfwu")
+
+
+def _body_end(text: str, at: int, close: int) -> tuple[int, int | None]:
+    """Where the body that starts at ``at`` ends (on its bracket, if it is well formed), and its default starts."""
+    end = _NAME.match(text, at).end()  # type: ignore[union-attr]
+    if text[end : end + 1] != ":":
+        return end, None
+    default_at = end + 1
+    end = _DEFAULT.match(text, default_at).end()  # type: ignore[union-attr]
+    while text[end : end + 1] == "(":
+        bracket = close if close > end else text.find(")", end)
+        if bracket < 0:
+            break
+        end = _DEFAULT.match(text, bracket + 1).end()  # type: ignore[union-attr]
+    return end, default_at
+
+
+Function = Callable[["Macros", str, str], str]
+
+
+class Macros:
+    """The definitions of a description, at one moment of reading it.
+
+    :param automatic: the variables that every description has, under their names in small letters
+    :param functions: what ``$NAME(...)`` does: called with these macros, the name and the text in the brackets
+    :ivar used: the names, in small letters, that something refers to
+    """
+
+    def __init__(
+        self, automatic: Mapping[str, str], functions: Mapping[str, Function], environment: Mapping[str, str]
+    ) -> None:
+        self.definitions: dict[str, Definition] = {}
+        self.used: set[str] = set()
+        self.environment = environment
+        self._automatic = automatic
+        self._functions = functions
+        self._function_names = frozenset(functions) | {"ENV"}
+        self._variables: Mapping[str, str] = {}
+        self._expanding: list[str] = []
+        self._known: dict[str, str] = {}
+
+    # -- definitions -------------------------------------------------------------------------------------------------
+
+    def define(self, definition: Definition) -> None:
+        """Add a definition; what it says of its own name is the value so far."""
+        key = definition.name.lower()
+        value = definition.value
+        if "$" in value:
+            value = self._without_itself(value, key)
+        self.definitions[key] = Definition(definition.name, value, definition.line, definition.source)
+        self._known.clear()
+
+    def _without_itself(self, value: str, key: str) -> str:
+        out, at = [], 0
+        for macro in macros_in(value, self._function_names):
+            if not macro.function and macro.body.lower() == key:
+                self.used.add(key)
+                out += [value[at : macro.start], self._lookup(key) or macro.default or ""]
+                at = macro.end
+        return "".join([*out, value[at:]])
+
+    def set_variables(self, variables: Mapping[str, str]) -> None:
+        """Give the variables of the queue statement their values for one job, under names in small letters."""
+        self._variables = variables
+        self._known.clear()
+
+    def lookup(self, name: str) -> str | None:
+        """What a name stands for, unexpanded; None where it is not defined."""
+        key = name.lower()
+        self.used.add(key)
+        return self._lookup(key)
+
+    def _lookup(self, key: str) -> str | None:
+        value = self._variables.get(key)
+        if value is not None:
+            return value
+        definition = self.definitions.get(key)
+        return self._automatic.get(key) if definition is None else definition.value
+
+    # -- expansion ---------------------------------------------------------------------------------------------------
+
+    def expand(self, text: str) -> str:
+        """A text with all its macros replaced.
+
+        :raises SubmitError: for a macro that leads back to itself, and for a function's wrong argument
+        """
+        if "$" not in text:
+            return text
+        return self._dollars(self.expand_but_dollars(text))
+
+    def expand_but_dollars(self, text: str) -> str:
+        """The same, ``$(DOLLAR)`` left as it is."""
+        if "$" not in text:
+            return text
+        if len(self._expanding) > MAX_DEPTH:
+            raise SubmitError(
+                f"macros lead more than {MAX_DEPTH} deep into each other, beginning with $({self._expanding[0]})"
+            )
+        out: list[str] = []
+        at = length = 0
+        for macro in macros_in(text, self._function_names):
+            if not macro.function and macro.body.lower() == "dollar" and macro.default is None:
+                continue
+            value = self._value_of(macro)
+            out += [text[at : macro.start], value]
+            at = macro.end
+            length += len(value)
+            if length > MAX_LENGTH:
+                raise SubmitError(f"a value grows beyond {MAX_LENGTH // 1_000_000} million characters when expanded")
+        out.append(text[at:])
+        return "".join(out)
+
+    def _value_of(self, macro: Macro) -> str:
+        if macro.function and macro.function != "ENV":
+            function = self._functions["F" if macro.function not in self._functions else macro.function]
+            value = function(self, macro.function, macro.body)
+            if OPEN in value:
+                raise Open
+            return value
+        value = self._environment(macro) if macro.function else self._named(macro.body)
+        if not value and macro.default is not None:
+            return self._nested(macro.default, f"{macro.body}:{macro.default}")
+        if OPEN in value and macro.default is not None:
+            raise Open  # whether the default is wanted depends on the job
+        return value
+
+    def _environment(self, macro: Macro) -> str:
+        value = self.environment.get(macro.body)
+        if value is None:
+            return "" if macro.default is not None else "UNDEFINED"
+        return value
+
+    def _named(self, name: str) -> str:
+        key = name.lower()
+        self.used.add(key)
+        known = self._known.get(key)
+        if known is None:
+            value = self._lookup(key)
+            known = self._known[key] = self._nested(value, key) if value else ""
+        return known
+
+    def _nested(self, value: str, name: str) -> str:
+        if "$" not in value:
+            return value
+        if name in self._expanding:
+            circle = [*self._expanding[self._expanding.index(name) :], name]
+            raise SubmitError(f"macros lead back to themselves: {' -> '.join(f'$({one})' for one in circle)}")
+        self._expanding.append(name)
+        try:
+            return self.expand_but_dollars(value)
+        finally:
+            self._expanding.pop()
+
+    def _dollars(self, text: str) -> str:
+        return re.sub(r"\$\(dollar\)", "$", text, flags=re.IGNORECASE) if "$" in text else text
+
+    # -- templates ---------------------------------------------------------------------------------------------------
+
+    def template(self, text: str, open_variables: Sequence[str]) -> list[str | int] | None:
+        """A text as a list of literal pieces and, where one of ``open_variables`` stands, its index.
+
+        :returns: None where the text depends on them in another way than by standing in it
+        """
+        self.set_variables({name: f"{OPEN}{index}{OPEN}" for index, name in enumerate(open_variables)})
+        try:
+            expanded = self.expand_but_dollars(text)
+        except Open:
+            return None
+        finally:
+            self._expanding.clear()
+            self.set_variables({})
+        if OPEN not in expanded:
+            return [self._dollars(expanded)]
+        if "$" in expanded:
+            return None  # a job's value might complete a macro
+        pieces = expanded.split(OPEN)
+        return [int(piece) if odd % 2 else piece for odd, piece in enumerate(pieces)]

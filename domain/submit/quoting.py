@@ -1,0 +1,137 @@
+"""Arguments and environments: the two ways to write each, and what stands in the ad.
+
+Source: the manual's page "Submit Description File Commands", arguments and environment. In double quotes is the new
+syntax: blanks separate, single quotes hold together, a repeated quote of either kind is one. Without them is the old
+one: blanks separate arguments, semicolons variables, a backslash precedes a double quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+_PIECES = re.compile(r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+")
+_NEEDS_QUOTES = re.compile(r"[' \t\n\r]")
+
+
+class QuotingError(ValueError):
+    """What is wrong with the quotes, and the way out."""
+
+
+def in_new_syntax(value: str) -> bool:
+    return value.lstrip().startswith('"')
+
+
+def unquoted(value: str) -> str:
+    """What is between the double quotes of the new syntax."""
+    text = value.strip()
+    body = text[1:-1].replace('""', "")
+    if len(text) < 2 or text[-1] != '"' or '"' in body:
+        raise QuotingError('the double quotes do not match: one at each end, and "" for one inside')
+    return text[1:-1].replace('""', '"')
+
+
+def split(text: str) -> list[str]:
+    """The arguments of a text in the new syntax, without its double quotes."""
+    found: list[str] = []
+    current: list[str] = []
+    at = 0
+    for piece in _PIECES.finditer(text):
+        if piece.start() != at:
+            break
+        at = piece.end()
+        word = piece[0]
+        if word[0] == "'":
+            current.append(word[1:-1].replace("''", "'"))
+        elif word[0] in " \t\n\r":
+            if current:
+                found.append("".join(current))
+            current = []
+        else:
+            current.append(word)
+    if at != len(text):
+        raise QuotingError(f"the single quote that starts here has no end: {text[at : at + 40]}")
+    return [*found, "".join(current)] if current else found
+
+
+def join(arguments: Iterable[str]) -> str:
+    """Arguments as they stand in an ad (the new syntax). Each character that needs quotes gets its own, as there."""
+    return " ".join(_quoted(argument) for argument in arguments)
+
+
+def _quoted(argument: str) -> str:
+    if not argument:
+        return "''"
+    if not _NEEDS_QUOTES.search(argument):
+        return argument
+    text = re.sub(r"[' \t\n\r]+", lambda run: "'" + run[0].replace("'", "''") + "'", argument)
+    return text
+
+
+def old_arguments(value: str) -> str:
+    """The text of Args for arguments in the old syntax."""
+    if '"' in value:
+        value = value.replace('\\"', "\0")
+        if '"' in value:
+            raise QuotingError(
+                'a double quote stands alone; write \\" in the old syntax, or the whole in double quotes (the new one)'
+            )
+        value = value.replace("\0", '"')
+    return " ".join(word for word in re.split(r"[ \t\n\r]+", value) if word)
+
+
+def environment_of(value: str) -> dict[str, str | None]:
+    """The variables that a value of the command environment sets, in either syntax.
+
+    An entry without ``=`` that holds a ``$$()`` is kept as it is: its value here is None.
+    """
+    if in_new_syntax(value):
+        entries = split(unquoted(value))
+    else:
+        delimiter = value[0] if value[:1] in (";", "|") else ";"
+        entries = [entry.lstrip(" \t\r") for entry in re.split(f"[\n{re.escape(delimiter)}]", value)]
+    found: dict[str, str | None] = {}
+    for entry in entries:
+        name, equals, text = entry.partition("=")
+        if not entry:
+            continue
+        if not equals and "$$" in entry:
+            found[entry] = None
+        elif not equals or not name:
+            raise QuotingError(f"'{entry[:40]}' is no environment variable; write NAME=value")
+        else:
+            found[name] = text
+    return found
+
+
+def environment_text(variables: Mapping[str, str | None]) -> str:
+    """The text of Environment."""
+    ordered = sorted(variables.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape"))
+    return join(name if text is None else f"{name}={text}" for name, text in ordered)
+
+
+def old_environment_text(variables: Mapping[str, str | None]) -> str:
+    """The text of Env, whose delimiter is a semicolon.
+
+    :raises QuotingError: where a value holds what the old syntax cannot say
+    """
+    entries = [name if text is None else f"{name}={text}" for name, text in sorted(variables.items())]
+    for entry in entries:
+        if ";" in entry or "\n" in entry:
+            raise QuotingError(f"'{entry[:40]}' cannot be said in the old syntax; use environment = \"...\"")
+    return ";".join(entries)
+
+
+def imported(wanted: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the user's environment that a list of patterns names; those after ! are left out."""
+    patterns = [pattern for pattern in re.split(r"[,;\s]+", wanted) if pattern]
+    refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    taken = [pattern for pattern in patterns if not pattern.startswith("!")]
+    return {
+        name: value
+        for name, value in environment.items()
+        if "\n" not in value
+        and (not taken or any(fnmatchcase(name, pattern) for pattern in taken))
+        and not any(fnmatchcase(name, pattern) for pattern in refused)
+    }

@@ -1,0 +1,166 @@
+"""Reading a description: its lines become definitions and queue statements.
+
+The rule: a line is a condition (see ``conditions``), ``include : FILE``, ``warning : ...``, ``error : ...``, a queue
+statement, or a definition: ``name = value``, ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``,
+``+Attribute = expression``. Source: the manual's pages "Submitting a Job" and "Introduction to Configuration"; the
+order in which a line is tried is the reference's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from .conditions import Conditions
+from .facts import Facts, Files, SubmitError
+from .lines import Lines
+from .macros import VALID_NAME, Definition, Macros
+from .queue import Items, arguments_of, read_queue
+
+MAX_INCLUDES = 20
+
+_NAME = re.compile(r"([^\s=:]+)(\s*)")
+_OPERATOR = re.compile(r"=|:|@=|\+(?:([,;|&*])\1?)?=")
+_DIRECTIVES = ("include", "use", "error", "warning")
+
+
+class Reader:
+    """Reads descriptions into macros.
+
+    :param queued: called at each queue statement with what it asks for; the macros then hold what stood before it
+    :param append: lines to be read before each queue statement takes effect
+    """
+
+    def __init__(
+        self,
+        macros: Macros,
+        facts: Facts,
+        files: Files,
+        queued: Callable[[Items, int | None], None],
+        append: Iterable[str],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.macros = macros
+        self.facts = facts
+        self.files = files
+        self.statements = 0
+        self._queued = queued
+        self._append = list(append)
+        self._warn = warn
+
+    def read(self, lines: Lines, depth: int = 0) -> None:
+        """Read all lines of a text."""
+        conditions = Conditions(self.macros, self.facts.version)
+        while (found := lines.logical()) is not None:
+            number, text = found
+            if self.statements and not depth and self.facts.setting("SUBMIT_PREVENT_MULTI_QUEUE").lower() == "true":
+                raise SubmitError("Extra data found after queue statement; this pool takes one queue statement", number)
+            if text.startswith(":") and (conditions.inside or text[1:3] == "if"):
+                text = text[1:].lstrip()
+            try:
+                if not conditions.take(text, number) and conditions.live:
+                    self._statement(text, number, lines, depth)
+            except SubmitError as problem:
+                raise _placed(problem, number, lines.name) from None
+        try:
+            conditions.end()
+        except SubmitError as problem:
+            raise _placed(problem, problem.line or 0, lines.name) from None
+
+    def queue(self, arguments: str, number: int | None, lines: Lines | None) -> None:
+        """Take a queue statement."""
+        for text in self._append:
+            self._appended(text)
+        self.statements += 1
+        self._queued(read_queue(self.macros.expand(arguments), number, lines, self.files, self._warn), number)
+
+    def _appended(self, text: str) -> None:
+        lines = Lines(text, "an appended line")
+        while (found := lines.logical()) is not None:
+            if arguments_of(found[1]) is not None:
+                raise SubmitError("an appended line cannot be a queue statement; give it as the queue argument")
+            self._statement(found[1], None, lines, MAX_INCLUDES)
+
+    def _statement(self, text: str, number: int | None, lines: Lines, depth: int) -> None:
+        name = _NAME.match(text)
+        operator = _OPERATOR.match(text, name.end()) if name else None
+        if name is not None and operator is not None and operator[0] == ":" and _directive(name[1]):
+            self._direct(_directive(name[1]), "", text[operator.end() :].strip(), number, depth, lines)
+        elif name is not None and operator is not None and operator[0] != ":" and name[1].lower() != "queue":
+            self._define(name[1], operator[0], text[operator.end() :].strip(), number, lines)
+        elif (words := re.match(r"@?(include|use|error|warning)\s+([^:=]*):", text, re.IGNORECASE)) is not None:
+            self._direct(words[1].lower(), words[2].strip(), text[words.end() :].strip(), number, depth, lines)
+        elif (arguments := arguments_of(text)) is None:
+            shown = text if len(text) <= 60 else f"{text[:57]}..."
+            raise SubmitError(f"'{shown}' is no command; write 'name = value', or a queue statement", number)
+        elif depth:
+            raise SubmitError("a queue statement cannot stand in an included file", number)
+        else:
+            self.queue(arguments, number, lines)
+
+    def _direct(self, word: str, option: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
+        message = self.macros.expand(text)
+        if word == "warning":
+            self._warn(message)
+        elif word == "error":
+            raise SubmitError(message, number)
+        elif word == "use":
+            raise SubmitError(
+                f"'use {option} : {text}' is not supported: there are no templates; write the commands", number
+            )
+        else:
+            self._include(option, message, number, depth)
+
+    def _include(self, option: str, name: str, number: int | None, depth: int) -> None:
+        if option.split()[-1:] in (["command"], ["output"]) or "into" in option.split() or name.endswith("|"):
+            raise SubmitError(
+                f"'include : {name}' runs a program; run it yourself and include a file of its output", number
+            )
+        if option not in ("", "ifexist", "ifexists"):
+            raise SubmitError(f"'{option}' is no option of include; 'ifexist' is the only one", number)
+        if depth + 1 >= MAX_INCLUDES:
+            raise SubmitError(f"files include each other more than {MAX_INCLUDES} deep", number)
+        try:
+            text = self.files.read(name)
+        except (OSError, ValueError) as problem:
+            if option and isinstance(problem, FileNotFoundError):
+                return
+            raise SubmitError(f"the included file {name} cannot be read: {problem}", number) from None
+        self.read(Lines(text, name), depth + 1)
+
+    def _define(self, written: str, operator: str, value: str, number: int | None, lines: Lines) -> None:
+        name = self.macros.expand(written)
+        if name[:1] in ("+", "-") and operator == "=":
+            name, value = f"MY.{name[1:]}", value if name[0] == "+" else ""
+        if not VALID_NAME.fullmatch(name):
+            raise SubmitError(f"'{name}' cannot be a name; names have letters, digits, '_', '.' and '/' only", number)
+        if operator == "@=":
+            value = self._until(value, number, lines)
+        elif operator.startswith("+"):
+            value = self._added(name, operator[1:-1], value)
+        self.macros.define(Definition(name, value, number, lines.name))
+
+    def _until(self, tag: str, number: int | None, lines: Lines) -> str:
+        found: list[str] = []
+        while (line := lines.logical()) is not None:
+            if line[1] == f"@{tag}":
+                return "\n".join(found)
+            found.append(line[1])
+        raise SubmitError(f"the lines that this '@={tag}' begins have no '@{tag}' at their end", number)
+
+    def _added(self, name: str, separator: str, value: str) -> str:
+        before = self.macros.lookup(name)
+        if not before:
+            return value
+        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
+
+
+def _directive(name: str) -> str:
+    word = name.removeprefix("@").lower()
+    return word if word in _DIRECTIVES else ""
+
+
+def _placed(problem: SubmitError, number: int, source: str) -> SubmitError:
+    if source and not problem.message.startswith(("in ", "an appended")):
+        return SubmitError(f"in {source}, {problem.message}", problem.line or number)
+    return problem if problem.line is not None else SubmitError(problem.message, number)

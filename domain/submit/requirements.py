@@ -1,0 +1,192 @@
+"""The job's Requirements: what its owner asks, and the clauses that a submission adds.
+
+The rule: each clause of the table is added unless the owner's expression already speaks of the slot's attribute.
+Source: the manual's page "Submit Description File Commands", requirements and request_*; order and wording of the
+clauses as HTCondor 25.14 makes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
+from .facts import SubmitError
+from .job import Job, Section
+from .text import expression_text, is_true, literal, literal_string
+
+_SYSTEM = ("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy")
+# Requests with clauses of their own; any other Request<Name> asks for TARGET.<Name>.
+_OWN_CLAUSE = {"requestcpus", "requestdisk", "requestmemory"}
+_WITHIN_DISK = '(versionGE(split(TARGET.CondorVersion)[1], "25.12.0") || (TARGET.Disk >= RequestDisk))'
+_WHEN_DUE = (
+    "(((time() + ScheddInterval) >= (DeferralTime - DeferralPrepTime)) && (time() < (DeferralTime + DeferralWindow)))"
+)
+_DEFERRED_BY = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek", "DeferralTime")
+_ENCRYPTED = ("EncryptInputFiles", "EncryptOutputFiles", "DontEncryptInputFiles", "DontEncryptOutputFiles")
+
+
+def _requirements(job: Job) -> None:
+    own = job.value("requirements")
+    if job.value("my.requirements") is not None:
+        if own is not None:
+            job.warn("+Requirements overrides requirements; one of them should go")
+        return
+    clauses = []
+    if own is not None:
+        job.expression("requirements")
+        clauses.append(f"({own})")
+    setting = job.facts.setting
+    vanilla = job.attribute("JobUniverse") == "5"
+    added = (setting("APPEND_REQ_VANILLA") if vanilla else "") or setting("APPEND_REQUIREMENTS")
+    if added:
+        clauses.append(f"({added})")
+    spoken = _spoken_of(job, " && ".join(clauses))
+    clauses += _added(job, spoken, vanilla)
+    try:
+        job.made["Requirements"] = expression_text(" && ".join(clauses))
+    except ClassAdSyntaxError as problem:
+        raise SubmitError(f"the Requirements that come of APPEND_REQUIREMENTS are no expression: {problem}") from None
+
+
+def _spoken_of(job: Job, text: str) -> set[str]:
+    """The slot's attributes, in small letters, that an expression refers to.
+
+    :raises SubmitError: where it refers to the job's own Requirements
+    """
+    if not text:
+        return set()
+    ad = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})
+    try:
+        found = parse(expression_text(text)).references(ad)
+    except ClassAdSyntaxError as problem:
+        raise job.wrong("requirements", f"this must be an expression, but {problem}") from None
+    except EvaluationError:
+        job.warn(f"Could not get attribute references from Requirements: {text}")
+        return set()
+    outside = {re.split(r"[.\[]", re.sub(r"^(target|other)\.", "", name.lower()))[0] for name in found.external}
+    if "requirements" in outside or "Requirements" in found.internal:
+        raise job.wrong("requirements", "it refers to itself; did you intend to use $(Requirements)?")
+    return outside
+
+
+def _added(job: Job, spoken: set[str], vanilla: bool) -> Iterator[str]:
+    facts = job.facts
+    if "arch" not in spoken:
+        yield f'(TARGET.Arch == "{facts.arch}")'
+    if not spoken.intersection(_SYSTEM):
+        yield f'(TARGET.OpSys == "{facts.opsys}")'
+    disk = job.attribute("RequestDisk")
+    if "disk" in spoken:
+        if disk is not None:
+            yield "(TARGET.Disk >= RequestDisk)"
+        _obsolete(job, "Disk", "disk")
+    elif disk is None:
+        yield "(TARGET.Disk >= DiskUsage)"
+    elif _above(disk, 0):
+        yield _WITHIN_DISK if vanilla else "(TARGET.Disk >= RequestDisk)"
+    memory, cpus = job.attribute("RequestMemory"), job.attribute("RequestCpus")
+    if memory is not None and _above(memory, 1):
+        yield "(TARGET.Memory >= RequestMemory)"
+    if "memory" in spoken:
+        _obsolete(job, "Memory", "memory")
+    if "cpus" not in spoken and cpus is not None and _above(cpus, 1):
+        yield "(TARGET.Cpus >= RequestCpus)"
+    yield from _resources(job, spoken)
+    if "hasencryptexecutedirectory" not in spoken and is_true(job.attribute("EncryptExecuteDirectory")):
+        yield "TARGET.HasEncryptExecuteDirectory"
+    if vanilla:
+        yield from _transfer(job, spoken)
+    if any(job.attribute(name) is not None for name in _DEFERRED_BY):
+        if vanilla:
+            yield "TARGET.HasJobDeferral"
+        yield _WHEN_DUE
+    if is_true(job.attribute("WantFTOnCheckpoint")) and "hasselfcheckpointtransfers" not in spoken:
+        yield "TARGET.HasSelfCheckpointTransfers"
+
+
+def _above(text: str, bound: float) -> bool:
+    """Whether a request asks for more than that; an expression may."""
+    value = literal(text)
+    return not isinstance(value, (int, float)) or value > bound
+
+
+def _obsolete(job: Job, attribute: str, resource: str) -> None:
+    if job.facts.setting("ENABLE_DEPRECATION_WARNINGS").lower() == "true":
+        job.warn(
+            f"your Requirements expression refers to TARGET.{attribute}. This is obsolete. Set request_{resource} and"
+            " condor_submit will modify the Requirements expression as needed."
+        )
+
+
+def _resources(job: Job, spoken: set[str]) -> Iterator[str]:
+    """The clauses of GPUs and of resources that a pool defines."""
+    names = sorted({*job.before, *job.made}, key=str.lower)
+    for name in names:
+        tag = name[len("Request") :]
+        if not name.startswith("Request") or name.lower() in _OWN_CLAUSE or len(tag) < 2 or tag[0] == "_":
+            continue
+        text = job.attribute(name)
+        value = literal(text)
+        if tag.lower() in spoken or text is None:
+            continue
+        if isinstance(value, str):
+            if value:
+                yield f"regexp({name}, TARGET.{tag})"
+        elif isinstance(value, bool) or (isinstance(value, (int, float)) and value <= 0):
+            continue
+        elif job.attribute(f"Require{tag}") is not None:
+            yield f"(countMatches(MY.Require{tag}, TARGET.Available{tag}) >= {name})"
+        else:
+            yield f"(TARGET.{tag} >= {name})"
+
+
+def _transfer(job: Job, spoken: set[str]) -> Iterator[str]:
+    should = literal_string(job.attribute("ShouldTransferFiles")) or "IF_NEEDED"
+    shared = "(TARGET.FileSystemDomain == MY.FileSystemDomain)"
+    about_domain = "filesystemdomain" in spoken
+    if should == "NO":
+        if not about_domain:
+            yield shared
+        return
+    if spoken.intersection(("hasfiletransfer", "hasjobtransferplugins")):
+        return
+    needs = [
+        "TARGET.HasJobTransferPlugins" if literal_string(job.attribute("TransferPlugins")) else "TARGET.HasFileTransfer"
+    ]
+    if any(job.attribute(name) is not None for name in _ENCRYPTED) and "hasperfileencryption" not in spoken:
+        needs.append("TARGET.HasPerFileEncryption")
+    new = is_true(job.attribute("PreserveRelativePaths")) or job.attribute("TransferCheckpoint") is not None
+    if new or literal_string(job.attribute("WhenToTransferOutput")) == "ON_SUCCESS":
+        needs.append('versioncmp(split(TARGET.CondorVersion)[1], "8.9.7") >= 0')
+    methods = _methods(job)
+    if methods:
+        job.set_string("WantTransferPluginMethods", ",".join(methods))
+    if "hasfiletransferpluginmethods" not in spoken:
+        needs += [f'stringListIMember("{method}", TARGET.HasFileTransferPluginMethods)' for method in methods]
+    able = f"({' && '.join(needs)})"
+    yield able if should == "YES" or about_domain else f"({shared} || {able})"
+
+
+def _methods(job: Job) -> list[str]:
+    """The kinds of URL from and to which the job's files go, but for those whose plugins it brings along."""
+    urls = (literal_string(job.attribute("TransferInput")) or "").split(",")
+    urls.append(literal_string(job.attribute("OutputDestination")) or "")
+    remaps = (literal_string(job.attribute("TransferOutputRemaps")) or "").split(";")
+    urls += [remap.partition("=")[2] for remap in remaps]
+    plugins = (literal_string(job.attribute("TransferPlugins")) or "").split(";")
+    brought = {name.strip().lower() for plugin in plugins for name in plugin.partition("=")[0].split(",")}
+    found = {match[1].lower() for url in urls if (match := re.match(r"\s*([A-Za-z][A-Za-z0-9.+-]*)://", url))}
+    return sorted(found - brought)
+
+
+REQUIREMENTS = Section(
+    _requirements,
+    ("requirements", "my.requirements"),
+    ("Requirements", "WantTransferPluginMethods"),
+    reads=(
+        *("JobUniverse", "Request*", "Require*", "EncryptExecuteDirectory", "ShouldTransferFiles", "TransferPlugins"),
+        *("PreserveRelativePaths", "TransferCheckpoint", "WhenToTransferOutput", "TransferInput", "OutputDestination"),
+        *("TransferOutputRemaps", "WantFTOnCheckpoint", *_DEFERRED_BY, *_ENCRYPTED),
+    ),
+)

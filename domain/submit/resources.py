@@ -1,0 +1,245 @@
+"""What a job asks of its slot: ``request_*``, and the files that it brings along.
+
+Source: the manual's page "Submit Description File Commands", request_cpus and its neighbours, and the entries of
+file transfer. Memory counts in megabytes, disk in kilobytes; a suffix K, M, G or T (a B may follow) says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .functions import evaluated
+from .job import Action, Job, Section, stripped
+from .text import expression_text, literal_string
+
+_AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,18})?(?:\.([0-9]{0,3})[0-9]*)?\s*(?:([KMGT])B?)?\s*", re.IGNORECASE)
+_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
+# The requests that every job has: command, attribute, the setting of its default, what the number counts in bytes.
+_REQUESTS = (
+    ("request_cpus", "RequestCpus", "JOB_DEFAULT_REQUESTCPUS", 0),
+    ("request_gpus", "RequestGPUs", "JOB_DEFAULT_REQUESTGPUS", 0),
+    ("request_disk", "RequestDisk", "JOB_DEFAULT_REQUESTDISK", 1024),
+    ("request_memory", "RequestMemory", "JOB_DEFAULT_REQUESTMEMORY", 1024**2),
+)
+_SPECIAL = {command for command, *_ in _REQUESTS}
+_MISSPELT = {"request_cpu": "request_cpus", "request_gpu": "request_gpus", "request_mem": "request_memory"}
+_NOT_RESOURCES = {"request_gpu_memory", "request_gpus_memory"}
+
+
+def amount(text: str, unit: int) -> tuple[int, bool] | None:
+    """A quantity in the unit of so many bytes, rounded up, and whether it names its unit; None: it is an expression."""
+    found = _AMOUNT.fullmatch(text)
+    if found is None or (found[1] is None and not found[2]):
+        return None
+    number = int(found[1] or 0) + int((found[2] or "0").ljust(3, "0")) / 1000
+    factor = _UNITS[found[3].upper()] if found[3] else unit
+    if abs(number * factor) >= 1 << 63:
+        return None
+    exact = int(number * factor) if found[2] else int(found[1] or 0) * factor
+    return (exact + unit - 1) // unit, bool(found[3])
+
+
+def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
+    def action(job: Job) -> None:
+        name = command if job.value(command) is not None else attribute.lower()
+        value = job.value(name)
+        if value is None:
+            default = job.facts.setting(setting)
+            if default:
+                found = amount(default, unit) if unit else None
+                job.made[attribute] = expression_text(default) if found is None else str(found[0])
+        elif value.lower() != "undefined":
+            job.made[attribute] = _requested(job, name, value, unit)
+
+    return Section(action, (command, attribute.lower()), (attribute,))
+
+
+def _requested(job: Job, command: str, value: str, unit: int) -> str:
+    found = amount(value, unit) if unit else None
+    if found is None:
+        text = job.expression(command)
+        constant = evaluated(value)
+        if text[0] == '"' or isinstance(constant, bool):
+            raise job.wrong(command, f"this must be a number{' with K, M, G or T' if unit else ''}, or an expression")
+        return text
+    number, named = found
+    missing = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
+    if missing and not named:
+        if missing == "error":
+            raise job.wrong(command, "this pool wants a unit after the number: K, M, G or T")
+        job.warn(f"{command} = {value} should have a unit after the number: K, M, G or T")
+    return str(number)
+
+
+def requests(commands: Iterable[str]) -> list[Section]:
+    """The sections of all requests: those of every job, and one for each ``request_NAME`` among the commands."""
+    sections = [_request(*row) for row in _REQUESTS]
+    for command in commands:
+        tag = command.removeprefix("request_")
+        if command in _SPECIAL or tag == command or len(tag) < 2 or tag[0] == "_" or command in _NOT_RESOURCES:
+            continue
+        if command in _MISSPELT:
+            sections.append(Section(_misspelt(command), (command,), ()))
+        else:
+            sections.append(_custom(command, tag))
+    return [*sections, Section(_gpus, _GPU_COMMANDS, _GPU_ATTRIBUTES, ("RequestGPUs",))]
+
+
+def _misspelt(command: str) -> Action:
+    def action(job: Job) -> None:
+        job.warn(f"{command} is not a valid submit keyword, did you mean {_MISSPELT[command]}?")
+
+    return action
+
+
+def _custom(command: str, tag: str) -> Section:
+    def action(job: Job) -> None:
+        if job.value(command) is not None:
+            name = job.definitions[command].name[len("request_") :] if command in job.definitions else tag
+            job.made[f"Request{name}"] = job.expression(command)
+
+    return Section(action, (command,), (f"Request{tag}", "Request*"))
+
+
+# The properties of GPUs that a job may ask for: attribute, command, the condition on a GPU's own ad.
+_GPU_LIMITS = (
+    ("GPUsMinCapability", "gpus_minimum_capability", "Capability >= GPUsMinCapability"),
+    ("GPUsMaxCapability", "gpus_maximum_capability", "Capability <= GPUsMaxCapability"),
+    ("GPUsMinMemory", "gpus_minimum_memory", "GlobalMemoryMb >= GPUsMinMemory"),
+    ("GPUsMinRuntime", "gpus_minimum_runtime", "MaxSupportedVersion >= GPUsMinRuntime"),
+)
+_GPU_COMMANDS = ("require_gpus", "requiregpus", *(command for _, command, _ in _GPU_LIMITS))
+_GPU_ATTRIBUTES = ("RequireGPUs", *(attribute for attribute, _, _ in _GPU_LIMITS))
+
+
+def _gpus(job: Job) -> None:
+    if job.attribute("RequestGPUs") is None:
+        return
+    command = "require_gpus" if job.value("require_gpus") else "requiregpus"
+    clauses = [job.expression(command)] if job.value(command) else []
+    given = clauses[0].lower() if clauses else ""
+    for attribute, name, condition in _GPU_LIMITS:
+        value = job.value(name)
+        if value is None:
+            continue
+        found = amount(value, 1024**2) if name == "gpus_minimum_memory" else None
+        version = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?", value) if name == "gpus_minimum_runtime" else None
+        if version is not None:
+            job.made[attribute] = str(int(version[1]) * 1000 + int(version[2] or 0) * 10)
+        else:
+            job.made[attribute] = job.expression(name) if found is None else str(found[0])
+        if condition.split()[0].lower() not in given:
+            clauses.append(condition)
+    if clauses:
+        first = f"({clauses[0]})" if len(clauses) > 1 and ("||" in clauses[0] or "?" in clauses[0]) else clauses[0]
+        job.made["RequireGPUs"] = expression_text(" && ".join([first, *clauses[1:]]))
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+_SHOULD = {"yes": "YES", "true": "YES", "no": "NO", "false": "NO", "never": "NO", "if_needed": "IF_NEEDED"}
+_SHOULD |= {"always": "YES", "automatic": "YES"}
+_WHEN = {"on_exit": "ON_EXIT", "on_exit_or_evict": "ON_EXIT_OR_EVICT", "on_success": "ON_SUCCESS", "never": "NEVER"}
+
+
+def _transfer(job: Job) -> None:
+    """Whether, when and what files go with the job, and how large they are."""
+    inputs, outputs = _list(job, "transfer_input_files"), _list(job, "transfer_output_files")
+    should, when = _should_and_when(job)
+    job.set_string("ShouldTransferFiles", should)
+    if should == "NO":
+        for command, names in (("transfer_input_files", inputs), ("transfer_output_files", outputs)):
+            if names is not None:
+                raise job.wrong(command, "it needs should_transfer_files = YES or IF_NEEDED, which is NO here")
+        if job.boolean("transfer_executable", "transferexecutable"):
+            raise job.wrong(
+                "transfer_executable", "it needs should_transfer_files = YES or IF_NEEDED, which is NO here"
+            )
+    else:
+        job.set_string("WhenToTransferOutput", when)
+        if inputs:
+            job.set_string("TransferInput", ",".join(inputs))
+        if outputs is not None:
+            job.set_string("TransferOutput", ",".join(outputs))
+    if should != "YES":
+        job.set_string("FileSystemDomain", job.facts.filesystem_domain)
+    _sizes(job, inputs or [])
+
+
+def _list(job: Job, command: str) -> list[str] | None:
+    value = job.value(command, command.replace("_", ""))
+    if value is None:
+        return None
+    return [name for name in (one.strip() for one in stripped(value).split(",")) if name]
+
+
+def _should_and_when(job: Job) -> tuple[str, str]:
+    given, wanted = job.value("should_transfer_files"), job.value("when_to_transfer_output")
+    given = given or job.value("shouldtransferfiles")
+    wanted = wanted or job.value("whentotransferoutput")
+    should = _SHOULD.get((given or job.facts.setting("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "IF_NEEDED").lower())
+    if should is None:
+        if given is not None:
+            raise job.wrong("should_transfer_files", "this must be YES, NO or IF_NEEDED")
+        should = "IF_NEEDED"
+    when = _WHEN.get((wanted or "ON_EXIT").lower())
+    if when is None:
+        raise job.wrong("when_to_transfer_output", "this must be ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS")
+    if should == "NO" and given is not None and wanted is None:
+        when = "NEVER"
+    if (should == "NO") != (when == "NEVER"):
+        command = "when_to_transfer_output" if wanted is not None else "should_transfer_files"
+        raise job.wrong(command, f"it contradicts should_transfer_files, which is {should}")
+    if when == "ON_EXIT_OR_EVICT" and should == "IF_NEEDED":
+        if given is not None:
+            raise job.wrong("when_to_transfer_output", "with it should_transfer_files must be YES")
+        should = "YES"
+    return should, when
+
+
+def _sizes(job: Job, inputs: list[str]) -> None:
+    program = literal_string(job.attribute("Cmd")) or ""
+    executable = job.kilobytes(program if program.startswith("/") else f"{_folder(job)}/{program}") if program else 0
+    names = list(inputs)
+    if job.attribute("TransferIn") != "false":
+        names.append(literal_string(job.attribute("In")) or "")
+    brought = sum(
+        job.kilobytes(name if name[0] == "/" or "://" in name else f"{_folder(job)}/{name}") for name in names if name
+    )
+    job.made["ExecutableSize"] = str(executable)
+    job.made["ImageSize"] = str(_kilobytes_given(job, "image_size", "imagesize") or executable)
+    usage = _kilobytes_given(job, "disk_usage", "diskusage")
+    job.made["DiskUsage"] = str(usage or executable + brought)
+    if usage is None:
+        job.made["TransferInputSizeMB"] = str((executable + brought + 1023) // 1024)
+
+
+def _folder(job: Job) -> str:
+    return literal_string(job.attribute("Iwd")) or "/"
+
+
+def _kilobytes_given(job: Job, *commands: str) -> int | None:
+    for command in commands:
+        if (value := job.value(command)) is not None:
+            found = amount(value, 1024)
+            if found is None or found[0] < 1:
+                raise job.wrong(command, "this must be a positive number of kilobytes, or have K, M, G or T after it")
+            return found[0]
+    return None
+
+
+TRANSFER = Section(
+    _transfer,
+    (
+        *("transfer_input_files", "transferinputfiles", "transfer_output_files", "transferoutputfiles"),
+        *("should_transfer_files", "shouldtransferfiles", "when_to_transfer_output", "whentotransferoutput"),
+        *("transfer_executable", "transferexecutable", "image_size", "imagesize", "disk_usage", "diskusage"),
+    ),
+    (
+        *("ShouldTransferFiles", "WhenToTransferOutput", "TransferInput", "TransferOutput", "FileSystemDomain"),
+        *("ExecutableSize", "ImageSize", "DiskUsage", "TransferInputSizeMB"),
+    ),
+    reads=("Cmd", "Iwd", "In", "TransferIn"),
+)

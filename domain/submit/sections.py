@@ -1,0 +1,384 @@
+"""The program, its files and what becomes of it: the attributes that need more than the table of simple commands.
+
+Source: the manual's page "Submit Description File Commands", the entry of each command, and for defaults that it
+leaves open the ads of HTCondor 25.14.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..classad.tree import Literal
+from . import quoting
+from .commands import OTHER_UNIVERSES, REFUSED, SIMPLE, UNIVERSES, Command, Kind
+from .facts import SubmitError
+from .job import Action, Job, Section, Verbatim, full_path, stripped, truth_of
+from .signals import signal_name
+from .text import expression_text, literal_string, read_expression, string_text
+
+
+def _universe(job: Job) -> None:
+    for command, way_out in REFUSED:
+        if job.value(command) is not None:
+            raise job.wrong(command, way_out)
+    command = "universe" if job.value("universe") else "jobuniverse"
+    name = job.value(command) or job.facts.setting("DEFAULT_UNIVERSE")
+    number = UNIVERSES.get(name.lower())
+    if number is None:
+        way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
+        raise job.wrong(command, f"only the universes vanilla and local run here; {way_out}")
+    job.made["JobUniverse"] = str(number)
+    if number != 5:
+        job.set_string("KillSig", "SIGTERM")
+
+
+def _iwd(job: Job) -> None:
+    folder = job.value("initialdir", "iwd", "initial_dir", "job_iwd") or ""
+    job.set_string("Iwd", full_path(folder, job.facts.iwd) if folder else job.facts.iwd)
+
+
+def _executable(job: Job) -> None:
+    if job.value("shell"):
+        job.set_string("Cmd", "/bin/sh")
+        job.made["TransferExecutable"] = "false"
+        return
+    name = job.value("executable", "cmd")
+    if name is None:
+        raise SubmitError("No 'executable' parameter was provided; name the program: executable = /bin/sleep")
+    transfer = (job.value("transfer_executable", "transferexecutable") or "true")[0] not in "fF"
+    if not transfer:
+        job.made["TransferExecutable"] = "false"
+    job.set_string("Cmd", full_path(name, job.facts.iwd) if transfer else name)
+
+
+def _arguments(job: Job) -> None:
+    script, old, new = job.value("shell"), job.value("arguments", "args"), job.value("arguments2")
+    command = "arguments2" if new is not None else "arguments" if job.value("arguments") else "args"
+    value = new if new is not None else old
+    try:
+        if script is not None:
+            job.set_string("Arguments", quoting.join(["-c", script]))
+        elif value is None:
+            job.made["Arguments"] = '""'
+        elif new is not None or quoting.in_new_syntax(value):
+            job.set_string("Arguments", quoting.join(quoting.split(quoting.unquoted(value))))
+        else:
+            job.set_string("Args", quoting.old_arguments(value))
+    except quoting.QuotingError as problem:
+        raise job.wrong(command, str(problem)) from None
+
+
+def _environment(job: Job) -> None:
+    command = next((name for name in ("environment2", "environment", "env") if job.value(name)), "environment")
+    value = job.value(command)
+    wanted = job.value("getenv", "get_env")
+    try:
+        own = quoting.environment_of(value) if value is not None else {}
+    except quoting.QuotingError as problem:
+        raise job.wrong(command, str(problem)) from None
+    if wanted is not None and (everything := truth_of(wanted)) is not False:
+        if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
+            raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
+        own = {**quoting.imported("" if everything else wanted, job.facts.environment), **own}
+    if command == "env" and not quoting.in_new_syntax(value or ""):
+        job.set_string("Env", quoting.old_environment_text(own))
+        job.made["EnvDelim"] = '";"'
+    else:
+        job.set_string("Environment", quoting.environment_text(own))
+
+
+def _status(job: Job) -> None:
+    held = job.boolean("hold")
+    job.made["JobStatus"] = "5" if held else "1"
+    if held:
+        job.made["HoldReasonCode"] = "15"
+        job.set_string("HoldReason", "submitted on hold at user's request")
+
+
+def _stream(attribute: str, word: str) -> Action:
+    """The section of stdin, stdout or stderr; ``word`` is input, output or error."""
+    transfer_attribute, stream_attribute = f"Transfer{attribute}", f"Stream{attribute}"
+
+    def action(job: Job) -> None:
+        name = job.value(word, f"std{attribute.lower()}", attribute.lower())
+        transfer = job.boolean(f"transfer_{word}", f"transfer{attribute.lower()}") is not False
+        stream = job.boolean(f"stream_{word}", f"stream{attribute.lower()}") is True
+        job.set_string(attribute, name or "/dev/null")
+        if name is not None and name != "/dev/null" and transfer:
+            job.made[stream_attribute] = "true" if stream else "false"
+        else:
+            job.made[transfer_attribute] = "false"
+
+    return action
+
+
+def _notification(job: Job) -> None:
+    command = "notification" if job.value("notification") else "jobnotification"
+    word = job.value(command) or job.facts.setting("JOB_DEFAULT_NOTIFICATION")
+    number = {"never": 0, "always": 1, "complete": 2, "error": 3, "start": 4}.get(word.lower())
+    if number is None:
+        raise job.wrong(command, "this must be Never, Always, Complete, Start or Error")
+    job.made["JobNotification"] = str(number)
+
+
+def _rank(job: Job) -> None:
+    command = next((name for name in ("rank", "preferences") if job.value(name)), None)
+    setting = job.facts.setting
+    if command is not None:
+        job.expression(command)
+    own = job.value("rank", "preferences") or setting("DEFAULT_RANK_VANILLA") or setting("DEFAULT_RANK")
+    added = setting("APPEND_RANK_VANILLA") or setting("APPEND_RANK")
+    text = f"({own}) + ({added})" if own and added else own or added
+    job.made["Rank"] = expression_text(text) if text else "0.0"
+
+
+def _retries(job: Job) -> None:
+    """max_retries, success_exit_code and retry_until make OnExitRemove, with what on_exit_remove says beside it."""
+    remove, hold = job.value("on_exit_remove", "onexitremove"), job.value("on_exit_hold", "onexithold")
+    remove_command = "on_exit_remove" if job.value("on_exit_remove") else "onexitremove"
+    hold_text = job.expression("on_exit_hold" if job.value("on_exit_hold") else "onexithold") if hold else None
+    most = "max_retries" if job.value("max_retries") else "jobmaxretries"
+    success = "success_exit_code" if job.value("success_exit_code") else "jobsuccessexitcode"
+    if not (job.value(most) or job.value(success) or job.value("retry_until")):
+        if remove:
+            job.made["OnExitRemove"] = job.expression(remove_command)
+        if hold_text:
+            job.made["OnExitHold"] = hold_text
+        return
+    limit = job.integer(most) if job.value(most) else job.facts.setting("DEFAULT_JOB_MAX_RETRIES")
+    job.made["JobMaxRetries"] = str(limit)
+    job.made["OnExitHold"] = hold_text or "false"
+    code = "0"
+    if job.value(success):
+        job.made["JobSuccessExitCode"] = str(job.integer(success))
+        code = "JobSuccessExitCode"
+    clauses = ["NumJobCompletions > JobMaxRetries", f"ExitCode =?= {code}", *_until(job)]
+    if remove:
+        clauses.append(_in_brackets(job.expression(remove_command)))
+    job.made["OnExitRemove"] = expression_text(" || ".join(clauses))
+
+
+def _until(job: Job) -> Iterator[str]:
+    value = job.value("retry_until")
+    if value is None:
+        return
+    text = job.expression("retry_until")
+    node = read_expression(value)
+    if isinstance(node, Literal) and type(node.value) is int:
+        yield f"ExitCode =?= {node.value}"
+    else:
+        yield _in_brackets(text)
+
+
+def _in_brackets(text: str) -> str:
+    """An operand of ||: in brackets where it would come apart otherwise."""
+    return f"({text})" if "?" in re.sub(r"=\?=", "", text) else text
+
+
+def _accounting(job: Job) -> None:
+    if (project := job.value("project_name", "projectname")) is not None:
+        job.set_string("ProjectName", project)
+    group, user = job.value("accounting_group", "accountinggroup"), job.value("accounting_group_user", "acctgroupuser")
+    if job.boolean("nice_user", "niceuser"):
+        nice = job.facts.setting("NICE_USER_ACCOUNTING_GROUP_NAME")
+        if group is not None and group != nice:
+            job.warn("nice_user conflicts with accounting_group; nice_user is ignored")
+        group = group or nice
+        job.made["MaxJobRetirementTime"] = "0"
+    if group is None and user is None:
+        return
+    for command, name in (("accounting_group", group), ("accounting_group_user", user)):
+        if name is not None and re.search(r"\s", name):
+            raise job.wrong(command, "a name in accounting holds no blanks")
+    who = user or job.facts.owner
+    job.set_string("AcctGroupUser", who)
+    if group is not None:
+        job.set_string("AcctGroup", group)
+    job.set_string("AccountingGroup", who if group is None else f"{group}.{who}")
+
+
+_LIMIT = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)?(?::.*)?", re.ASCII)
+
+
+def _concurrency(job: Job) -> None:
+    text, expression = job.value("concurrency_limits"), job.value("concurrency_limits_expr")
+    if text is None:
+        if expression is not None:
+            job.made["ConcurrencyLimits"] = job.expression("concurrency_limits_expr")
+        return
+    if expression is not None:
+        raise job.wrong("concurrency_limits_expr", "concurrency_limits stands beside it; use one of them")
+    limits = sorted(limit for limit in re.split(r"[,\s]+", text.lower()) if limit)
+    for limit in limits:
+        if not _LIMIT.fullmatch(limit):
+            raise job.wrong(
+                "concurrency_limits", f"Invalid concurrency limit '{limit}'; write name, a.b or name:number"
+            )
+    if limits:
+        job.set_string("ConcurrencyLimits", ",".join(limits))
+
+
+_DEFERRED_BY = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek", "DeferralTime")
+
+
+def _deferral(job: Job) -> None:
+    def seconds(attribute: str, default: str | None, *commands: str) -> None:
+        command = next((name for name in commands if job.value(name)), None)
+        if command is None:
+            if default is not None:
+                job.made[attribute] = default
+            return
+        text = job.expression(command)
+        if text[0] in '"-' or text in ("true", "false", "undefined") or re.fullmatch(r"[0-9]*\.[0-9]*", text):
+            raise job.wrong(command, "this must be an integer from 0 (seconds), or an expression that gives one")
+        job.made[attribute] = text
+
+    seconds("DeferralTime", None, "deferral_time", "deferraltime")
+    if any(job.attribute(name) for name in _DEFERRED_BY):
+        seconds("DeferralWindow", "0", "cron_window", "cronwindow", "deferral_window", "deferralwindow")
+        seconds("DeferralPrepTime", "300", "cron_prep_time", "cronpreptime", "deferral_prep_time", "deferralpreptime")
+        job.made["ScheddInterval"] = expression_text(job.facts.setting("SCHEDD_INTERVAL"))
+
+
+def simple(command: Command) -> Section:
+    """The section of one row of the table."""
+    return Section(_simple_action(command), command.commands, (command.attribute,), _READS.get(command.kind, ()))
+
+
+_READS: dict[Kind, tuple[str, ...]] = {Kind.PATH: ("Iwd",)}
+
+
+def _simple_action(command: Command) -> Action:
+    names, attribute, kind = command.commands, command.attribute, command.kind
+
+    def action(job: Job) -> None:
+        for name in names:
+            if (value := job.values.get(name)) is not None:
+                job.made[attribute] = _text(job, name, value, kind)
+                return
+
+    return action
+
+
+def _text(job: Job, name: str, value: str, kind: Kind) -> str:
+    if kind is Kind.EXPRESSION:
+        return job.expression(name)
+    if kind is Kind.BOOLEAN:
+        return "true" if job.boolean(name) else "false"
+    if kind in (Kind.INTEGER, Kind.COUNT):
+        return str(job.integer(name, 0 if kind is Kind.COUNT else None))
+    if kind is Kind.SIGNAL:
+        signal = signal_name(value)
+        if signal is None:
+            raise job.wrong(name, "this must be a signal, as SIGTERM or 15")
+        return string_text(signal)
+    if kind is Kind.UNQUOTED:
+        return string_text(stripped(value))
+    if kind is Kind.LIST:
+        return string_text(",".join(one for one in re.split(r"[,\s]+", value) if one))
+    if kind is Kind.PATH:
+        return string_text(full_path(value, literal_string(job.attribute("Iwd")) or "/"))
+    return string_text(value)
+
+
+def _afterwards(job: Job) -> None:
+    """What follows from other attributes."""
+    if job.attribute("JobUniverse") == "5" and job.attribute("JobLeaseDuration") is None:
+        lease = job.facts.setting("JOB_DEFAULT_LEASE_DURATION")
+        if lease:
+            job.made["JobLeaseDuration"] = expression_text(lease)
+    elif re.fullmatch("1?[0-9]", job.attribute("JobLeaseDuration") or "") and job.attribute("JobLeaseDuration") != "0":
+        job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
+        job.made["JobLeaseDuration"] = "20"
+    if job.attribute("CheckpointExitCode") is not None:
+        job.made["WantFTOnCheckpoint"] = "true"
+    if job.attribute("JobStarterLog") is not None and job.attribute("JobStarterDebug") is None:
+        job.made["JobStarterDebug"] = "true"
+    who = literal_string(job.attribute("NotifyUser")) or ""
+    if who.lower() in ("false", "never"):
+        job.warn(f"notify_user = {who} sends mail to {who}@{job.facts.uid_domain}; for none write notification = never")
+
+
+def forced(command: str, attribute: str) -> Section:
+    """The section of ``+Attribute``: it goes before what any other command made of it."""
+
+    def action(job: Job) -> None:
+        if job.value(command) is None:
+            job.made[attribute] = "undefined"
+            return
+        job.made[attribute] = job.expression(command)
+
+    return Section(action, (command,), (attribute,))
+
+
+def _stdio(attribute: str, word: str) -> Section:
+    low = attribute.lower()
+    commands = (word, f"std{low}", low, f"transfer_{word}", f"transfer{low}", f"stream_{word}", f"stream{low}")
+    sets = (attribute, f"Transfer{attribute}", f"Stream{attribute}")
+    return Section(_stream(attribute, word), commands, sets, verbatim=Verbatim(word, attribute, commands[1:3]))
+
+
+FIRST: tuple[Section, ...] = (
+    Section(_universe, ("universe", "jobuniverse", *(name for name, _ in REFUSED)), ("JobUniverse", "KillSig")),
+    Section(_iwd, ("initialdir", "iwd", "initial_dir", "job_iwd"), ("Iwd",)),
+    Section(
+        _executable,
+        ("executable", "cmd", "shell", "transfer_executable", "transferexecutable"),
+        ("Cmd", "TransferExecutable"),
+    ),
+    Section(
+        _arguments,
+        ("arguments", "args", "arguments2", "shell"),
+        ("Args", "Arguments"),
+        verbatim=Verbatim("arguments", "Args", ("args",)),
+    ),
+    Section(
+        _environment,
+        ("environment", "env", "environment2", "getenv", "get_env"),
+        ("Environment", "Env", "EnvDelim"),
+    ),
+    Section(_status, ("hold",), ("JobStatus", "HoldReason", "HoldReasonCode")),
+    _stdio("In", "input"),
+    _stdio("Out", "output"),
+    _stdio("Err", "error"),
+    Section(_notification, ("notification", "jobnotification"), ("JobNotification",)),
+    Section(_rank, ("rank", "preferences"), ("Rank",)),
+    Section(
+        _retries,
+        (
+            *("max_retries", "jobmaxretries", "success_exit_code", "jobsuccessexitcode", "retry_until"),
+            *("on_exit_remove", "onexitremove", "on_exit_hold", "onexithold"),
+        ),
+        ("OnExitRemove", "OnExitHold", "JobMaxRetries", "JobSuccessExitCode"),
+    ),
+)
+MIDDLE: tuple[Section, ...] = (
+    Section(_concurrency, ("concurrency_limits", "concurrency_limits_expr"), ("ConcurrencyLimits",)),
+    Section(
+        _accounting,
+        (
+            *("accounting_group", "accountinggroup", "accounting_group_user", "acctgroupuser"),
+            *("nice_user", "niceuser", "project_name", "projectname"),
+        ),
+        ("AccountingGroup", "AcctGroup", "AcctGroupUser", "MaxJobRetirementTime", "ProjectName"),
+    ),
+    *map(simple, SIMPLE),
+    Section(
+        _deferral,
+        (
+            *("deferral_time", "deferraltime", "cron_window", "cronwindow", "deferral_window", "deferralwindow"),
+            *("cron_prep_time", "cronpreptime", "deferral_prep_time", "deferralpreptime"),
+        ),
+        ("DeferralTime", "DeferralWindow", "DeferralPrepTime", "ScheddInterval"),
+        reads=_DEFERRED_BY,
+    ),
+)
+LAST: tuple[Section, ...] = (
+    Section(
+        _afterwards,
+        (),
+        ("JobLeaseDuration", "WantFTOnCheckpoint", "JobStarterDebug"),
+        ("JobUniverse", "JobLeaseDuration", "CheckpointExitCode", "JobStarterLog", "JobStarterDebug", "NotifyUser"),
+    ),
+)

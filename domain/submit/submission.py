@@ -1,0 +1,241 @@
+"""What comes of a description: the ads of its jobs, as HTCondor's queue would have them from condor_submit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+from attrs import field, frozen
+
+from .build import Batch, Builder, known_commands
+from .commands import IGNORED
+from .facts import Facts, Files, SubmitError
+from .functions import FUNCTIONS
+from .lines import Lines
+from .macros import Definition, Macros
+from .queue import Items, arguments_of
+from .reader import Reader
+from .text import printed
+
+
+@frozen
+class Submission:
+    """The jobs of one cluster.
+
+    :ivar ad: attribute to expression text, for all that is the same in every job
+    :ivar columns: attribute to one text for each job, for all that is not; ``undefined`` where a job lacks it
+    :ivar warnings: for the user, in the order in which they came up
+    """
+
+    ad: dict[str, str]
+    columns: dict[str, list[str]]
+    count: int
+    warnings: list[str] = field(factory=list)
+
+    def ad_of(self, proc: int) -> dict[str, str]:
+        """The whole ad of one job, ClusterId and ProcId included."""
+        if not 0 <= proc < self.count:
+            raise IndexError(f"there is no job {proc}: this submission has jobs 0 to {self.count - 1}")
+        own = {name: column[proc] for name, column in self.columns.items()}
+        return {**self.ad, **own, "ProcId": str(proc)}
+
+
+def parse_submit(
+    text: str,
+    facts: Facts,
+    files: Files,
+    *,
+    macros: Mapping[str, str] | None = None,
+    append: Sequence[str] = (),
+    queue: str | None = None,
+) -> Submission:
+    """The jobs that a submit description asks for.
+
+    :param macros: ``name=value`` arguments of the command line: known before the first line is read
+    :param append: lines to be read after the description's own, before its queue statement takes effect
+    :param queue: the arguments of the queue statement, where the description has none
+    :raises SubmitError: where the description cannot be submitted; it names the line
+    """
+    cluster = _Cluster(facts, files, macros or {}, append)
+    try:
+        return cluster.read(text, queue)
+    except RecursionError:
+        raise SubmitError("a value of this description nests too deeply; write it in a simpler way") from None
+
+
+def from_mapping(
+    description: Mapping[str, object],
+    facts: Facts,
+    files: Files,
+    *,
+    count: int = 1,
+    items: Sequence[Mapping[str, object]] | None = None,
+) -> Submission:
+    """The jobs that a mapping of submit commands asks for; a value is what would stand right of the equals sign.
+
+    :param count: jobs for each item
+    :param items: for each item the values of the queue statement's variables; the first item names them
+    :raises SubmitError: as ``parse_submit``; also for a value with a line feed or NUL in it
+    """
+    if count < 1:
+        raise SubmitError(f"count = {count}: there must be at least one job")
+    cluster = _Cluster(facts, files, {}, ())
+    for name, value in description.items():
+        cluster.define(name, _as_text(name, value))
+    names = tuple(items[0]) if items else ()
+    if items is not None and not items:
+        raise SubmitError("items is empty, so there is no job")
+    try:
+        rows = tuple([_as_text(name, item[name]) for item in items or ()] for name in names)
+    except KeyError as missing:
+        raise SubmitError(f"an item has no value for {missing}, which the first item has") from None
+    cluster.queue(Items(count, names, rows, range(len(items)) if items else (0,)), None)
+    return cluster.result()
+
+
+def _as_text(name: str, value: object) -> str:
+    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    if "\0" in text or "\n" in text:
+        raise SubmitError(f"{name}: a value can hold neither a line feed nor a NUL character")
+    return text.strip()
+
+
+class _Cluster:
+    """The queue statements read so far, and the jobs that they made."""
+
+    def __init__(self, facts: Facts, files: Files, macros: Mapping[str, str], append: Sequence[str]) -> None:
+        self.facts = facts
+        self.files = files
+        self.append = append
+        self.batches: list[Batch] = []
+        self.warned: dict[str, None] = {}
+        self.variables: dict[str, str] = {}
+        self.macros = Macros(_automatic(facts), FUNCTIONS, facts.environment)
+        for name, value in macros.items():
+            self.define(name, value)
+
+    def define(self, name: str, value: str) -> None:
+        if "\0" in name + value or "\n" in name:
+            raise SubmitError(f"{name!r}: a name or value holds a NUL character or a line feed")
+        self.macros.define(Definition(f"MY.{name[1:]}" if name.startswith("+") else name, value))
+
+    def warn(self, message: str) -> None:
+        self.warned[message] = None
+
+    def read(self, text: str, queue: str | None) -> Submission:
+        reader = Reader(self.macros, self.facts, self.files, self.queue, self.append, self.warn)
+        reader.read(Lines(text))
+        if reader.statements and queue is not None:
+            raise SubmitError("-queue argument conflicts with queue statement in submit file; use one of them")
+        if not reader.statements:
+            arguments = arguments_of(queue or "queue")
+            reader.queue(queue or "" if arguments is None else arguments, None, None)
+        return self.result()
+
+    def queue(self, items: Items, line: int | None) -> None:
+        for name in items.variables:
+            self.variables[name.lower()] = name
+        if items.jobs:
+            first = sum(batch.count for batch in self.batches)
+            self.batches.append(Builder(self.macros, self.facts, self.files, items, first, self.warn).build())
+
+    def result(self) -> Submission:
+        if not self.batches:
+            raise SubmitError(
+                "the queue statement names no items, so there is no job; see what its list or pattern holds"
+            )
+        universes = {batch.columns.get("JobUniverse", [batch.ad.get("JobUniverse")])[0] for batch in self.batches}
+        if len(universes) > 1 or any("JobUniverse" in batch.columns for batch in self.batches):
+            raise SubmitError("all jobs of a cluster have one universe; submit them separately")
+        if len(self.batches) > 1:
+            self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
+        self._warn_of_the_unused()
+        batch = _merged(self.batches)
+        ad = {**batch.ad, "ClusterId": str(self.facts.cluster)}
+        return Submission(ad, batch.columns, batch.count, list(self.warned))
+
+    def _warn_of_the_unused(self) -> None:
+        known = known_commands()
+        meaningful = known | IGNORED | self.macros.used
+        for key, name in self.variables.items():
+            if key not in meaningful and key != "item" and not _is_request(key):
+                self.warn(f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?")
+        for key, definition in self.macros.definitions.items():
+            if key in meaningful or "." in key or _is_request(key):
+                continue
+            where = "" if definition.line is None else f", line {definition.line}"
+            # An attribute's name, which is a command too, is left out where the command itself is near.
+            close = sorted(get_close_matches(key[:60], known, 4, 0.75), reverse=True)
+            near = {name.replace("_", ""): name for name in close}.values()
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            value = definition.value if len(definition.value) <= 60 else f"{definition.value[:57]}..."
+            self.warn(
+                f"the line '{definition.name} = {value}' was unused by condor_submit{where}. Is it a typo?{meant}"
+            )
+
+
+def _is_request(key: str) -> bool:
+    return key.startswith("request_") and len(key) > len("request_") + 1
+
+
+def _merged(batches: list[Batch]) -> Batch:
+    """The jobs of several queue statements as one cluster."""
+    if len(batches) == 1:
+        return batches[0]
+    names = dict.fromkeys(name for batch in batches for name in (*batch.ad, *batch.columns))
+    ad: dict[str, str] = {}
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        column: list[str] = []
+        for batch in batches:
+            column += batch.columns.get(name) or [batch.ad.get(name, "undefined")] * batch.count
+        if column.count(column[0]) == len(column):
+            ad[name] = column[0]
+        else:
+            columns[name] = column
+    return Batch(ad, columns, sum(batch.count for batch in batches))
+
+
+def _automatic(facts: Facts) -> dict[str, str]:
+    """The variables that every description has (the manual's page "Submitting a Job")."""
+    day = datetime.fromtimestamp(facts.now, UTC)
+    cluster = str(facts.cluster)
+    return {
+        "arch": facts.arch,
+        "opsys": facts.opsys,
+        "opsysver": "",
+        "opsysandver": "",
+        "opsysmajorver": "",
+        "cluster": cluster,
+        "clusterid": cluster,
+        "joblistid": cluster,
+        "jobid": f"{cluster}.$(ProcId)",
+        "process": "0",
+        "procid": "0",
+        "step": "0",
+        "row": "0",
+        "itemindex": "0",
+        "taskid": "0",
+        "node": "",
+        "islinux": "1",
+        "iswindows": "0",
+        "request_cpus": "$(RequestCPUs)",
+        "request_memory": "$(RequestMemory)",
+        "spool": "",
+        "submit_file": facts.submit_file,
+        "submit_time": str(facts.now),
+        "year": f"{day:%Y}",
+        "month": f"{day:%m}",
+        "day": f"{day:%d}",
+        "factory.iwd": facts.iwd,
+    }
+
+
+def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
+    """What ``condor_submit -dry-run:full`` writes of the jobs, or ``-verbose``: one text for each job."""
+    for proc in range(submission.count):
+        ad = submission.ad_of(proc)
+        lines = [f"{name} = {printed(ad[name])}\n" for name in sorted(ad, key=str.lower)]
+        head = f"\n** Proc {ad['ClusterId']}.{proc}:\n" if verbose else "\n"
+        yield head + "".join(lines)
