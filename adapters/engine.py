@@ -34,7 +34,8 @@ from ..domain.log import Log, LogError
 from ..domain.state import Activation, State
 from ..domain.world import Launch, World
 
-Subscriber = Callable[[int, Event], None]
+Subscriber = Callable[[int, Sequence[Event]], None]
+"""Is called with each append: the position of its first event, and its events."""
 RETRY = 1_000_000
 """Microseconds until what the world said is tried again after its append has failed."""
 
@@ -124,9 +125,9 @@ class Engine:
             self._unheard += [one for one in stimuli if isinstance(one, s.Started | s.Measured | s.Ended)]
             raise
         self._perform(before, events)
-        for subscriber in self._subscribers:
-            for offset, event in enumerate(events, 1):
-                subscriber(before + offset, event)
+        if events:
+            for subscriber in self._subscribers:
+                subscriber(before + 1, events)
         return answers
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:

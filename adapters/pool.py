@@ -7,6 +7,7 @@ is locked as ``poolbook serve`` would lock it.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ class Pool:
 
     def __init__(self, engine: Engine, user: str, close: Callable[[], None]) -> None:
         self._engine, self._user, self._close = engine, user, close
+        self._views: sqlite3.Connection | None = None
 
     @classmethod
     def open(
@@ -89,6 +91,8 @@ class Pool:
 
     def close(self) -> None:
         """Close the log. Processes that run go on under their supervisor, and are found again by the next `open`."""
+        if self._views is not None:
+            self._views.close()
         self._close()
 
     def __enter__(self) -> Self:
@@ -240,10 +244,13 @@ class Pool:
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """The ads of the jobs that have left the queue, the latest first."""
-        from .views import open_views
+        from ..projections.views import Views
+        from .views import catch_up, open_tables
 
-        with open_views(self._engine.log) as views:
-            found = [dict(values(ad)) for ad in views.history_ads()]
+        if self._views is None:
+            self._views = open_tables(None)
+        catch_up(self._engine.log, self._views)
+        found = [dict(values(ad)) for ad in Views(self._views).history_ads()]
         if not constraint:
             return found
         return [ad for ad in found if next(_plain([{k: text_of(v) for k, v in ad.items()}], constraint, 0), None)]
@@ -258,7 +265,12 @@ class Pool:
 
     def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
         """Call `subscriber` with every event from now on and its position, once it is in the log."""
-        self._engine.subscribe(subscriber)
+
+        def each(first: int, events: Sequence[Event]) -> None:
+            for offset, event in enumerate(events):
+                subscriber(first + offset, event)
+
+        self._engine.subscribe(each)
 
     def why(self, thing: JobId) -> list[str]:
         """Why a job or slot is where it is: the chain of causes, in sentences."""

@@ -24,6 +24,7 @@ from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.log import Fenced, Log, LogError
 from .engine import Answer, Engine
+from .followers import VIEWS_EVERY, Followers
 from .local import LocalWorld
 from .place import WriterLock, place_of
 from .wire import stimulus_of
@@ -102,6 +103,7 @@ class Server:
         except BaseException:
             self._lock.give_up()
             raise
+        self._followers = Followers(url, self.log, self.place.folder / "userlogs", self.trouble)
         self.stopping = False
         self._asked: list[_Asked] = []
         self._reserved = 0
@@ -159,7 +161,9 @@ class Server:
     # Serving
 
     def begin(self) -> None:
-        """Find what ran before, and start what waits."""
+        """Bring up to date what follows the log, find what ran before, and start what waits."""
+        self._followers.begin(self.world.now())
+        self.engine.subscribe(lambda first, events: self._followers.follow(first, events, self.world.now()))
         self.engine.recover()
 
     def catch_signals(self) -> None:
@@ -175,7 +179,10 @@ class Server:
 
     def step(self, until: int | None = None) -> None:
         """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
-        came = self.engine.wait(until)
+        now = self.world.now()
+        self._followers.keep_views(now)
+        soon = now + VIEWS_EVERY
+        came = self.engine.wait(soon if until is None else min(until, soon))
         asked, self._asked = self._asked, []
         try:
             answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
@@ -224,6 +231,7 @@ class Server:
         self._listener.close()
         with suppress(FileNotFoundError):
             os.unlink(self.place.socket)
+        self._followers.close(self.world.now())
         self.world.close()
         self.log.close()
         self._lock.give_up()

@@ -10,10 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from ..domain.decide.stimuli import Submit
-from ..domain.submit import Facts, Submission, from_mapping, parse_submit
+from ..domain.job_ad import quoted, unquoted
+from ..domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
 from ..domain.variants import pack
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
+from .userlog.files import unwritable
+
+UNWRITABLE_LOG = 22
+"""HoldReasonCode of a job whose user log cannot be written."""
 
 
 class DiskFiles:
@@ -81,6 +88,37 @@ def submission_of(
     if isinstance(description, str):
         return parse_submit(description, facts, files, macros=macros, append=append, queue=queue)
     return from_mapping(description, facts, files, count=count)
+
+
+def checked(parsed: Submission) -> Submission:
+    """The submission, once the disk was asked what a submission is refused or held for.
+
+    :raises SubmitError: the executable cannot be run
+    """
+    command = unquoted(parsed.ad.get("Cmd", ""))
+    if command.startswith("/") and parsed.ad.get("JobUniverse") in ("5", "12"):
+        _check_executable(command)
+    path = unquoted(parsed.ad.get("UserLog", ""))
+    reason = unwritable(path) if path else ""
+    if not reason or parsed.ad.get("JobStatus") != "1":
+        return parsed
+    held = {
+        "JobStatus": "5",
+        "HoldReasonCode": str(UNWRITABLE_LOG),
+        "HoldReasonSubCode": "0",
+        "HoldReason": quoted(f"Failed to initialize user log to {path}: {reason}"),
+    }
+    return evolve(parsed, ad={**parsed.ad, **held})
+
+
+def _check_executable(path: str) -> None:
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise SubmitError(f"Can't access executable file {path}: {error.strerror}") from None
+    if not os.access(path, os.X_OK):
+        raise SubmitError(f"Can't run executable file {path}: it is not executable; chmod +x makes it so")
 
 
 def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: str = "") -> Submit:

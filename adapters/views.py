@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
@@ -57,16 +59,18 @@ def views_current(url: str) -> Views:
 
 
 def rebuild(url: str) -> int:
-    """Make the views of the log at `url` anew, whatever is in their file; return the position that they reached."""
+    """Make the views of the log at `url` anew, even if their file is damaged; return the position that they reached."""
     path = views_path(url)
-    if path is not None:
-        for suffix in ("", "-wal", "-shm"):
-            try:
-                os.unlink(path + suffix)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                _refuse(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
+    if path is not None and os.path.exists(path):
+        try:
+            # In place, as other processes may have the file open.
+            with closing(open_tables(path)) as tables:
+                tables.execute("BEGIN IMMEDIATE")
+                create(tables)
+                tables.execute("COMMIT")
+        except sqlite3.Error as error:
+            if _code(error) in _DAMAGES:
+                _remove(path)
     with _caught_up(url, path) as views:
         return views.position
 
@@ -80,17 +84,15 @@ def open_tables(path: str | None) -> sqlite3.Connection:
     try:
         if path is not None:
             _check_owner(connection, path)
-            # After a power cut the views may have fallen back, which their position tells; they are never torn.
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
+            _write_ahead(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False) -> int:
-    """Bring views up to the head of `log`; return the position that they reached.
+def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
+    """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached.
 
     `shared`: others append to the log and bring the views forward, too: its head is read anew while the views are
     locked. Not for a writer's own log, whose head is the writer's to know. Whatever moment the process dies at, the
@@ -106,7 +108,7 @@ def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False) -> 
             if now.position < head.position:
                 from ..projections.folding import apply
 
-                events = list(log.read(now.position, BATCH))
+                events = list(log.read(now.position, batch))
                 apply(connection, events, head.digest if now.position + len(events) == head.position else "")
             elif now.digest != head.digest:
                 reach(connection, now._replace(digest=head.digest))
@@ -144,18 +146,14 @@ def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None
     place = f"file:{quote(os.path.abspath(path))}?mode=ro"
     if not _allowed(os.path.dirname(os.path.abspath(path))) and not os.path.exists(f"{path}-wal"):
         place += "&immutable=1"  # SQLite cannot make the files that it shares with writers, and there can be none
-    connection = None
-    try:
+    with suppress(sqlite3.Error):  # opening the file for writing tells what is wrong with it
         connection = sqlite3.connect(place, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
-        connection.execute("BEGIN")
-        if is_current(connection):
-            now = reached(connection)
-            if (now.position, now.digest) == (position, digest):
+        with ExitStack() as unless_current:
+            unless_current.callback(connection.close)
+            connection.execute("BEGIN")
+            if is_current(connection) and reached(connection)[:2] == (position, digest):
+                unless_current.pop_all()
                 return connection
-    except sqlite3.Error:
-        pass  # opening the file for writing tells what is wrong with it
-    if connection is not None:
-        connection.close()
     return None
 
 
@@ -170,7 +168,7 @@ def _caught_up(url: str, path: str | None) -> Views:
             except sqlite3.Error as error:
                 # What keeps the views from being written does not keep the log from being read.
                 if _code(error) not in _HINDRANCES:
-                    _refuse(path, _WAYS_OUT.get(_code(error), _WAY_OUT).format(error))
+                    _refuse(path, _way_out(error))
         return _updated(log, open_tables(None))
     finally:
         log.close()
@@ -198,17 +196,45 @@ def _allowed(path: str) -> bool:
 _HINDRANCES = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 )
-_WAY_OUT = "cannot be used ({}); remove the file: the log has all that is in it"
-_WAYS_OUT = {
-    sqlite3.SQLITE_BUSY: f"have been locked by another process for over {LOCK_TIMEOUT} s ({{}}); try again",
-    sqlite3.SQLITE_CORRUPT: "are damaged ({}); remove the file: the log has all that is in it",
-    sqlite3.SQLITE_NOTADB: "are damaged ({}); remove the file: the log has all that is in it",
-}
+_DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+def _way_out(error: sqlite3.Error) -> str:
+    if _code(error) == sqlite3.SQLITE_BUSY:
+        return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
+    trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"
+    return f"{trouble} ({error}); remove the file: the log has all that is in it"
+
+
+def _remove(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            os.unlink(path + suffix)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _refuse(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
 
 
 def _code(error: sqlite3.Error) -> int:
     """SQLite's primary result code."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Readers and a writer do not wait for each other; after a power cut the views may have fallen back, which their
+    position tells, but are never torn."""
+    connection.execute("PRAGMA synchronous=NORMAL")
+    give_up = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            # Two processes that begin the same file: SQLite does not let one of them wait here.
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
 
 
 def _check_owner(connection: sqlite3.Connection, path: str) -> None:

@@ -348,7 +348,7 @@ class JobActivated(Event):
 
 @frozen
 class JobExecuting(Event):
-    """The job's own process began at ``at``."""
+    """The job's own process runs (``pid`` 0: it did, and ended before anybody could tell)."""
 
     cluster: int
     proc: int

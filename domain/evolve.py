@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from . import events as e
-from .job_ad import TERMINAL, fold_job
+from .job_ad import TERMINAL
 from .state import Activation, Claim, Cluster, Slot, State
 from .variants import Variants
 
@@ -116,7 +116,7 @@ def _jobs_moved(state: State, event: e.JobsMoved) -> None:
         cluster.end_all(event.procs)
         _ends(state, cluster)
         return
-    cluster.edit_all(event.procs, lambda changes: fold_job(changes, cluster.ad, event), event.target)
+    cluster.edit_all(event.procs, event, event.target)
 
 
 def _any_running(running: dict[tuple[int, int], Activation], cluster: Cluster, procs: e.Procs) -> bool:
@@ -127,12 +127,13 @@ def _any_running(running: dict[tuple[int, int], Activation], cluster: Cluster, p
 
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
-    cluster.edit_all(event.procs, lambda changes: changes.update(event.changes), None)
+    cluster.edit_all(event.procs, event, None)
+    cluster.edited.update(name.lower() for name in event.changes)
 
 
 def _activated(state: State, event: e.JobActivated) -> None:
     cluster = state.clusters[event.cluster]
-    cluster.edit(event.proc, lambda changes: fold_job(changes, cluster.ad, event), "Running")
+    cluster.edit(event.proc, event, "Running")
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
@@ -145,9 +146,7 @@ def _executing(state: State, event: e.JobExecuting) -> None:
 
 
 def _job_fact(state: State, event: e.JobExecuting | e.JobMeasured) -> None:
-    cluster = state.clusters[event.cluster]
-    status = cluster.status_of(event.proc)
-    cluster.edit(event.proc, lambda changes: fold_job(changes, cluster.ad, event), status)
+    state.clusters[event.cluster].edit(event.proc, event, None)
 
 
 def _signalled(state: State, event: e.JobSignalled) -> None:
@@ -167,7 +166,7 @@ def _exited(state: State, event: e.JobExited) -> None:
         cluster.end(event.proc)
         _ends(state, cluster)
         return
-    cluster.edit(event.proc, lambda changes: fold_job(changes, cluster.ad, event), status)
+    cluster.edit(event.proc, event, status)
 
 
 _FOLDS: dict[type[e.Event], Callable[..., None]] = {
@@ -206,7 +205,8 @@ def evolve(state: State, event: e.Event) -> None:
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
     """The state after `events`, each with its position in the log."""
     state = state or State()
+    folds = _FOLDS
     for position, event in events:
-        state.position = position - 1
-        evolve(state, event)
+        state.position, state.at = position, event.at
+        folds[type(event)](state, event)
     return state

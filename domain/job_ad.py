@@ -32,6 +32,19 @@ TERMINAL = frozenset({"Removed", "Completed"})
 
 Changes = dict[str, str]
 
+_LIVED = (
+    "CommittedSlotTime CommittedTime CompletionDate CumulativeRemoteSysCpu CumulativeRemoteUserCpu "
+    "CumulativeSlotTime CurrentHosts DiskUsage EnteredCurrentStatus ExitBySignal ExitCode ExitSignal ExitStatus "
+    "FirstJobMatchDate HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialWaitDuration "
+    "JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate JobRunCount JobStartDate JobStatus "
+    "LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime LastPublicClaimId "
+    "LastRemoteHost LastRemoteWallClockTime LastVacateTime MemoryUsage NumJobCompletions NumJobMatches "
+    "NumJobStarts NumShadowStarts NumVacates PublicClaimId ReleaseReason RemoteHost RemoteSysCpu RemoteUserCpu "
+    "RemoteWallClockTime RemoveReason ResidentSetSize ShadowBday "
+)
+LIVED = frozenset(name.lower() for name in _LIVED.split())
+"""The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
+
 
 def quoted(text: str) -> str:
     """`text` as a ClassAd string literal."""

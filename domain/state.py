@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 
 from attrs import define, field
 
-from .events import Ad, Procs, Unmatched
-from .job_ad import STATUS_NAMES, STATUS_NUMBERS, Changes, unquoted
+from .events import Ad, Event, Procs, Unmatched
+from .job_ad import STATUS_NAMES, STATUS_NUMBERS, Changes, fold_job, unquoted
 from .variants import Variants
 
 IDLE = STATUS_NUMBERS["Idle"]
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 """The statuses of a job that has processes and has not been told to end."""
 _GONE = 0
+_UNFOLDED_MOST = 16
+"""Events of one job that are kept unfolded, at most."""
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
 
 
@@ -78,10 +80,13 @@ class Cluster:
 
     __slots__ = (
         "_first",
+        "_free",
+        "_unfolded",
         "ad",
         "cohorts",
         "count",
         "counts",
+        "edited",
         "id",
         "live",
         "members",
@@ -101,6 +106,10 @@ class Cluster:
         self.counts = [0] * 8
         self.counts[STATUS_NUMBERS[status]] = count
         self._first = 0
+        self._unfolded: dict[int, list[Event]] = {}
+        self._free: list[int] = []
+        self.edited: set[str] = set()
+        """The attributes, in small letters, that were edited for some of the jobs since the submission."""
 
     def __contains__(self, proc: object) -> bool:
         return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
@@ -110,7 +119,18 @@ class Cluster:
 
     def changes(self, proc: int) -> Changes:
         """What has happened to the job's ad since its submission. Not to be changed."""
-        return self.cohorts[self.of[proc]] or {}
+        return self._folded(self.of[proc])
+
+    def _folded(self, cohort: int) -> Changes:
+        """A cohort's changes. Events of single jobs are folded when somebody asks: most jobs end before that."""
+        events = self._unfolded.pop(cohort, None)
+        changes = self.cohorts[cohort] or {}
+        if events:
+            changes = dict(changes)
+            for event in events:
+                fold_job(changes, self.ad, event)
+            self.cohorts[cohort] = changes
+        return changes
 
     def value(self, proc: int, name: str, default: str = "") -> str:
         """The text of one attribute of the job's ad."""
@@ -151,24 +171,31 @@ class Cluster:
         if number == IDLE and proc < self._first:
             self._first = proc
 
-    def edit(self, proc: int, fold: Callable[[Changes], None], status: str) -> None:
-        """Fold a change of one job; `status` is its status afterwards."""
+    def edit(self, proc: int, event: Event, status: str | None) -> None:
+        """Take note of an event about one job; `status` is its status afterwards, None: as before."""
         cohort = self.of[proc]
-        changes = self.cohorts[cohort] or {}
-        if self.members[cohort] > 1 or cohort == 0:
+        unfolded = self._unfolded
+        if self.members[cohort] == 1 and cohort:
+            events = unfolded.get(cohort)
+            if events is None:
+                unfolded[cohort] = [event]
+            else:
+                events.append(event)
+                if len(events) > _UNFOLDED_MOST:
+                    self._folded(cohort)
+        else:
             self.members[cohort] -= 1
-            changes = dict(changes)
-            self.of[proc] = len(self.cohorts)
-            self.cohorts.append(changes)
-            self.members.append(1)
-        fold(changes)
-        self._set_status(proc, STATUS_NUMBERS[status])
+            changes = self._folded(cohort) if cohort in unfolded else self.cohorts[cohort]
+            cohort = self.of[proc] = self._new_cohort(changes, 1)
+            unfolded[cohort] = [event]
+        if status is not None:
+            self._set_status(proc, STATUS_NUMBERS[status])
 
-    def edit_all(self, procs: Procs, fold: Callable[[Changes], None], status: str | None) -> None:
-        """Fold a change of many jobs; `status` None leaves each its own. Jobs that went the same way until now go on
+    def edit_all(self, procs: Procs, event: Event, status: str | None) -> None:
+        """Fold an event about many jobs; `status` None leaves each its own. Jobs that went the same way until now go on
         sharing their changes: the fold is done once for each cohort."""
         moved: dict[int, int] = {}
-        of, cohorts, members = self.of, self.cohorts, self.members
+        of, members = self.of, self.members
         number = None if status is None else STATUS_NUMBERS[status]
         for first, last in procs:
             for proc in range(first, last + 1):
@@ -177,11 +204,9 @@ class Cluster:
                 before = of[proc]
                 after = moved.get(before)
                 if after is None:
-                    changes = dict(cohorts[before] or {})
-                    fold(changes)
-                    after = moved[before] = len(cohorts)
-                    cohorts.append(changes)
-                    members.append(0)
+                    changes = dict(self._folded(before))
+                    fold_job(changes, self.ad, event)
+                    after = moved[before] = self._new_cohort(changes, 0)
                 of[proc] = after
                 members[before] -= 1
                 members[after] += 1
@@ -189,14 +214,30 @@ class Cluster:
                     self._set_status(proc, number)
         for before in moved:
             if not members[before]:
-                cohorts[before] = None
+                self._forget(before)
+
+    def _new_cohort(self, changes: Changes | None, members: int) -> int:
+        if self._free:
+            cohort = self._free.pop()
+            self.cohorts[cohort], self.members[cohort] = changes, members
+            return cohort
+        self.cohorts.append(changes)
+        self.members.append(members)
+        return len(self.cohorts) - 1
+
+    def _forget(self, cohort: int) -> None:
+        """A cohort has no member left."""
+        self.cohorts[cohort] = None
+        self._unfolded.pop(cohort, None)
+        if cohort:
+            self._free.append(cohort)
 
     def end(self, proc: int) -> None:
         """The job is over: it leaves the active state."""
         cohort = self.of[proc]
         self.members[cohort] -= 1
         if not self.members[cohort]:
-            self.cohorts[cohort] = None
+            self._forget(cohort)
         self.counts[self.status[proc]] -= 1
         self.status[proc] = _GONE
         self.live -= 1

@@ -10,7 +10,6 @@ from attrs import frozen
 from .decide.stimuli import Stimulus
 from .events import Ad
 
-
 How = Literal["soft", "hard", "suspend", "continue"]
 """What an activation's processes can be told: to end, to end at once, to stop, to go on."""
 

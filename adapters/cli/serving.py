@@ -202,17 +202,18 @@ class Progress:
         self._last = ""
         self.outcomes: Counter[str] = Counter()
         self.failed = 0
-        server.engine.subscribe(self._event)
+        server.engine.subscribe(self._events)
         state = server.engine.state
         self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
 
-    def _event(self, position: int, event: object) -> None:
+    def _events(self, first: int, events: Sequence[object]) -> None:
         from ...domain.events import JobExited
 
-        if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
-            self.outcomes["done"] += 1
-            if event.code or event.signal is not None:
-                self.failed += 1
+        for event in events:
+            if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
+                self.outcomes["done"] += 1
+                if event.code or event.signal is not None:
+                    self.failed += 1
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state

@@ -49,13 +49,15 @@ class Source:
     macros: Mapping[str, str]
     append: Sequence[str]
     queue: str | None
+    dry: bool
+    """Whether nothing is queued, so that nothing need be there."""
 
     def parsed(self, cluster: int) -> Any:
         """The submission, as the cluster of this number. Warnings go to standard error."""
         import time
 
         from ..facts import host_name, user_name
-        from ..submission import submission_of
+        from ..submission import checked, submission_of
 
         found = submission_of(
             self.text, user=user_name(), folder=self.folder, cluster=cluster, uid_domain=host_name(),
@@ -63,7 +65,7 @@ class Source:
         )  # fmt: skip
         for warning in found.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
-        return found
+        return found if self.dry else checked(found)
 
 
 def source_of(arguments: Arguments) -> Source:
@@ -91,9 +93,10 @@ def source_of(arguments: Arguments) -> Source:
             text = Path(name).read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise UsageError(f"submit file {name}: {error.strerror}") from None
+    dry = arguments.has("dry-run")
     append = [given.values[0] for given in arguments.every("append")]
     queue = arguments.last("queue")
-    return Source(text, name, Path.cwd(), macros, append, None if queue is None else " ".join(queue.values))
+    return Source(text, name, Path.cwd(), macros, append, None if queue is None else " ".join(queue.values), dry)
 
 
 def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None) -> Callable[[int], dict[str, Any]]:

@@ -44,6 +44,9 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     cluster = state.clusters[activation.cluster]
     status = cluster.status_of(activation.proc)
     outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
+    if not activation.executing and outcome in ("exited", "evicted"):
+        # Its begin was never told: the pool was dead while it began and ended.
+        draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
     target = draft.tables.job.fire(status, row) if row else ""
     if (target or status) in TERMINAL:
         draft.tables.job.fire(target or status, "leave")

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterator
 
 from ..classad import ClassAd, parse
+from ..job_ad import LIVED
 from ..state import Cluster, State
 from .draft import ad_of
 
@@ -28,11 +29,6 @@ def _prio(cluster: Cluster, proc: int) -> int:
         return 0
 
 
-def _uniform(cluster: Cluster, name: str) -> bool:
-    """Whether all jobs of the cluster have the same text for an attribute."""
-    return name not in cluster.variants.names and not any(name in changes for changes in cluster.cohorts if changes)
-
-
 def _idle(cluster: Cluster, state: State) -> Iterator[int]:
     proc = cluster.next_idle()
     while proc >= 0:
@@ -42,7 +38,7 @@ def _idle(cluster: Cluster, state: State) -> Iterator[int]:
 
 
 def _ordered(cluster: Cluster, state: State) -> Iterator[tuple[int, int, int]]:
-    if _uniform(cluster, "JobPrio"):
+    if "JobPrio" not in cluster.variants.names and "jobprio" not in cluster.edited:
         prio = -_prio(cluster, 0)
         return ((prio, cluster.id, proc) for proc in _idle(cluster, state))
     return iter(sorted((-_prio(cluster, proc), cluster.id, proc) for proc in _idle(cluster, state)))
@@ -67,14 +63,13 @@ class Significance:
                     short = name.rpartition(".")[2]
                     names.setdefault(short.lower(), short)
         self._names = names
-        self._of_cluster: dict[tuple[int, int], Signature] = {}
+        self._of_cluster: dict[int, Signature] = {}
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
         """The signature of one job."""
         variants = cluster.variants
-        key = (cluster.id, cluster.of[proc])
-        known = self._of_cluster.get(key)
-        if known is not None and not variants.chunks:
+        known = self._of_cluster.get(cluster.id)
+        if known is not None:
             return known
         texts = {**cluster.ad, **variants.of(proc), **cluster.changes(proc)}
         lower = {name.lower(): name for name in texts}
@@ -92,12 +87,15 @@ class Significance:
                     seen.add(read)
                     wanted.append(read)
         signature = tuple(sorted(found))
-        self._of_cluster[key] = signature
+        own = {name.lower() for name in variants.names}
+        if seen.isdisjoint(own) and seen.isdisjoint(cluster.edited) and seen.isdisjoint(LIVED):
+            self._of_cluster[cluster.id] = signature
         return signature
 
     def uniform(self, cluster: Cluster) -> bool:
-        """Whether no significant attribute differs between the cluster's jobs, so that one signature is enough."""
-        return not cluster.variants.names and sum(1 for members in cluster.members if members) == 1
+        """Whether all jobs of the cluster have the signature that was found for one of them: no attribute that counts
+        differs between them."""
+        return cluster.id in self._of_cluster
 
 
 _REFERENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}

@@ -375,3 +375,12 @@ def test_a_machine_whose_start_is_false_for_every_job_stays_with_its_owner() -> 
         "slot1@h": "Owner/Idle",
         "slot1@i": "Unclaimed/Idle",
     }
+
+
+def test_jobs_of_one_cluster_are_told_apart_when_an_edit_sets_them_apart() -> None:
+    pool = TestPool(settings={"NEGOTIATOR_INTERVAL": "10"})
+    pool.submit(3, Requirements="TARGET.Memory >= (Wish ?: 99999)")
+    pool.machine(cpus=3)
+    assert {pool.status(f"1.{proc}") for proc in range(3)} == {"Idle"}
+    pool.edit("1.1", Wish="10")
+    assert [pool.status(f"1.{proc}") for proc in range(3)] == ["Idle", "Running", "Idle"]

@@ -199,3 +199,23 @@ class TestInvariantsAtLength(PoolMachine.TestCase):  # type: ignore[misc,name-de
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
+
+
+def test_what_a_life_changes_is_what_is_named_so() -> None:
+    """`LIVED` names every attribute that a job's life sets: else jobs could be taken for alike that are not."""
+    from poolbook.domain.job_ad import LIVED
+
+    from .pools import JOB
+    from .test_enforcement import everything
+
+    for dialect in ("manual", "htcondor-25"):
+        seen: set[str] = set()
+        pool = everything(dialect)
+        state = State()
+        for position, event in pool.log.read():
+            state = fold([(position, event)], state)
+            for cluster in state.clusters.values():
+                for proc in cluster.procs():
+                    seen |= {name.lower() for name in cluster.changes(proc)}
+        assert seen - {name.lower() for name in JOB} <= LIVED
+        assert len(seen) > 25

@@ -1,0 +1,216 @@
+"""``poolbook why, log, verify, views``: what a log tells."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+
+from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from .common import log_of
+
+WHY = Command(
+    "why",
+    "JOB | SLOT [options]",
+    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found.",
+    (
+        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, or 10 min (ago)"),
+        Option("json", 2, "", "the sentences as JSON"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"), ("poolbook why slot1@host", "")),
+    (("12.3", "a job"), ("slot1@host", "a slot")),
+)
+LOG_COMMAND = Command(
+    "log",
+    "[STREAM] [options]",
+    "Prints the events of a log, one line for each transition of each thing.",
+    (
+        Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, or 10 min (ago)"),
+        Option("json", 2, "", "as a JSON list"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook log slot1@host", "what a slot did"), ("poolbook log 12 -since '1 hour'", "a cluster, of late")),
+    (
+        ("12.3, 12", "a job, a cluster"),
+        ("slot1@host", "a slot"),
+        ("machine/NAME", "a machine"),
+        ("pool, requests, negotiator, evidence", "what the pool itself did, was asked, matched, and went by"),
+    ),
+)
+VERIFY = Command(
+    "verify",
+    "[options]",
+    "Checks that a log is as it was written (its seal), and that every transition in it was legal.",
+    (Option("json", 2, "", "the verdict as JSON"), LOG, HELP),
+    (("poolbook verify", ""),),
+)
+VIEWS = Command(
+    "views",
+    "[options]",
+    "Makes the tables that q, status and history read anew from the log. They are kept by themselves; this is for doubt.",
+    (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
+    (("poolbook views", ""),),
+)
+
+
+def _zone() -> tzinfo:
+    return datetime.now().astimezone().tzinfo or UTC
+
+
+def _dump(items: Iterable[object]) -> None:
+    """A JSON list, written as it comes."""
+    write = sys.stdout.write
+    separator = "[\n"
+    for item in items:
+        write(separator + json.dumps(item))
+        separator = ",\n"
+    write("\n]\n" if separator != "[\n" else "[]\n")
+
+
+def why(argv: Sequence[str]) -> int:
+    arguments = parse(WHY, argv)
+    if len(arguments.words) != 1:
+        raise UsageError("poolbook why: name one job (12.3) or slot (slot1@host)")
+    from ...replay.listing import since
+    from ...replay.why import sentences
+    from ..stores import open_log
+
+    given = arguments.last("at")
+    try:
+        at = None if given is None else since(given.values[0], time.time_ns() // 1000, _zone())
+    except ValueError as error:
+        raise UsageError(f"poolbook why -at: {error}") from None
+    log = open_log(log_of(arguments), create=False, read_only=True)
+    try:
+        try:
+            found = sentences(log, arguments.words[0], at)
+        except ValueError as error:
+            raise UsageError(f"poolbook why: {error}") from None
+        if not found:
+            raise Refusal(f"poolbook why: the log knows no {arguments.words[0]}")
+        if arguments.has("json"):
+            _dump(sentence.as_dict() for sentence in found)
+        else:
+            for sentence in found:
+                print(sentence.line(_zone()))
+        return 0
+    finally:
+        log.close()
+
+
+def log(argv: Sequence[str]) -> int:
+    arguments = parse(LOG_COMMAND, argv)
+    if len(arguments.words) > 1:
+        raise UsageError("poolbook log: one stream at a time")
+    from ...replay import listing
+    from ..stores import open_log
+
+    given = arguments.last("since")
+    zone = _zone()
+    try:
+        begin = 0 if given is None else listing.since(given.values[0], time.time_ns() // 1000, zone)
+        stream = listing.wanted(arguments.words[0]) if arguments.words else None
+    except ValueError as error:
+        raise UsageError(f"poolbook log: {error}") from None
+    found = open_log(log_of(arguments), create=False, read_only=True)
+    try:
+        members = listing.entries(found, stream, begin)
+        if arguments.has("json"):
+            _dump(listing.as_dict(member) for member in members)
+        else:
+            for member in members:
+                sys.stdout.write(listing.line(member, zone) + "\n")
+        return 0
+    finally:
+        found.close()
+
+
+def verify(argv: Sequence[str]) -> int:
+    arguments = parse(VERIFY, argv)
+    if arguments.words:
+        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with --log")
+    from ...domain.log import LogError
+    from ...replay.legality import Verdict, judge
+    from ..stores import open_log, verify_seal
+
+    url = log_of(arguments)
+    problems = verify_seal(url)
+    verdict = Verdict()
+    try:
+        opened = open_log(url, create=False, read_only=True)
+        try:
+            verdict.violations = list(judge(opened.read(), verdict))
+        finally:
+            opened.close()
+    except LogError as error:
+        if not problems:
+            raise
+        print(f"poolbook: {error}", file=sys.stderr)
+    sound = not problems and not verdict.violations
+    if arguments.has("json"):
+        _verdict_json(url, problems, verdict)
+    else:
+        _verdict(url, problems, verdict)
+    return 0 if sound else 1
+
+
+def _verdict_json(url: str, problems: Sequence[object], verdict: object) -> None:
+    from attrs import asdict
+
+    print(
+        json.dumps(
+            {
+                "log": url,
+                "seal": [{"position": p.position, "text": p.text} for p in problems],  # type: ignore[attr-defined]
+                "events": verdict.events,  # type: ignore[attr-defined]
+                "dialect": verdict.dialect,  # type: ignore[attr-defined]
+                "transitions": verdict.slots,  # type: ignore[attr-defined]
+                "violations": [asdict(v) for v in verdict.violations],  # type: ignore[attr-defined]
+            },
+            indent=2,
+        )
+    )
+
+
+def _verdict(url: str, problems: Sequence[object], verdict: object) -> None:
+    from ...replay.legality import Verdict
+
+    assert isinstance(verdict, Verdict)
+    sound = not problems and not verdict.violations
+    moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
+    print(f"{url}: {'sound' if sound else 'NOT SOUND'}")
+    if problems:
+        print(f"\nThe seal is broken in {len(problems)} place{'s' * (len(problems) > 1)}:")
+        for problem in problems:
+            where = f"at {problem.position}" if problem.position is not None else "as a whole"  # type: ignore[attr-defined]
+            print(f"  {where}: {problem.text}")  # type: ignore[attr-defined]
+    else:
+        print(f"  the seal holds: {verdict.events} events are as they were appended, and none is missing")
+    if verdict.violations:
+        print(f"\n{len(verdict.violations)} events were not allowed (dialect {verdict.dialect}):")
+        for violation in verdict.violations[:20]:
+            print(f"  at {violation.position}, {violation.thing}: {violation.words}")
+            for told in violation.story:
+                print(f"      {told}")
+    elif verdict.events:
+        taken = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
+        print(f"  every one of {moves} transitions is a row of the tables of the dialect {verdict.dialect}")
+        print(f"  slot transitions by number: {taken or 'none'}")
+
+
+def views(argv: Sequence[str]) -> int:
+    arguments = parse(VIEWS, argv)
+    from ..views import rebuild, views_path
+
+    url = log_of(arguments)
+    position = rebuild(url)
+    if arguments.has("json"):
+        print(json.dumps({"position": position, "file": views_path(url)}))
+    else:
+        print(f"The views of {url} are made anew, up to event {position}.")
+    return 0

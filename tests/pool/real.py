@@ -1,0 +1,97 @@
+"""Pools of real processes for tests: the command as its users start it, in folders of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+POOLBOOK = (sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()")
+PATIENCE = 60.0
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / ".path"), "POOLBOOK_LOG": "pool.db"}
+
+
+class Folder:
+    """A folder with a log in it, and the command to be called there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*POOLBOOK, *words],
+            cwd=self.path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def call(self, *words: str, code: int | None = 0) -> str:
+        """Run a command to its end; `code` is the exit code that it must have."""
+        done = subprocess.run(
+            [*POOLBOOK, *words],
+            cwd=self.path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert code is None or done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.call(*words, "--json"))
+
+    def write(self, name: str, text: str) -> str:
+        (self.path / name).write_text(text)
+        return name
+
+    @contextmanager
+    def served(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A server in the background, stopped at the end."""
+        server = self.start("serve", *words)
+        try:
+            self.wait_for(lambda: (self.path / "pool.db.sock").exists())
+            yield server
+        finally:
+            if server.poll() is None:
+                server.send_signal(signal.SIGTERM)
+            server.wait(PATIENCE)
+            if server.stdout is not None:
+                server.stdout.close()
+
+    def wait_for(self, condition: Any, seconds: float = PATIENCE) -> None:
+        until = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < until, "it did not come to pass"
+            time.sleep(0.02)
+
+    def kill_everything(self) -> None:
+        """Leave no process of this folder behind."""
+        marker = str(self.path).encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    told = (entry / "cmdline").read_bytes() + os.readlink(entry / "cwd").encode()
+                except OSError:
+                    continue
+                if marker in told:
+                    try:
+                        os.kill(int(entry.name), signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass

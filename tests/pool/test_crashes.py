@@ -1,0 +1,127 @@
+"""Property: whenever the pool is killed, nothing that was acknowledged is lost and no job ever runs twice at one time.
+
+Each job writes down when it begins and when it ends; what the log says must agree with what the jobs say.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from poolbook.adapters.stores import open_log, verify_seal
+from poolbook.domain.events import JobExited, JobExecuting
+from poolbook.domain.evolve import fold
+from poolbook.replay.legality import judge
+
+from .real import Folder
+
+JOBS = 50
+SCRIPT = """#!/bin/sh
+# $1: which job; says when it begins and ends, and ends with a code of its own
+echo "begin $$ $(date +%s%N)" >> "$2/$1"
+sleep 0.$(($1 % 7))
+echo "end $$ $(date +%s%N)" >> "$2/$1"
+exit $(($1 % 5))
+"""
+SUBMIT = """executable = {folder}/job.sh
+arguments = $(Process) {folder}/marks
+request_memory = 16
+request_disk = 1 MB
+log = job.log
+queue {jobs}
+"""
+KILLS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 300 or 3
+
+
+def prepare(folder: Folder) -> None:
+    script = folder.path / "job.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    (folder.path / "marks").mkdir()
+    folder.write("jobs.sub", SUBMIT.format(folder=folder.path, jobs=JOBS))
+
+
+def runs_of(marks: Path) -> dict[int, list[tuple[str, str]]]:
+    return {
+        int(path.name): [tuple(line.split()[:2]) for line in path.read_text().splitlines()]  # type: ignore[misc]
+        for path in marks.iterdir()
+    }
+
+
+def check(folder: Folder, runs: int = 1) -> None:
+    """The log is sound, every job ended once with its code, and none ran more often than it may."""
+    assert verify_seal(str(folder.path / "pool.db")) == []
+    log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
+    events = list(log.read())
+    log.close()
+    assert list(judge(events)) == []
+    state = fold(iter(events))
+    assert not state.clusters and not state.activations and not state.matches
+    ends = [event for _, event in events if isinstance(event, JobExited) and event.target == "Completed"]
+    assert Counter(event.proc for event in ends) == Counter(range(JOBS))
+    assert {event.proc: event.code for event in ends} == {proc: proc % 5 for proc in range(JOBS)}
+    starts = Counter(event.proc for _, event in events if isinstance(event, JobExecuting))
+    for proc, said in runs_of(folder.path / "marks").items():
+        assert [word for word, _ in said] == ["begin", "end"] * (len(said) // 2), f"job {proc} ran twice at one time"
+        assert len(said) // 2 <= runs
+        assert starts[proc] == len(said) // 2
+
+
+@pytest.mark.parametrize("kill", range(KILLS))
+def test_a_pool_that_is_killed_goes_on_and_each_job_runs_exactly_once(folder: Folder, kill: int) -> None:
+    prepare(folder)
+    rng = random.Random(kill)
+    pool = folder.start("run", "jobs.sub", "-slots", "8", "-cpus", "8", "-memory", "1024")
+    folder.wait_for(lambda: list((folder.path / "marks").iterdir()))
+    for _ in range(2):
+        time.sleep(rng.uniform(0, 0.6))
+        pool.send_signal(signal.SIGKILL)
+        pool.communicate()
+        time.sleep(rng.choice([0, 0.3]))
+        pool = folder.start("resume", "-slots", "8", "-cpus", "8", "-memory", "1024")
+    said, _ = pool.communicate(timeout=60)
+    if pool.returncode != 0:  # everything had ended before the last kill
+        assert "There are no jobs in the queue" in said or pool.returncode == 1, said
+    assert "Traceback" not in said
+    check(folder)
+
+
+def test_a_submission_is_there_when_it_was_acknowledged_and_the_pool_is_killed_at_once(folder: Folder) -> None:
+    prepare(folder)
+    folder.write("one.sub", "executable = /bin/true\nqueue 3\n")
+    with folder.served("-slots", "1") as server:
+        answers = [folder.json("submit", "one.sub")[0]["ClusterId"] for _ in range(3)]
+        server.send_signal(signal.SIGKILL)
+    log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
+    numbers = {event.cluster for _, event in log.read() if type(event).__name__ == "ClusterSubmitted"}  # type: ignore[attr-defined]
+    log.close()
+    assert numbers == set(answers)
+
+
+def test_ctrl_c_stops_cleanly_and_resume_goes_on(folder: Folder) -> None:
+    prepare(folder)
+    pool = folder.start("run", "jobs.sub", "-slots", "8", "-cpus", "8", "-memory", "1024")
+    folder.wait_for(lambda: len(list((folder.path / "marks").iterdir())) > 5)
+    pool.send_signal(signal.SIGINT)
+    said, _ = pool.communicate(timeout=30)
+    assert pool.returncode == 130
+    assert "Traceback" not in said
+    assert "told to end" in said
+    log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
+    state = fold(log.read())
+    log.close()
+    assert not state.activations, "nothing runs behind the user's back"
+    folder.call("resume", "-slots", "8", "-cpus", "8", "-memory", "1024", code=None)
+    folder.call("verify")
+
+
+def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
+    with folder.served():
+        said = folder.call("serve", code=1)
+        assert "serves the log pool.db already" in said
+        assert "--log" in said
