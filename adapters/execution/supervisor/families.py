@@ -1,0 +1,167 @@
+"""Whose process is whose: every descendant of every job, daemons of sessions of their own included.
+
+The supervisor is a subreaper, so a process descends from a job exactly if its line of parents leads here. Which job's
+it is, the first of these tells that applies:
+
+1. the parent's job;
+2. session or process group: a job's own process leads one of its own;
+3. the number that its processes bear;
+4. none: an orphan which took a session and gave itself another number. It is a *stray* of all jobs that ran when it
+   began, and dies with the last of them.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from . import processes
+from .processes import Process
+
+# How many jobs one supervisor can number.
+_NUMBERS = 10**9
+# What a walk up the line of parents may meet of vanishing processes before it is given up until the next look.
+_TRIES = 4
+
+
+class Families:
+    """The processes of the running jobs. ``look`` first, then ask."""
+
+    def __init__(self, own: int) -> None:
+        self._own = own
+        # Supervisors can be each other's descendants, by a job that is a pool: the pid sets their numbers apart.
+        self._next = own * _NUMBERS
+        self._numbers: dict[int, str] = {}
+        self._mains: dict[int, str] = {}
+        self._jobs: dict[str, tuple[int, int, int]] = {}  # each job's own process: pid, start time and number
+        self._members: dict[int, tuple[int, str]] = {}
+        self._of: dict[str, set[int]] = {}
+        self._strays: dict[int, tuple[int, set[str]]] = {}
+        # Looked at once and found to be nobody's; by start time, since pids are used again.
+        self._foreign: dict[int, int] = {}
+        if (process := processes.read(own)) is not None:
+            self._foreign[own] = process.started
+
+    def number(self) -> int:
+        """A number for the processes of the next job."""
+        self._next += 1
+        return self._next
+
+    def begin(self, key: str, pid: int, started: int, number: int) -> None:
+        """A job's own process was started, with this number."""
+        self._forget(pid)
+        self._mains[pid] = key
+        self._jobs[key] = (pid, started, number)
+        self._numbers[number] = key
+        self._of[key] = set()
+        self._join(pid, started, key)
+
+    def end(self, key: str) -> None:
+        """Nothing of this job lives any more."""
+        for pid in self._of.pop(key):
+            del self._members[pid]
+        main, _, number = self._jobs.pop(key)
+        del self._numbers[number]
+        if self._mains[main] == key:  # else its pid is another job's by now
+            del self._mains[main]
+        for pid, (started, keys) in list(self._strays.items()):
+            keys.discard(key)
+            if len(keys) == 1:
+                del self._strays[pid]
+                self._join(pid, started, *keys)
+
+    def look(self, closely: bool = False) -> None:
+        """Find the processes that are new. ``closely`` notices a foreign pid that was given to another since."""
+        present = processes.pids()
+        for known in (self._members, self._strays, self._foreign):
+            for pid in known.keys() - present:
+                self._forget(pid)
+        if closely:
+            for pid, started in list(self._foreign.items()):
+                process = processes.read(pid)
+                if process is None or process.started != started:
+                    self._forget(pid)
+        for pid in sorted(present - self._members.keys() - self._strays.keys() - self._foreign.keys()):
+            self._place(pid)
+
+    def living(self, key: str) -> list[Process]:
+        """The processes of a job, as of the last look, that live now."""
+        found = []
+        for pid in list(self._of.get(key, ())):
+            process = processes.read(pid)
+            if process is None or process.started != self._members[pid][0]:
+                self._forget(pid)
+            elif not process.dead:
+                found.append(process)
+        return found
+
+    def owner(self, pid: int) -> str | None:
+        """The job to which a child that has ended, but is not yet reaped, belonged."""
+        if pid not in self._members:
+            self._place(pid)
+        return self._members[pid][1] if pid in self._members else None
+
+    def signal(self, key: str, number: int) -> int:
+        """Signal all that live of a job; how many were reached."""
+        return sum(processes.send(process.pid, process.started, number) for process in self.living(key))
+
+    def _place(self, pid: int) -> None:
+        """Find whose a process is, and with it whose all between it and the known are."""
+        for _ in range(_TRIES):
+            line: list[Process] = []
+            process = processes.read(pid)
+            while process is not None and process.pid != self._own:
+                line.append(process)
+                if process.parent in (0, self._own) or self._known(process.parent):
+                    break
+                process = processes.read(process.parent)
+            if not line or process is not None:
+                break  # a parent that vanished has left its child to another: read again who that is
+        else:
+            return
+        if line:
+            self._settle(line)
+
+    def _settle(self, line: list[Process]) -> None:
+        top = line[-1]
+        if top.parent in self._members:
+            self._join_all(line, self._members[top.parent][1])
+        elif top.parent in self._strays:
+            self._stray_all(line, self._strays[top.parent][1])
+        elif top.parent != self._own:
+            self._foreign.update((process.pid, process.started) for process in line)
+        elif key := self._evidence(top):
+            self._join_all(line, key)
+        else:
+            self._stray_all(line, {key for key, (_, began, _) in self._jobs.items() if began <= top.started})
+
+    def _evidence(self, orphan: Process) -> str | None:
+        led = self._mains.get(orphan.session) or self._mains.get(orphan.group)
+        return led or self._numbers.get(processes.number(orphan.pid) or 0)
+
+    def _stray_all(self, line: list[Process], keys: set[str]) -> None:
+        if len(keys) == 1:
+            self._join_all(line, *keys)
+        elif not keys:  # its job is over, whichever it was
+            for process in line:
+                processes.send(process.pid, process.started, signal.SIGKILL)
+        else:
+            self._strays.update((process.pid, (process.started, set(keys))) for process in line)
+
+    def _join_all(self, line: Iterable[Process], key: str) -> None:
+        for process in line:
+            self._join(process.pid, process.started, key)
+
+    def _join(self, pid: int, started: int, key: str) -> None:
+        self._members[pid] = (started, key)
+        self._of[key].add(pid)
+
+    def _known(self, pid: int) -> bool:
+        return pid in self._members or pid in self._strays or pid in self._foreign
+
+    def _forget(self, pid: int) -> None:
+        self._foreign.pop(pid, None)
+        self._strays.pop(pid, None)
+        member = self._members.pop(pid, None)
+        if member is not None:
+            self._of[member[1]].discard(pid)

@@ -1,0 +1,364 @@
+"""The life of a job: claimed, started, watched, ended with all its descendants, recorded, let go.
+
+A job's end has an order that is never changed: its own process is reaped; whatever it left behind is killed until a
+look at all processes finds nothing more; its record is on disk; the end is reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+from . import inherit, launch, processes
+from .families import Families
+from .launch import Order, StartError
+from .processes import Process
+from .records import Claim, Claims, Journal, Record
+from .scratch import Scratch, size_kb
+
+# Limits are checked and usage is reported this often.
+SAMPLE_US = 1_000_000
+# A directory tree is measured again after this many times what measuring it took.
+_MEASURE_REST = 20
+# Steps that measuring a scratch directory may take at a job's end before other jobs have their turn.
+_MEASURE_STEPS = 16
+# The pause before what refuses to die is looked for again; it doubles.
+_FIRST_RETRY_US = 2_000
+_LAST_RETRY_US = 1_000_000
+
+
+def clock() -> int:
+    """Microseconds since the epoch, for what is reported."""
+    return time.time_ns() // 1000
+
+
+def ticker() -> int:
+    """Microseconds of a clock that nobody sets, for what is due."""
+    return time.monotonic_ns() // 1000
+
+
+class Job:
+    """One running job."""
+
+    def __init__(self, order: Order, process: Process, number: int, at: int, directory: str) -> None:
+        self.key: str = order["key"]
+        self.limits: dict[str, int | None] = order["limits"]
+        self.kill_signal: int = order["kill_signal"]
+        self.pid = process.pid
+        self.started = process.started
+        self.number = number
+        self.at = at
+        self.began = ticker()
+        self.directory = directory
+        self.outputs = launch.outputs(order)
+        self.output_kb = _files_kb(self.outputs)
+        self.suspended = False
+        self.violated = ""
+        self.user_us = 0
+        self.system_us = 0
+        self.peak_kb = 0
+        self.largest_rss_kb = 0  # of a process that was reaped
+        self.disk_kb = 0
+        self.measuring = False
+        self.measure_at = 0
+        self.status = 0
+        self.ended = 0
+        self.retry_at = 0
+        self.retry_us = _FIRST_RETRY_US
+        self.final: Generator[None, None, None] | None = None
+
+    def spent(self, usage: resource.struct_rusage) -> None:
+        """Add what a reaped process of the job used, its own reaped children included."""
+        self.user_us += round(usage.ru_utime * 1e6)
+        self.system_us += round(usage.ru_stime * 1e6)
+        self.largest_rss_kb = max(self.largest_rss_kb, usage.ru_maxrss)
+
+    def measure(self) -> Generator[None, None, None]:
+        """Bring ``disk_kb`` up to date, by steps."""
+        self.measuring = True
+        began = ticker()
+        inside = yield from size_kb(self.directory)
+        self.disk_kb = inside + max(0, _files_kb(self.outputs) - self.output_kb)
+        self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
+        self.measuring = False
+
+    def record(self, floor_kb: int) -> Record:
+        """How it ended. ``floor_kb``: a spawned process counts its parent's memory as its own until its exec."""
+        code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else None
+        peak = max(self.peak_kb, self.largest_rss_kb)
+        return {
+            "say": "exited",
+            "key": self.key,
+            "code": code,
+            "signal": None if code is not None else os.WTERMSIG(self.status),
+            "user_us": self.user_us,
+            "system_us": self.system_us,
+            "peak_kb": self.peak_kb if self.peak_kb and peak <= floor_kb else peak,
+            "disk_kb": self.disk_kb,
+            "core": os.WCOREDUMP(self.status),
+            "at": self.ended,
+            "violated": self.violated,
+        }
+
+
+class Jobs:
+    """All jobs of one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.execute = f"{folder}/execute"
+        self._scratch = Scratch(self.execute)
+        self._boot = processes.boot()
+        self._families = Families(os.getpid())
+        self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
+        self._journal = Journal(f"{folder}/exits", self._claims.all())
+        self.running: dict[str, Job] = {}
+        self._by_pid: dict[int, Job] = {}
+        self._ending: dict[str, Job] = {}
+        self._unwritten: dict[str, Record] = {}
+        self._chores: deque[Generator[None, None, None]] = deque()
+
+    # Before the first request: what others left.
+
+    def inherit(self) -> None:
+        """End the jobs of a supervisor that was killed, and remove the directories that nobody claims."""
+        claimed = self._claims.all()
+        open_claims = {
+            key: claim for key in claimed - self._journal.records.keys() if (claim := self._claims.read(key))
+        }
+        for key, why in inherit.clear(open_claims, self.execute, self._boot).items():
+            self._unwritten[key] = {"say": "lost", "key": key, "why": why, "at": clock()}
+        self._chores.append(self._scratch.clear(claimed))
+
+    # Requests.
+
+    def known(self, key: str) -> Record | None:
+        """What is known of an activation: that it runs, or its record; None where it was never claimed."""
+        if job := self.running.get(key):
+            return {"say": "running", "key": key, "pid": job.pid, "at": job.at}
+        return self._unwritten.get(key) or self._journal.records.get(key)
+
+    def start(self, order: Order) -> Record | None:
+        """Start a job, unless the activation was claimed before: then nothing is done. What is to be said of it."""
+        key: str = order["key"]
+        if known := self.known(key):
+            return {**known, "say": "started"} if known["say"] == "running" else known
+        try:
+            claim = self._claims.take(key)
+        except FileExistsError:
+            return None
+        except OSError as error:
+            return _failed(key, launch.failure("claim", error, key))
+        try:
+            job = self._launch(order)
+        except StartError as error:
+            os.close(claim)
+            self._unwritten[key] = _failed(key, error)
+            return None
+        # A disk too full for a line leaves a claim without a process: a successor then goes by the mark alone.
+        with contextlib.suppress(OSError):
+            self._claims.note(claim, Claim(job.pid, job.started, job.number, self._boot, job.at))
+        self.running[key] = self._by_pid[job.pid] = job
+        self._families.begin(key, job.pid, job.started, job.number)
+        return {"say": "started", "key": key, "pid": job.pid, "at": job.at}
+
+    def signal(self, key: str, how: str) -> None:
+        """Do to a job what is asked; one that runs no more is left alone."""
+        job = self.running.get(key)
+        if job is not None:
+            _REACTIONS[how](self, job)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """These ends are durable elsewhere: let go of all that is held of them. What runs is kept."""
+        over = [key for key in keys if key not in self.running and key not in self._unwritten]
+        for key in over:
+            self._claims.release(key)
+            self._chores.append(self._scratch.discard(key))
+        self._journal.forget(over)
+
+    # What the loop does in each turn.
+
+    def reap(self) -> None:
+        """Take leave of every child that has ended: jobs, and orphans of jobs."""
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            pid = ended.si_pid
+            job = self._by_pid.pop(pid, None)
+            if job is None:
+                owner = self._families.owner(pid)
+                _, _, usage = os.wait4(pid, 0)
+                if owner in self.running:
+                    self.running[owner].spent(usage)
+                continue
+            _, job.status, usage = os.wait4(pid, 0)
+            job.ended = max(clock(), job.at)  # somebody may have set the clock back
+            job.spent(usage)
+            self._ending[job.key] = job
+
+    def settle(self, now: int) -> None:
+        """Finish the ends: kill what a job left behind, measure, write the record."""
+        due = [job for job in self._ending.values() if job.retry_at <= now]
+        if not due:
+            return
+        self._families.look()
+        dead = []
+        for job in due:
+            if self._families.signal(job.key, signal.SIGKILL):
+                job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, _LAST_RETRY_US)
+            else:
+                dead.append(job)
+        self.reap()  # what died of it belongs to the job's CPU time
+        floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for job in dead:
+            job.final = job.final or job.measure()
+            if _advance(job.final, _MEASURE_STEPS):
+                continue
+            del self._ending[job.key]
+            self._families.end(job.key)
+            self._unwritten[job.key] = job.record(floor_kb)
+
+    def flush(self) -> list[Record]:
+        """Make the ends durable that are known; they may be reported now. OSError: none of them is."""
+        if not self._unwritten:
+            return []
+        records = list(self._unwritten.values())
+        self._journal.append(records)
+        self._unwritten.clear()
+        for record in records:
+            self.running.pop(record["key"], None)
+        return records
+
+    def sample(self, now: int) -> Iterator[Record]:
+        """What each running job uses, after killing those which use more than they may."""
+        self._families.look(closely=True)
+        for job in self.running.values():
+            if job.ended:
+                continue
+            family = self._families.living(job.key)
+            rss = sum(process.rss_kb for process in family)
+            job.peak_kb = max(job.peak_kb, rss)
+            if not job.measuring and now >= job.measure_at:
+                self._chores.append(job.measure())
+            uses = {"memory_mb": rss / 1024, "disk_kb": job.disk_kb, "wall_us": now - job.began}
+            self._enforce(job, uses)
+            yield {
+                "say": "usage",
+                "key": job.key,
+                "user_us": job.user_us + sum(process.user_us for process in family),
+                "system_us": job.system_us + sum(process.system_us for process in family),
+                "rss_kb": rss,
+                "image_kb": sum(process.image_kb for process in family),
+                "disk_kb": job.disk_kb,
+                "at": clock(),
+            }
+
+    def chores(self, budget_us: int) -> bool:
+        """Measure and remove directories for about so long; whether anything is left to do."""
+        until = ticker() + budget_us
+        while self._chores and ticker() < until:
+            chore = self._chores.popleft()
+            if _advance(chore, _MEASURE_STEPS):
+                self._chores.append(chore)
+        return bool(self._chores)
+
+    def next_retry(self) -> int | None:
+        """When ``settle`` has something to do again, if nothing ends before."""
+        return min((job.retry_at for job in self._ending.values()), default=None)
+
+    def _launch(self, order: Order) -> Job:
+        try:
+            directory = self._scratch.make(order["key"], order["job_ad"], order["machine_ad"])
+        except OSError as error:
+            raise launch.failure("scratch", error, self._scratch.holder(order["key"])) from None
+        except ValueError as error:
+            raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
+        streams = launch.open_streams(order)
+        try:
+            at = clock()
+            number = self._families.number()
+            processes.bequeath(number)
+            pid = launch.spawn(order, launch.environment(order, self.execute, directory), directory, streams)
+        finally:
+            launch.close(streams)
+        process = processes.read(pid)
+        assert process is not None, "a child that is not reaped is always there"
+        return Job(order, process, number, at, directory)
+
+    def _enforce(self, job: Job, uses: dict[str, float]) -> None:
+        for limit, used in uses.items():
+            allowed = job.limits[limit]
+            if allowed is not None and used > allowed and not job.violated:
+                job.violated = limit.partition("_")[0]
+                self._kill(job)
+
+    def _terminate(self, job: Job) -> None:
+        """The soft kill reaches the job's own process alone, as the starter's does; a suspended job is continued."""
+        if job.suspended:
+            self._continue(job)
+        processes.send(job.pid, job.started, job.kill_signal)
+
+    def _kill(self, job: Job) -> None:
+        """The job's own process first, or it would see its children die and end by its own will."""
+        processes.send(job.pid, job.started, signal.SIGKILL)
+        self._families.look()
+        self._families.signal(job.key, signal.SIGKILL)
+
+    def _suspend(self, job: Job) -> None:
+        """Stop all; again, until a look finds none that was forked meanwhile."""
+        job.suspended = True
+        stopped: set[int] = set()
+        while True:
+            self._families.look()
+            fresh = [process for process in self._families.living(job.key) if process.pid not in stopped]
+            if not fresh:
+                return
+            for process in fresh:
+                processes.send(process.pid, process.started, signal.SIGSTOP)
+                stopped.add(process.pid)
+
+    def _continue(self, job: Job) -> None:
+        job.suspended = False
+        self._families.look()
+        self._families.signal(job.key, signal.SIGCONT)
+
+
+_REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
+    "soft": Jobs._terminate,
+    "hard": Jobs._kill,
+    "suspend": Jobs._suspend,
+    "continue": Jobs._continue,
+}
+
+
+def _failed(key: str, error: StartError) -> Record:
+    return {
+        "say": "failed",
+        "key": key,
+        "part": error.part,
+        "errno": error.number,
+        "reason": error.reason,
+        "at": clock(),
+    }
+
+
+def _files_kb(paths: Iterable[str]) -> int:
+    """What files take on disk, KiB; 0 for those that are not there."""
+    blocks = 0
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):
+            blocks += os.stat(path).st_blocks
+    return blocks // 2
+
+
+def _advance(steps: Generator[None, None, None], most: int) -> bool:
+    """Take up to so many steps; whether there are more."""
+    return all(next(steps, steps) is not steps for _ in range(most))

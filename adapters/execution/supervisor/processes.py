@@ -1,0 +1,143 @@
+"""What /proc tells of processes, and signals that reach exactly the process that was meant.
+
+A process is known by pid and start time together: a pid alone is used again (proc(5), /proc/pid/stat).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+from typing import NamedTuple
+
+# In each job's environment: its activation, and the supervisor's directory of jobs. Keys are unique in one pool only,
+# and a job may run a pool of its own.
+MARK = "_POOLBOOK_ACTIVATION"
+POOL = "_POOLBOOK_EXECUTE"
+
+# The number 0, see ``number``.
+FIRST_NUMBER = 10**15
+
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
+_PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
+_DEAD = b"ZX"
+# The longest line of /proc/pid/stat: 52 numbers of up to 20 digits and a name.
+_STAT_SIZE = 2048
+
+
+class Process(NamedTuple):
+    """One process as /proc/pid/stat has it; ``started`` in clock ticks since boot."""
+
+    pid: int
+    dead: bool
+    parent: int
+    group: int
+    session: int
+    started: int
+    user_us: int
+    system_us: int
+    image_kb: int
+    rss_kb: int
+
+
+def read(pid: int) -> Process | None:
+    """The process, or None where there is none. A zombie is ``dead``, unless threads of it live on."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        line = os.read(descriptor, _STAT_SIZE)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    # The name in parentheses may hold blanks and parentheses itself; all after it are numbers but the state.
+    fields = line[line.rindex(b")") + 2 :].split()
+    return Process(
+        pid,
+        fields[0] in _DEAD and int(fields[17]) <= 1,
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[3]),
+        int(fields[19]),
+        (int(fields[11]) + int(fields[13])) * _TICK_US,
+        (int(fields[12]) + int(fields[14])) * _TICK_US,
+        int(fields[20]) // 1024,
+        int(fields[21]) * _PAGE_KB,
+    )
+
+
+def pids() -> set[int]:
+    """Every process that can be seen."""
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def mark(pid: int, execute: str) -> str | None:
+    """The activation of this pool that a process's environment names; it is inherited unless somebody cleared it."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            variables = (file.read() or b"").split(b"\0")
+    except OSError:
+        return None
+    if f"{POOL}={execute}".encode("utf-8", "surrogateescape") not in variables:
+        return None
+    prefix = f"{MARK}=".encode()
+    return next((os.fsdecode(item[len(prefix) :]) for item in variables if item.startswith(prefix)), None)
+
+
+def bequeath(number: int) -> None:
+    """Let the children made from now on, and all their descendants, bear a number: see ``number``."""
+    _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
+    with contextlib.suppress(ValueError):  # where that limit is in earnest, it is left alone
+        resource.setrlimit(resource.RLIMIT_RTTIME, (FIRST_NUMBER + number, hard))
+
+
+def number(pid: int) -> int | None:
+    """The number that a process bears, alive or not yet reaped; None if it bears none.
+
+    It is the soft limit on the CPU time of a real-time process, in microseconds: some decades, which bind nobody.
+    Unlike an environment it is inherited by what was started with another, and can be read of every process.
+    """
+    try:
+        with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:
+            lines = (file.read() or b"").split(b"\n")
+    except OSError:
+        return None
+    soft = next((line.split()[3] for line in lines if line.startswith(b"Max realtime timeout")), b"")
+    return int(soft) - FIRST_NUMBER if soft.isdigit() else None
+
+
+def send(pid: int, started: int, number: int) -> bool:
+    """Signal the process that has this pid and start time, and no other; False where it is gone."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        process = read(pid)
+        if process is None or process.started != started:
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def boot() -> str:
+    """Which run of the kernel this is: after a restart no process of before lives."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def become_subreaper() -> None:
+    """From now on every orphaned descendant becomes a child of this process, whatever session it is in (prctl(2))."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"this kernel has no subreaper: {os.strerror(number)}")

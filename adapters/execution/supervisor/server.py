@@ -1,0 +1,283 @@
+"""The supervisor's loop: one process, one thread, one client at a time.
+
+The last client to come is the pool: what those before it had sent is done first, then they are told that they are
+replaced. Messages are JSON objects, one a line: requests are named by ``do``, answers and reports by ``say``.
+
+A turn of the loop: read what came, start a few jobs, reap, settle ends, one fsync for all of them, report.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import processes
+from .jobs import SAMPLE_US, Jobs, ticker
+from .records import Record
+
+VERSION = 1
+
+# With no job and no client for this long there is nothing to stay for: what is known is on disk.
+_LINGER_US = 2_000_000
+# Starts in one turn: more would keep ends waiting, fewer would fsync for less.
+_STARTS = 8
+# The time for chores in a turn: in which something happened, and in which nothing did.
+_BUSY_US, _IDLE_US = 300, 5_000
+# When a full disk refuses a record, it is offered again after this.
+_REFUSED_US = 500_000
+_READ = 1 << 20
+# A client that lets this much pile up does not read; it will learn all from the records when it comes again.
+_UNREAD = 64 << 20
+
+
+class Client:
+    """A connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.unread = bytearray()
+        self.unsent = bytearray()
+        self.searched = 0
+
+    def receive(self) -> tuple[list[dict[str, Any]], bool]:
+        """The whole messages that have come, and whether the connection is over."""
+        over = False
+        while True:
+            try:
+                data = self.socket.recv(_READ)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                over = True
+                break
+            self.unread += data
+        end = self.unread.rfind(b"\n", self.searched) + 1
+        self.searched = len(self.unread) - end  # what stays holds no end of a line
+        lines = bytes(self.unread[:end]).split(b"\n")[:-1]
+        del self.unread[:end]
+        return [json.loads(line) for line in lines], over
+
+    def send(self, data: bytes) -> bool:
+        """Send as much as goes without waiting; False where the connection is over."""
+        self.unsent += data
+        try:
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
+        except BlockingIOError:
+            return len(self.unsent) < _UNREAD
+        except OSError:
+            return False
+        return True
+
+
+class Server:
+    """The loop and what it holds."""
+
+    def __init__(self, folder: str, listener: socket.socket) -> None:
+        self._jobs = Jobs(folder)
+        self._listener = listener
+        self._clients: dict[int, Client] = {}
+        self._requests: deque[tuple[Client, dict[str, Any]]] = deque()
+        self._reports: list[Record] = []
+        self._poll = select.epoll()
+        self._woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # The handler does nothing: what counts is that a byte in the pipe ends the wait.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        listener.setblocking(False)
+        self._poll.register(listener, select.EPOLLIN)
+        self._poll.register(self._woken, select.EPOLLIN)
+        self._sample_at = ticker() + SAMPLE_US
+        self._alone_at = ticker()
+        self._flush_at = 0
+        self._chores_left = True
+
+    def run(self) -> None:
+        """Serve until there is nothing to serve."""
+        self._jobs.inherit()
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        busy = bool(self._requests)
+        for descriptor, _ in self._poll.poll(0 if busy else self._pause_s()):
+            busy = True
+            self._ready(descriptor)
+        self._serve()
+        self._jobs.reap()
+        now = ticker()
+        self._jobs.settle(now)
+        if now >= self._flush_at:
+            try:
+                self._reports += self._jobs.flush()
+            except OSError as error:
+                self._flush_at = now + _REFUSED_US
+                print(f"{now} the journal of exits cannot be written: {error}", file=sys.stderr, flush=True)
+        if now >= self._sample_at:
+            self._reports += self._jobs.sample(now)
+            self._sample_at = now + SAMPLE_US
+        self._report()
+        self._chores_left = self._jobs.chores(_BUSY_US if busy else _IDLE_US)
+        if self._clients or self._jobs.running or self._chores_left:
+            self._alone_at = now
+        return now - self._alone_at < _LINGER_US
+
+    def _pause_s(self) -> float:
+        """How long nothing needs doing unless something happens."""
+        if self._chores_left:
+            return 0
+        now = ticker()
+        until = now + _LINGER_US
+        if self._jobs.running:
+            until = min(until, self._sample_at)
+        if (retry := self._jobs.next_retry()) is not None:
+            until = min(until, retry)
+        if self._flush_at > now:
+            until = min(until, self._flush_at)
+        return max(0, until - now) / 1e6
+
+    def _ready(self, descriptor: int) -> None:
+        if descriptor == self._woken:
+            os.read(descriptor, 4096)
+        elif descriptor == self._listener.fileno():
+            self._accept()
+        elif descriptor in self._clients:
+            client = self._clients[descriptor]
+            self._receive(client)
+            if client.unsent:
+                self._send(client, b"")
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        connection.setblocking(False)
+        for other in list(self._clients.values()):
+            self._receive(other)
+            if other.socket.fileno() in self._clients:
+                self._tell(other, [{"say": "replaced"}])
+                self._drop(other)
+        self._clients[connection.fileno()] = Client(connection)
+        self._poll.register(connection, select.EPOLLIN)
+
+    def _receive(self, client: Client) -> None:
+        messages, over = client.receive()
+        self._requests.extend((client, message) for message in messages)
+        if over:
+            self._drop(client)
+
+    def _drop(self, client: Client) -> None:
+        self._poll.unregister(client.socket)
+        del self._clients[client.socket.fileno()]
+        client.socket.close()
+
+    def _serve(self) -> None:
+        """Do the requests in the order in which they came, but only so many starts."""
+        starts = 0
+        while self._requests and starts < _STARTS:
+            client, request = self._requests.popleft()
+            starts += request["do"] == "start"
+            _REQUESTS[request["do"]](self, client, request)
+
+    def _hello(self, client: Client, request: dict[str, Any]) -> None:
+        answer = {"say": "hello", "version": VERSION, "pid": os.getpid()}
+        self._answer(client, answer)
+
+    def _start(self, client: Client, request: dict[str, Any]) -> None:
+        if (said := self._jobs.start(request["order"])) is not None:
+            self._reports.append(said)
+
+    def _signal(self, client: Client, request: dict[str, Any]) -> None:
+        self._jobs.signal(request["key"], request["how"])
+
+    def _release(self, client: Client, request: dict[str, Any]) -> None:
+        self._jobs.release(request["keys"])
+
+    def _recover(self, client: Client, request: dict[str, Any]) -> None:
+        known = {key: self._jobs.known(key) for key in request["keys"]}
+        self._answer(client, {"say": "known", "jobs": known})
+
+    def _answer(self, client: Client, answer: Record) -> None:
+        """Say it after all that was to be said before."""
+        self._report()
+        if client.socket.fileno() in self._clients:
+            self._tell(client, [answer])
+
+    def _report(self) -> None:
+        if self._reports:
+            for client in list(self._clients.values()):
+                self._tell(client, self._reports)
+            self._reports.clear()
+
+    def _tell(self, client: Client, messages: Iterable[Record]) -> None:
+        self._send(
+            client, b"".join(json.dumps(message, separators=(",", ":")).encode() + b"\n" for message in messages)
+        )
+
+    def _send(self, client: Client, data: bytes) -> None:
+        if client.send(data):
+            self._poll.modify(client.socket, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
+        else:
+            self._drop(client)
+
+
+_REQUESTS: dict[str, Callable[[Server, Client, dict[str, Any]], None]] = {
+    "hello": Server._hello,
+    "start": Server._start,
+    "signal": Server._signal,
+    "acknowledge": Server._release,
+    "recover": Server._recover,
+}
+
+
+def main(folder: str) -> int:
+    """Become the supervisor of a folder, in a process of its own, unless it has one; 0 when somebody listens."""
+    lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return 0
+    listener = _listen(folder)
+    os.ftruncate(lock, 0)
+    if os.fork():
+        return 0
+    os.setsid()
+    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    os.chdir("/")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.become_subreaper()
+    try:
+        Server(folder, listener).run()
+    finally:
+        # Before the lock is let go, so that no successor's socket is removed.
+        os.unlink(f"{folder}/socket")
+    return 0
+
+
+def _listen(folder: str) -> socket.socket:
+    """The socket, bound by way of a descriptor: its own path may be longer than an address may be."""
+    where = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.path.lexists(f"{folder}/socket"):
+            os.unlink(f"{folder}/socket")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(f"/proc/self/fd/{where}/socket")
+        listener.listen(64)
+    finally:
+        os.close(where)
+    return listener

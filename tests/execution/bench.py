@@ -1,0 +1,108 @@
+"""Real jobs under a real supervisor, and the patience to wait for what they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from poolbook.adapters.execution import Activation, Exited, Failed, Lost, Report, Running, Supervisor
+
+# Nothing here takes that long; it is what a test waits for before it fails.
+PATIENCE_S = 10.0
+
+End: TypeAlias = Exited | Failed | Lost
+
+
+class Bench:
+    """A handle on a supervisor, and all that it has reported."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / "pool"
+        self.supervisor = Supervisor(self.folder)
+        self.reports: list[Report] = []
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.supervisor.close()
+        if self.folder.exists():
+            with Supervisor(self.folder) as last:
+                while running := [
+                    key for key, what in last.recover(list(last.claimed())).items() if isinstance(what, Running)
+                ]:
+                    for key in running:
+                        last.signal(key, "hard")
+                    last.poll(0.01)
+                pid = self.pid()
+            os.kill(pid, signal.SIGKILL)
+
+    def activation(self, key: str, *command: str, **fields: Any) -> Activation:
+        fields.setdefault("iwd", str(self.home))
+        fields.setdefault("slot", "slot1_1@host")
+        return Activation(key=key, job="1.0", executable=command[0], arguments=command[1:], **fields)
+
+    def start(self, key: str, *command: str, **fields: Any) -> None:
+        self.supervisor.start([self.activation(key, *command, **fields)])
+
+    def sh(self, key: str, script: str, **fields: Any) -> None:
+        """Start a shell script as a job."""
+        self.start(key, "/bin/sh", "-c", script, **fields)
+
+    def of(self, key: str, kind: type[Any]) -> list[Any]:
+        return [report for report in self.reports if isinstance(report, kind) and report.key == key]
+
+    def until(self, holds: Callable[[], Any]) -> Any:
+        """What ``holds`` gives as soon as that is true; reports are taken in meanwhile."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := holds()):
+            assert time.monotonic() < deadline, f"waited in vain; reported was {self.reports}"
+            self.reports += self.supervisor.poll(0.01)
+        return found
+
+    def end(self, key: str) -> Any:
+        """How the activation ended."""
+        return self.until(lambda: self.of(key, Exited) + self.of(key, Failed) + self.of(key, Lost))[0]
+
+    def file(self, name: str) -> str:
+        """What a job wrote, once there is a whole line of it."""
+        path = self.home / name
+        self.until(lambda: path.exists() and path.read_text().endswith("\n"))
+        return path.read_text()
+
+    def pid(self) -> int:
+        """The supervisor's."""
+        return int((self.folder / "lock").read_text())
+
+    def alive(self) -> bool:
+        """Whether there is a supervisor."""
+        return (self.folder / "lock").exists() and bool((self.folder / "lock").read_text()) and state(self.pid()) != ""
+
+    def kill_supervisor(self) -> None:
+        pid = self.pid()
+        os.kill(pid, signal.SIGKILL)
+        wait(lambda: state(pid) in ("", "Z"))
+
+
+def state(pid: int) -> str:
+    """The letter of /proc/PID/stat; empty where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def runs(pid: int) -> bool:
+    return state(pid) not in ("", "Z", "X")
+
+
+def wait(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)

@@ -1,0 +1,14 @@
+"""A supervisor for each test, in a folder of its own, and ended with it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .bench import Bench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with Bench(tmp_path) as bench:
+        yield bench

@@ -1,0 +1,44 @@
+"""Golden: a job that takes more than its limits allow is killed, and the limit is named."""
+
+from __future__ import annotations
+
+import signal
+
+from poolbook.adapters.execution import VIOLATION_HOLD_CODES, Limits
+
+from .bench import Bench
+
+FILLS_SCRATCH = "head -c 5000000 /dev/zero > file; sleep 1000"
+FILLS_OUTPUT = "head -c 5000000 /dev/zero; sleep 1000"
+
+
+# What a job does, the limits, the one that is broken, HoldReasonCode and HoldReasonSubCode.
+BROKEN = [
+    ("tail -f /dev/zero", Limits(memory_mb=50), "memory", (34, 102)),
+    ("(setsid tail -f /dev/zero &); sleep 1000", Limits(memory_mb=50), "memory", (34, 102)),
+    (FILLS_SCRATCH, Limits(disk_kb=1000), "disk", (34, 104)),
+    (FILLS_OUTPUT, Limits(disk_kb=1000), "disk", (34, 104)),
+    ("sleep 1000", Limits(wall_us=100_000), "wall", (47, 0)),
+]
+KEPT = [
+    ("sleep 2.2", Limits(memory_mb=1000, disk_kb=1000, wall_us=10**9)),
+    ("sleep 2.2; head -c 100000 /dev/zero", Limits(disk_kb=1000)),  # appends to what was larger before
+    ("head -c 5000000 /dev/zero > file; sleep 2.2", Limits()),  # provisioned, not enforced
+]
+
+
+def test_the_limit_that_was_broken_is_named_and_gives_the_hold_code(bench: Bench) -> None:
+    for number, (script, limits, _, _) in enumerate(BROKEN):
+        bench.sh(str(number), script, limits=limits, stdout=f"out{number}")
+    for number, (_, _, violated, hold) in enumerate(BROKEN):
+        end = bench.end(str(number))
+        assert (end.code, end.signal, end.violated) == (None, signal.SIGKILL, violated)
+        assert VIOLATION_HOLD_CODES[end.violated] == hold
+
+
+def test_a_limit_that_is_kept_or_not_enforced_breaks_nothing(bench: Bench) -> None:
+    for number, (script, limits) in enumerate(KEPT):
+        (bench.home / f"out{number}").write_bytes(bytes(5_000_000))
+        bench.sh(str(number), script, limits=limits, stdout=f"out{number}", append_stdout=True, memory_mb=1, disk_kb=1)
+    for number in range(len(KEPT)):
+        assert (bench.end(str(number)).code, bench.end(str(number)).violated) == (0, "")

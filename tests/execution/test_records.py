@@ -1,0 +1,106 @@
+"""Property: a journal gives back what it took, however it was cut off, and a claim is taken once."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.execution.supervisor.records import NOBODY, Claim, Claims, Journal
+from poolbook.adapters.execution.supervisor.scratch import Scratch
+
+FIXED = settings(max_examples=50, derandomize=True, deadline=None, database=None)
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 20), TEXTS), max_size=4), max_size=6)
+
+
+@FIXED
+@given(BATCHES, st.integers(0, 400))
+def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_whole(
+    batches: list[list[tuple[int, str]]], cut: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/exits"
+        journal = Journal(path, set())
+        for batch in batches:
+            journal.append({"key": str(key), "why": why} for key, why in batch)
+        data = Path(path).read_bytes()[:cut]
+        Path(path).write_bytes(data)
+        written = [(str(key), why) for batch in batches for key, why in batch]
+        whole = dict(written[: data.count(b"\n")])
+        again = Journal(path, {str(key) for key in range(21)})
+        assert {key: record["why"] for key, record in again.records.items()} == whole
+
+
+def test_a_journal_forgets_what_is_acknowledged_and_shrinks(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "exits"), set())
+    for number in range(6):
+        journal.append([{"key": str(number), "why": "x" * 1_000_000}])
+    journal.forget([str(number) for number in range(5)])
+    assert (tmp_path / "exits").stat().st_size < 1_100_000
+    journal.append([{"key": "new", "why": ""}])
+    assert Journal(str(tmp_path / "exits"), {"5", "new", "gone"}).records.keys() == {"5", "new"}
+
+
+def test_a_line_that_is_no_record_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "exits").write_text('{"key":"1"}\n\x00\x00\n[]\n{"key":2}\n{"key":"3"}\n')
+    assert Journal(str(tmp_path / "exits"), {"1", "2", "3"}).records.keys() == {"1", "3"}
+
+
+CLAIM = Claim(12, 3456, 78, "01234567-89ab-cdef-0123-456789abcdef", 1795259432648753)
+
+
+@FIXED
+@given(st.lists(st.tuples(st.sampled_from(["take", "release", "open"]), st.sampled_from("abc")), max_size=20))
+def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        claims = Claims(f"{folder}/claims", f"{folder}/spare")
+        held: set[str] = set()
+        for step, key in steps:
+            if step == "open":
+                claims = Claims(f"{folder}/claims", f"{folder}/spare")
+            elif step == "release":
+                claims.release(key)
+                held.discard(key)
+            elif key in held:
+                with pytest.raises(FileExistsError):
+                    claims.take(key)
+            else:
+                descriptor = claims.take(key)
+                assert claims.read(key) == NOBODY
+                claims.note(descriptor, CLAIM)
+                held.add(key)
+            assert claims.all() == held
+            assert {claims.read(other) for other in held} <= {CLAIM}
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        ("true", True),
+        ("chmod 600 .job.ad", False),
+        ("chmod 755 .", False),
+        ("rm .job.ad", False),
+        ("rm .job.ad; ln -s /etc/passwd .job.ad", False),
+        ("ln .job.ad ../../hard", False),
+        ("touch left", False),
+        ("mkdir ../other", False),
+    ],
+)
+def test_only_a_directory_that_was_left_as_it_was_made_is_used_again(tmp_path: Path, change: str, again: bool) -> None:
+    scratch = Scratch(str(tmp_path / "execute"))
+    made = scratch.make("1", "an ad that is long", "")
+    inode = Path(made).stat().st_ino
+    subprocess.run(["/bin/sh", "-c", change], cwd=made, check=True)
+    for _ in scratch.discard("1"):
+        pass
+    assert (tmp_path / "execute" / "dir_1").exists() == again
+    second = Path(scratch.make("2", "ad", "machine"))
+    assert [(second / name).read_text() for name in (".job.ad", ".machine.ad")] == ["ad", "machine"]
+    if again:
+        assert second.stat().st_ino == inode

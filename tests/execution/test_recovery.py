@@ -1,0 +1,243 @@
+"""Golden: what survives the death of the pool, of the supervisor and of the machine, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.execution import Exited, Lost, ReplacedError, Running, Started, Supervisor
+
+from .bench import Bench, runs, wait
+
+ROOT = Path(__file__).parent.parent.parent
+
+# A pool in a process of its own: starts a job that ends when it is told to, another that goes on, and is killed.
+POOL = """
+import os, signal, sys
+from pathlib import Path
+from poolbook.adapters.execution import Activation, Started, Supervisor
+home = Path(sys.argv[1])
+supervisor = Supervisor(home / "pool")
+work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; while ! [ -e stop ]; do sleep 0.01; done; exit 6"
+jobs = {"ends": ("/bin/sh", "-c", work), "goes": ("/bin/sleep", "1000")}
+supervisor.start([
+    Activation(key=key, job="1", slot="s", executable=program, arguments=rest, iwd=str(home), run_in_iwd=True)
+    for key, (program, *rest) in jobs.items()
+])
+started = 0
+while started < 2:
+    started += sum(isinstance(report, Started) for report in supervisor.poll(10))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_pool_that_was_killed_finds_its_jobs_again_and_how_they_ended(bench: Bench) -> None:
+    killed = subprocess.run([sys.executable, "-c", POOL, str(bench.home)], env={"PYTHONPATH": str(ROOT / ".path")})
+    assert killed.returncode == -signal.SIGKILL
+    (bench.home / "stop").touch()
+    ended = bench.until(lambda: isinstance(bench.supervisor.recover(["ends"])["ends"], Exited))
+    assert ended
+    known = bench.supervisor.recover(["ends", "goes", "never"])
+    assert isinstance(known["ends"], Exited)
+    assert known["ends"].code == 6
+    assert known["ends"].user_us > 30_000
+    assert isinstance(known["goes"], Running)
+    assert runs(known["goes"].pid)
+    assert known["never"] == "unknown"
+    bench.supervisor.signal("goes", "hard")
+    assert bench.end("goes").signal == signal.SIGKILL
+
+
+def test_a_record_is_kept_until_it_is_acknowledged_even_without_a_supervisor(bench: Bench) -> None:
+    bench.sh("1", "exit 5")
+    end = bench.end("1")
+    bench.kill_supervisor()
+    assert bench.supervisor.recover(["1"]) == {"1": end}
+    bench.supervisor.acknowledge(["1"])
+    bench.until(lambda: not bench.supervisor.claimed())
+    bench.until(lambda: not list((bench.folder / "execute").glob("dir_1/scratch/[!.]*")))
+    bench.kill_supervisor()
+    assert bench.supervisor.recover(["1"]) == {"1": "unknown"}
+
+
+def test_an_acknowledged_directory_that_the_job_used_is_removed(bench: Bench) -> None:
+    bench.sh("1", "mkdir -p a/b c; touch a/b/file; chmod 0 a/b c; ln -s / link; mkfifo fifo")
+    bench.end("1")
+    assert (bench.folder / "execute/dir_1/scratch/fifo").exists()
+    bench.supervisor.acknowledge(["1"])
+    wait(lambda: not (bench.folder / "execute/dir_1").exists())
+
+
+def test_a_running_job_is_not_let_go_by_an_acknowledgement(bench: Bench) -> None:
+    bench.sh("1", "while ! [ -e stop ]; do sleep 0.01; done; exit 3", run_in_iwd=True)
+    bench.supervisor.acknowledge(["1"])
+    (bench.home / "stop").touch()
+    assert bench.end("1").code == 3
+    assert bench.supervisor.claimed() == {"1"}
+
+
+def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench) -> None:
+    daemon = "(env -i setsid sh -c 'echo $$ > daemon; exec sleep 1000' &)"
+    bench.sh("1", f"{daemon}; echo $$ > main; exec sleep 1000", run_in_iwd=True)
+    pids = [int(bench.file("main")), int(bench.file("daemon"))]
+    bench.kill_supervisor()
+    assert all(runs(pid) for pid in pids)
+    lost = bench.end("1")  # without a call: the handle finds out
+    assert isinstance(lost, Lost)
+    assert "its supervisor was killed while it ran" in lost.why
+    assert not any(runs(pid) for pid in pids)
+    assert bench.supervisor.recover(["1"]) == {"1": lost}
+
+
+def test_jobs_of_a_killed_supervisor_do_not_run_when_a_new_pool_has_its_answer(bench: Bench) -> None:
+    bench.sh("1", "echo $$ > main; exec sleep 1000", run_in_iwd=True)
+    pid = int(bench.file("main"))
+    bench.kill_supervisor()
+    with Supervisor(bench.folder) as another:
+        assert isinstance(another.recover(["1"])["1"], Lost)
+    assert not runs(pid)
+
+
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+ANOTHER_BOOT = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("boot", "why"),
+    [
+        (ANOTHER_BOOT, "the machine was restarted while it ran"),
+        (BOOT, "its supervisor was killed while it ran"),
+    ],
+)
+def test_a_claim_whose_pid_is_another_processs_by_now_is_lost_and_that_one_is_not_touched(
+    bench: Bench, boot: str, why: str
+) -> None:
+    bystander = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
+    try:
+        (bench.folder / "claims").mkdir(parents=True)
+        (bench.folder / "claims" / "1").write_text(f"{bystander.pid},1,1,{boot},1\n")
+        lost = bench.supervisor.recover(["1"])["1"]
+        assert isinstance(lost, Lost)
+        assert lost.why.startswith(why)
+        assert runs(bystander.pid)
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+@pytest.mark.parametrize("text", ["", "of another version\n"])
+def test_a_claim_that_names_no_process_finds_it_by_its_mark(bench: Bench, text: str) -> None:
+    bench.sh("1", "echo $$ > main; exec sleep 1000", run_in_iwd=True)
+    pid = int(bench.file("main"))
+    (bench.folder / "claims" / "1").write_text(text)
+    bench.kill_supervisor()
+    assert isinstance(bench.supervisor.recover(["1"])["1"], Lost)
+    assert not runs(pid)
+
+
+def test_a_key_that_was_claimed_is_not_started_again_but_reported_again(bench: Bench) -> None:
+    bench.sh("ended", "echo >> count; exit 3", run_in_iwd=True)
+    bench.sh("runs", "echo >> count; exec sleep 1000", run_in_iwd=True)
+    first = bench.end("ended")
+    bench.until(lambda: (bench.home / "count").read_text() == "\n\n")
+    bench.reports.clear()
+    for key in ("ended", "runs"):
+        bench.sh(key, "echo >> count", run_in_iwd=True)
+    assert bench.end("ended") == first
+    bench.until(lambda: bench.of("runs", Started))
+    assert (bench.home / "count").read_text() == "\n\n"
+
+
+def test_the_last_handle_is_the_pool_and_those_before_are_told(bench: Bench) -> None:
+    bench.start("1", "/bin/sleep", "1000")
+    bench.until(lambda: bench.of("1", Started))
+    with Supervisor(bench.folder) as second:
+        assert isinstance(second.recover(["1"])["1"], Running)
+        with pytest.raises(ReplacedError, match="two pools must not serve one log"):
+            bench.until(lambda: False)
+        with pytest.raises(ReplacedError, match="used by another process"):
+            bench.start("2", "/bin/true")
+        second.signal("1", "hard")
+        ends: list[Exited] = []
+        while not ends:
+            ends = [report for report in second.poll(1) if isinstance(report, Exited)]
+        assert ends[0].signal == signal.SIGKILL
+
+
+def test_what_a_killed_pool_had_asked_for_is_settled_when_the_next_one_asks(bench: Bench) -> None:
+    keys = [f"k{number}" for number in range(40)]
+    bench.supervisor.start([bench.activation(key, "/bin/true") for key in keys])
+    with Supervisor(bench.folder) as second:
+        assert all(what != "unknown" for what in second.recover(keys).values())
+
+
+def test_a_full_disk_delays_the_report_of_an_end_but_loses_none(bench: Bench) -> None:
+    bench.start("1", "/bin/true")
+    bench.end("1")
+    size = (bench.folder / "exits").stat().st_size
+    # A limit on file sizes refuses what a full disk would; only half of the next record fits.
+    resource.prlimit(bench.pid(), resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
+    bench.sh("2", "exit 9")
+    bench.until(lambda: "cannot be written" in (bench.folder / "supervisor.log").read_text())
+    assert not bench.of("2", Exited)
+    assert isinstance(bench.supervisor.recover(["2"])["2"], Running)
+    resource.prlimit(bench.pid(), resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert bench.end("2").code == 9
+    lines = (bench.folder / "exits").read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["1", "2"]
+
+
+def test_a_supervisor_without_jobs_and_pool_ends_by_itself_and_another_takes_its_place(bench: Bench) -> None:
+    bench.start("1", "/bin/true")
+    end = bench.end("1")
+    pid = bench.pid()
+    bench.supervisor.close()
+    wait(lambda: not runs(pid))
+    bench.supervisor = Supervisor(bench.folder)
+    assert bench.supervisor.recover(["1"]) == {"1": end}
+    assert bench.pid() != pid
+
+
+def test_a_supervisor_with_a_job_stays_without_a_pool(bench: Bench) -> None:
+    bench.start("1", "/bin/sleep", "1000")
+    bench.until(lambda: bench.of("1", Started))
+    bench.supervisor.close()
+    bench.supervisor = Supervisor(bench.folder)
+    assert isinstance(bench.supervisor.recover(["1"])["1"], Running)
+
+
+def test_the_supervisor_is_nobodys_child_and_holds_nothing_of_the_pool_open(bench: Bench) -> None:
+    inherited = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    bench.supervisor.start([])
+    held = {os.readlink(f"/proc/{bench.pid()}/fd/{name}") for name in os.listdir(f"/proc/{bench.pid()}/fd")}
+    os.close(inherited)
+    assert os.getsid(bench.pid()) == bench.pid()
+    kinds = ("/dev/null", "anon_inode:", "socket:", "pipe:", str(bench.folder))
+    assert all(name.startswith(kinds) for name in held)
+    assert [name for name in held if name.startswith("/dev/")] == ["/dev/null"]
+
+
+def test_a_selector_sees_reports_also_after_the_supervisor_was_replaced(bench: Bench) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(bench.supervisor.fileno(), selectors.EVENT_READ)
+        for key in ("1", "2"):
+            bench.start(key, "/bin/true")
+            while not bench.of(key, Exited):
+                assert selector.select(10)
+                bench.reports += bench.supervisor.poll(0)
+            bench.kill_supervisor()
+
+
+def test_many_jobs_at_once_all_end_with_their_own_code(bench: Bench) -> None:
+    codes = {f"k{number}": number for number in range(100)}
+    bench.supervisor.start([bench.activation(key, "/bin/sh", "-c", f"exit {code}") for key, code in codes.items()])
+    assert {key: bench.end(key).code for key in codes} == codes

@@ -1,0 +1,224 @@
+"""Golden: what a job finds when it starts, and what is said of one that cannot be started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.execution import Activation, Exited, Failed, Started, Supervisor, SupervisorError
+
+from .bench import Bench
+
+STARTER = (Path(__file__).parent.parent / "data" / "execution" / "starter_environment.txt").read_text()
+
+# What HTCondor's starter of 25.14 sets and Poolbook does not, and why.
+NOT_SET = {
+    "CONDOR_STARTER_PID": "there is no starter",
+    "CUDA_VISIBLE_DEVICES": "no GPUs are assigned",
+    "GPU_DEVICE_ORDINAL": "no GPUs are assigned",
+    "NVIDIA_VISIBLE_DEVICES": "no GPUs are assigned",
+    "_CHIRP_DELAYED_UPDATE_PREFIX": "there is no chirp",
+    "_CONDOR_AssignedGPUs": "no GPUs are assigned",
+    "_CONDOR_BIN": "there are no HTCondor programs",
+    "_CONDOR_CHIRP_CONFIG": "there is no chirp",
+}
+OWN = {"_POOLBOOK_ACTIVATION", "_POOLBOOK_EXECUTE"}
+
+
+def environment_of(bench: Bench, **fields: Any) -> dict[str, str]:
+    bench.start("1", "/usr/bin/env", "-0", stdout="env", **fields)
+    assert bench.end("1").code == 0
+    return dict(line.split("=", 1) for line in (bench.home / "env").read_text().split("\0")[:-1])
+
+
+def test_a_job_inherits_its_own_variables_and_those_of_the_starter_and_nothing_else(bench: Bench) -> None:
+    found = environment_of(bench, environment={"MINE": "a b\nc"})
+    starters = dict(item.split("=", 1) for item in STARTER.split())
+    assert found.keys() == (starters.keys() - NOT_SET.keys()) | OWN | {"MINE"}
+    assert found["MINE"] == "a b\nc"
+
+
+def test_the_starters_variables_have_the_values_that_the_starter_gives_them(bench: Bench) -> None:
+    found = environment_of(bench, cpus=3)
+    scratch = f"{bench.folder}/execute/dir_1/scratch"
+    theirs = dict(item.split("=", 1) for item in STARTER.split() if item.split("=", 1)[0] not in NOT_SET)
+    # The real job had one CPU, slot1, the home /home/bob and, /tmp being private to it, its temporary files there.
+    expected = {name: re.sub("^1$", "3", value) for name, value in theirs.items()} | {
+        "HOME": pwd.getpwuid(os.getuid()).pw_dir,
+        "TEMP": scratch,
+        "TMP": scratch,
+        "TMPDIR": scratch,
+        "_CONDOR_JOB_IWD": str(bench.home),
+        "_CONDOR_SLOT": "slot1_1",
+    }
+    real = "/var/lib/condor/execute/dir_91505/scratch"
+    expected = {name: value.replace(real, scratch) for name, value in expected.items()}
+    assert {name: value for name, value in found.items() if name not in OWN} == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "found"),
+    [
+        ("OMP_NUM_THREADS", "7", "7"),
+        ("HOME", "/elsewhere", "/elsewhere"),
+        ("BATCH_SYSTEM", "mine", "HTCondor"),
+        ("_CONDOR_SLOT", "mine", "slot1_1"),
+    ],
+)
+def test_a_job_may_set_its_thread_counts_and_home_but_not_the_rest(
+    bench: Bench, variable: str, value: str, found: str
+) -> None:
+    assert environment_of(bench, environment={variable: value})[variable] == found
+
+
+def test_it_runs_in_its_scratch_directory_where_the_two_ads_are(bench: Bench) -> None:
+    script = 'pwd; cat .job.ad "$_CONDOR_MACHINE_AD"; ls -A'
+    bench.sh("7", script, stdout="out", job_ad="ClusterId = 1\n", machine_ad='Name = "ö"\n')
+    assert bench.end("7").code == 0
+    shown = f'{bench.folder}/execute/dir_7/scratch\nClusterId = 1\nName = "ö"\n.job.ad\n.machine.ad\n'
+    assert (bench.home / "out").read_text() == shown
+
+
+def test_or_in_the_initial_directory_if_that_is_asked_for(bench: Bench) -> None:
+    bench.sh("7", "pwd", stdout="out", run_in_iwd=True)
+    assert bench.end("7").code == 0
+    assert (bench.home / "out").read_text() == f"{bench.home}\n"
+
+
+def test_a_directory_that_is_used_again_shows_nothing_of_the_job_before(bench: Bench) -> None:
+    for key, ad in (("1", "a long ad\n" * 1000), ("2", "short\n"), ("3", "")):
+        bench.sh(key, "ls -A; cat .job.ad", stdout=f"out{key}", job_ad=ad)
+        assert bench.end(key).code == 0
+        assert (bench.home / f"out{key}").read_text() == f".job.ad\n.machine.ad\n{ad}"
+        bench.supervisor.acknowledge([key])
+        bench.until(lambda: not bench.supervisor.claimed())
+
+
+@pytest.mark.parametrize(
+    ("fields", "files"),
+    [
+        ({"stdout": "o", "stderr": "e"}, {"o": "out in\n", "e": "err\n"}),
+        ({"stdout": "o", "stderr": "o"}, {"o": "out in\nerr\n"}),
+        ({"stdout": "", "stderr": "e"}, {"o": "old\n", "e": "err\n"}),
+        ({"stdout": "/dev/null", "stderr": "/dev/null"}, {"o": "old\n"}),
+        ({"stdout": "o", "append_stdout": True}, {"o": "old\nout in\n"}),
+        ({"stderr": "o", "append_stderr": True}, {"o": "old\nerr\n"}),
+    ],
+)
+def test_its_streams_are_files_relative_to_the_initial_directory(
+    bench: Bench, fields: dict[str, Any], files: dict[str, str]
+) -> None:
+    (bench.home / "o").write_text("old\n")
+    (bench.home / "i").write_text("in\n")
+    bench.sh("1", "echo out $(cat); echo err >&2", stdin="i", **fields)
+    assert bench.end("1").code == 0
+    assert {name: (bench.home / name).read_text() for name in files} == files
+
+
+def test_without_an_input_it_reads_an_end_at_once(bench: Bench) -> None:
+    bench.start("1", "/bin/cat")
+    assert bench.end("1").code == 0
+
+
+def test_nothing_of_the_supervisor_is_open_in_a_job_and_its_signals_are_as_usual(bench: Bench) -> None:
+    bench.sh("1", "ls /proc/self/fd; grep -hE 'SigIgn|SigBlk' /proc/self/status", stdout="out")
+    bench.end("1")
+    *descriptors, blocked, ignored = (bench.home / "out").read_text().splitlines()
+    assert descriptors == ["0", "1", "2", "3"]  # the last is that with which ls reads the directory
+    assert int(blocked.split()[1], 16) == 0
+    # Signals 32 and 33 are the C library's own: its posix_spawn ignores them.
+    assert int(ignored.split()[1], 16) & (1 << 31) - 1 == 0
+
+
+def test_a_started_job_is_reported_before_its_end(bench: Bench) -> None:
+    bench.sh("1", "echo $$", stdout="out")
+    end = bench.end("1")
+    (started,) = bench.of("1", Started)
+    assert started.pid == int((bench.home / "out").read_text())
+    assert bench.reports.index(started) < bench.reports.index(end)
+    assert started.at <= end.at
+
+
+NOT_THERE = "No such file or directory"
+TOO_LARGE = "arguments and environment are larger than this system takes"
+
+
+@pytest.mark.parametrize(
+    ("fields", "part", "number", "hold_code", "words"),
+    [
+        ({"executable": "gone"}, "executable", errno.ENOENT, 6, f"{{home}}/gone: {NOT_THERE}"),
+        ({"executable": "plain"}, "executable", errno.EACCES, 6, "{home}/plain: Permission denied"),
+        ({"executable": "/etc"}, "executable", errno.EACCES, 6, "/etc: Permission denied"),
+        ({"executable": "script"}, "executable", errno.ENOEXEC, 6, "needs a first line such as #!/bin/sh"),
+        ({"arguments": ("x" * 10_000_000,)}, "executable", errno.E2BIG, 6, TOO_LARGE),
+        ({"arguments": ("x" * 1000,) * 10_000}, "executable", errno.E2BIG, 6, TOO_LARGE),
+        ({"environment": {"X": "x" * 10_000_000}}, "executable", errno.E2BIG, 6, TOO_LARGE),
+        ({"arguments": ("a\0b",)}, "executable", 0, 6, "embedded null byte in arguments or environment"),
+        ({"environment": {"A=B": ""}}, "executable", 0, 6, "in arguments or environment"),
+        ({"stdin": "gone"}, "stdin", errno.ENOENT, 8, f"{{home}}/gone: {NOT_THERE}"),
+        ({"stdout": "no/where"}, "stdout", errno.ENOENT, 7, f"{{home}}/no/where: {NOT_THERE}"),
+        ({"stdout": "plain/out"}, "stdout", errno.ENOTDIR, 7, "{home}/plain/out: Not a directory"),
+        ({"stderr": "folder"}, "stderr", errno.EISDIR, 7, "{home}/folder: Is a directory"),
+        ({"stdout": "fifo"}, "stdout", errno.ENXIO, 7, "nobody reads from this FIFO"),
+        ({"stdout": "a\0b"}, "stdout", 0, 7, "embedded null byte"),
+        ({"job_ad": "\ud800"}, "scratch", 0, 6, "an ad cannot be written"),
+        ({"iwd": "/a\0b", "run_in_iwd": True}, "iwd", 0, 14, "embedded null byte"),
+        ({"iwd": "/gone", "run_in_iwd": True}, "iwd", errno.ENOENT, 14, f"/gone: {NOT_THERE}"),
+    ],
+)
+def test_a_job_that_cannot_be_started_is_reported_in_words_and_the_next_one_runs(
+    bench: Bench, fields: dict[str, Any], part: str, number: int, hold_code: int, words: str
+) -> None:
+    (bench.home / "plain").write_text("#!/bin/sh\n")
+    (bench.home / "script").write_text("true\n")
+    (bench.home / "script").chmod(0o755)
+    (bench.home / "folder").mkdir()
+    os.mkfifo(bench.home / "fifo")
+    fields = {"key": "1", "job": "1.0", "slot": "s", "executable": "/bin/true", "iwd": str(bench.home)} | fields
+    bench.supervisor.start([Activation(**fields), bench.activation("2", "/bin/true")])
+    failed = bench.end("1")
+    assert isinstance(failed, Failed)
+    assert (failed.part, failed.errno, failed.hold_code) == (part, number, hold_code)
+    assert failed.reason.startswith(part)
+    assert words.format(home=bench.home) in failed.reason
+    assert isinstance(bench.end("2"), Exited)
+
+
+def test_what_only_its_owner_may_read_is_the_folder(bench: Bench) -> None:
+    bench.start("1", "/bin/true")
+    bench.end("1")
+    assert stat.S_IMODE(bench.folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("key", ["", "../x", "a/b", ".", "-x", "a b", "x" * 201])
+def test_a_key_that_means_something_in_a_path_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match="take the position of the event that began it"):
+        Activation(key=key, job="1.0", slot="s", executable="/bin/true", iwd="/")
+
+
+def test_a_relative_initial_directory_is_refused() -> None:
+    with pytest.raises(ValueError, match="iwd 'here' is relative"):
+        Activation(key="1", job="1.0", slot="s", executable="/bin/true", iwd="here")
+
+
+def test_a_folder_may_have_a_path_longer_than_a_socket_may(tmp_path: Path) -> None:
+    home = tmp_path / ("long" * 50)
+    home.mkdir()
+    with Bench(home) as bench:
+        bench.start("1", "/bin/true")
+        assert bench.end("1").code == 0
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        SupervisorError, match=r"no supervisor can be reached in .*Not a directory.*a folder of your own"
+    ):
+        Supervisor(tmp_path / "file" / "pool").start([])
