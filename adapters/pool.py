@@ -115,7 +115,7 @@ class Pool:
         *,
         cpus: int = 1,
         memory: int = 1024,
-        disk: int = 1_000_000,
+        disk: int = 100_000_000,
         static: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
@@ -274,10 +274,10 @@ class Pool:
 
     def why(self, thing: JobId) -> list[str]:
         """Why a job or slot is where it is: the chain of causes, in sentences."""
-        from ..replay.why import why
+        from ..replay.why.answer import why
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
-        return [sentence.text for sentence in why(list(self.events()), name)]
+        return [sentence.text for sentence in why(self._engine.log, name)]
 
     def judge(self) -> list[Any]:
         """What in the log no rule allows; nothing, for a log that a pool wrote."""

@@ -117,7 +117,26 @@ def _selection(selection: Selection, held: bool = False) -> dict[str, Any]:
 
 def prio(argv: Sequence[str]) -> int:
     request = priorities.read(argv)
-    raise NotImplementedError(request)
-
-
-__all__ = ["JobId", "go_on", "hold", "prio", "release", "remove", "suspend", "vacate"]
+    absolute = request.priority is not None
+    body = {
+        "kind": "Edit",
+        "id": new_id(),
+        "user": _user(),
+        "selection": _selection(request.selection),
+        "changes": {"JobPrio": str(request.priority if absolute else request.step)},
+        "add": not absolute,
+    }
+    outcomes = ask(log_of(request.arguments), body)
+    denied = [outcome for outcome in outcomes if outcome["result"] == "permission denied"]
+    changed = [
+        (JobId(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
+        for outcome in outcomes
+        if outcome["result"] == "done"
+        for proc in range(outcome["first"], outcome["last"] + 1)
+    ]
+    answer = priorities.answer(request, changed)
+    sys.stdout.write(answer.out)
+    sys.stderr.write(answer.err)
+    for outcome in denied:
+        print(f"Permission denied to change the priority of cluster {outcome['cluster']}", file=sys.stderr)
+    return answer.exit_code or int(bool(denied))

@@ -52,7 +52,7 @@ VERIFY = Command(
 VIEWS = Command(
     "views",
     "[options]",
-    "Makes the tables that q, status and history read anew from the log. They are kept by themselves; this is for doubt.",
+    "Makes anew, from the log, the tables that q, status and history read. They are kept by themselves: this is for doubt.",
     (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
     (("poolbook views", ""),),
 )
@@ -77,7 +77,8 @@ def why(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1:
         raise UsageError("poolbook why: name one job (12.3) or slot (slot1@host)")
     from ...replay.listing import since
-    from ...replay.why import sentences
+    from ...replay.why import UnknownThingError, tell
+    from ...replay.why.answer import why as answer
     from ..stores import open_log
 
     given = arguments.last("at")
@@ -87,20 +88,19 @@ def why(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook why -at: {error}") from None
     log = open_log(log_of(arguments), create=False, read_only=True)
     try:
-        try:
-            found = sentences(log, arguments.words[0], at)
-        except ValueError as error:
-            raise UsageError(f"poolbook why: {error}") from None
-        if not found:
-            raise Refusal(f"poolbook why: the log knows no {arguments.words[0]}")
-        if arguments.has("json"):
-            _dump(sentence.as_dict() for sentence in found)
-        else:
-            for sentence in found:
-                print(sentence.line(_zone()))
-        return 0
+        found = answer(log, arguments.words[0], at, _zone())
+    except ValueError as error:
+        raise UsageError(f"poolbook why: {error}") from None
+    except UnknownThingError as error:
+        raise Refusal(f"poolbook why: {error.args[0]}") from None
     finally:
         log.close()
+    if arguments.has("json"):
+        _dump(sentence.as_dict() for sentence in found)
+    else:
+        for sentence in found:
+            print(tell(sentence, _zone()))
+    return 0
 
 
 def log(argv: Sequence[str]) -> int:

@@ -82,6 +82,8 @@ ACTIONS = {
             "via poolbook rm -forcex",
         ),
         Action("vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
+        Action("suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
+        Action("continue", "continue", "continued", "continue", 9, "not suspended to be continued"),
         Action("vacate -fast", "fast-vacate", "fast-vacated", "fast-vacate", 6, "not running to be fast-vacated"),
     )
 }
@@ -157,6 +159,16 @@ COMMANDS = {
             examples=(("poolbook release alice", "all of a user's"),),
         ),
         _command(
+            "suspend",
+            "Stops running jobs where they are; their slots stay theirs.",
+            examples=(("poolbook suspend 12.3", "one job"),),
+        ),
+        _command(
+            "continue",
+            "Lets suspended jobs go on.",
+            examples=(("poolbook continue 12.3", "one job"),),
+        ),
+        _command(
             "vacate",
             "Takes running jobs from their slots. They go back to idle, and may run again at once.",
             Option("fast", 1, "", "kill at once, without the time to finish that a job has otherwise"),
@@ -195,7 +207,7 @@ class Request(NamedTuple):
 def read(command: str, argv: Sequence[str]) -> Request:
     """The request of a command line.
 
-    :param command: ``rm``, ``hold``, ``release`` or ``vacate``
+    :param command: a name of ``COMMANDS``
     :raises UsageError: where no jobs are named, or the options cannot be understood
     """
     table = COMMANDS[command]

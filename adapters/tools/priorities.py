@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .actions import Answer
-from .options import HELP, LOG, Command, Option, UsageError, find, parse, whole_number
+from .options import HELP, LOG, Arguments, Command, Option, UsageError, find, parse, whole_number
 from .selection import JobId, Selection, select
 
 COMMAND = Command(
@@ -40,13 +40,18 @@ class Request(NamedTuple):
     :param priority: the new priority; None where it is changed
     :param step: by how much it is changed
     :param selection: the jobs
-    :param json: whether the answer is JSON
+    :param arguments: the options and words
     """
 
     priority: int | None
     step: int
     selection: Selection
-    json: bool = False
+    arguments: Arguments
+
+    @property
+    def json(self) -> bool:
+        """Whether the answer is JSON."""
+        return self.arguments.has("json")
 
     def new(self, old: int) -> int:
         """The priority after the command."""
@@ -71,7 +76,7 @@ def read(argv: Sequence[str]) -> Request:
         None if given is None else whole_number(COMMAND, given, -(2**31)),
         int(steps[-1]) if steps else 0,
         select(words, ()),
-        arguments.has("json"),
+        arguments,
     )
 
 

@@ -1,0 +1,23 @@
+"""A whole pool inside a program: submit, let time pass, look.
+
+Time is virtual here: an hour of the pool's life takes a moment. `Pool.open("pool.db", execute=True)` runs the jobs for
+real instead, on this machine.
+"""
+
+from poolbook import Behaviour, Pool
+
+with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(seconds=600, code=launch.proc % 2)) as pool:
+    pool.add_machine("node1", cpus=4, memory=8192)
+    pool.subscribe(lambda position, event: None)  # called with every event, once it is in the log
+
+    cluster = pool.submit({"executable": "/bin/work", "arguments": "$(Process)", "request_memory": "2 GB"}, count=6)
+    print("just submitted:", sorted((job["ProcId"], job["JobStatus"]) for job in pool.jobs()))
+
+    pool.hold(f"{cluster}.5", reason="not yet")
+    pool.advance(660)
+    print("after 11 minutes:", [(job["ProcId"], job["JobStatus"]) for job in pool.jobs()])
+
+    pool.release(f"{cluster}.5")
+    pool.run()
+    print("at the end:", sorted((job["ProcId"], job["ExitCode"]) for job in pool.history()))
+    print("alice used", pool.usage())
