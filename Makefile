@@ -1,8 +1,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# 24 jobs that estimate pi, run for real; the log, the results and all that stands beside them go to build/pi/.
 run: .venv/ready
-	$(BIN)/python docs/examples/match.py
+	@mkdir -p build/pi
+	@cd docs/examples && ../../$(BIN)/poolbook run pi.sub -log ../../build/pi/pool.db results=../../build/pi
+	@echo && $(BIN)/python docs/examples/pi.py --sum build/pi/pi.*.out
 
 test: .venv/ready
 	$(BIN)/python -m pytest -q -n auto
@@ -14,6 +17,10 @@ check: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python tests/bench/bench_classad.py
+	$(BIN)/python tests/bench/bench_log.py
+	$(BIN)/python tests/bench/bench_execution.py
+	$(BIN)/python tests/bench/bench_views.py
+	$(BIN)/python tests/bench/bench_pool.py
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready

@@ -110,7 +110,8 @@ def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, bat
 
                 events = list(log.read(now.position, batch))
                 apply(connection, events, head.digest if now.position + len(events) == head.position else "")
-            elif now.digest != head.digest:
+                now = reached(connection)
+            elif now.position == head.position and now.digest != head.digest:
                 reach(connection, now._replace(digest=head.digest))
             connection.execute("COMMIT")
         except BaseException:
@@ -125,7 +126,7 @@ def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: boo
     """How far the views have come in this log: 0, with empty tables, if they were of another or of another format."""
     if is_current(connection):
         now = reached(connection)
-        if now.position <= head.position and (checked or not now.position or _same(now, log, head)):
+        if checked or not now.position or _same(now, log, head):
             return now
     create(connection)
     return BEGINNING
@@ -203,7 +204,7 @@ def _way_out(error: sqlite3.Error) -> str:
     if _code(error) == sqlite3.SQLITE_BUSY:
         return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
     trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"
-    return f"{trouble} ({error}); remove the file: the log has all that is in it"
+    return f"{trouble} ({error}); `poolbook views` makes them anew: the log has all that is in them"
 
 
 def _remove(path: str) -> None:

@@ -50,7 +50,7 @@ class Log(Protocol):
 
     @property
     def head(self) -> Head:
-        """The head as this writer knows it: after its last append or read."""
+        """The head as this handle knows it: of its opening, its last append or refresh. Reading goes as far as it."""
 
     def append(self, events: Sequence[Event]) -> int:
         """Store all of `events` or none, durably; return the position of the last. Raises `LogError`."""

@@ -136,20 +136,20 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
 # Ending what runs
 
 
-def vacate(draft: Draft, slot: Slot, fast: bool) -> bool:
-    """Vacate a slot, whatever it does; False if it has neither claim nor match."""
+def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
+    """Vacate a slot, whatever it does, because of `cause`; False if it has neither claim nor match."""
     if slot.name in draft.state.matches:
         _void(draft, slot, "vacate matched" if slot.state == "Matched" else "match void")
         return True
     if slot.state == "Preempting":
         if fast and slot.activation:
-            signal(draft, slot.activation, "hard", "vacate_command")
+            signal(draft, slot.activation, "hard", cause)
         return True
     if slot.activation is None:
         return False
     happening = "vacate suspended" if slot.activity == "Suspended" else "vacate busy"
     draft.follow(slot, f"{happening} fast" if fast else happening)
-    signal(draft, slot.activation, "hard" if fast else "soft", "vacate_command")
+    signal(draft, slot.activation, "hard" if fast else "soft", cause)
     return True
 
 

@@ -220,7 +220,7 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     if status not in RUNS:
         return False
     for proc in procs:
-        vacate(draft, draft.state.slots[draft.state.by_job[cluster.id, proc].slot], command.fast)
+        vacate(draft, draft.state.slots[draft.state.by_job[cluster.id, proc].slot], command.fast, "user_vacate")
     return True
 
 
@@ -306,5 +306,5 @@ def vacate_slot(draft: Draft, command: VacateSlot) -> None:
         owners = {slot.claim.submitter.partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:
             raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may vacate it")
-    done = [slot.name for slot in slots if vacate(draft, slot, command.fast)]
+    done = [slot.name for slot in slots if vacate(draft, slot, command.fast, "vacate_command")]
     answer(draft, command, "vacate", command.slot, {"vacated": done})

@@ -65,9 +65,7 @@ class TestPool:
     def id(self) -> str:
         return next(self._ids)
 
-    def machine(
-        self, name: str = "h", cpus: int = 2, memory: int = 2048, static: int = 0, **more: str
-    ) -> Answer:
+    def machine(self, name: str = "h", cpus: int = 2, memory: int = 2048, static: int = 0, **more: str) -> Answer:
         plans: Sequence[s.SlotPlan]
         resources = {"Cpus": str(cpus), "Memory": str(memory), "Disk": "1000000"}
         if static:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from poolbook.domain.events import CycleHeld, Event, JobExited, JobsMoved, JobSignalled, SlotMoved
+
+from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, JobsMoved, SlotMoved
 from poolbook.replay.virtual import Behaviour
 
 from .pools import TestPool
@@ -317,9 +318,7 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are
         ("remove", [], "alice", {"done"}),
     ],
 )
-def test_a_command_answers_what_became_of_each_job(
-    action: str, what: list[str], user: str, results: set[str]
-) -> None:
+def test_a_command_answers_what_became_of_each_job(action: str, what: list[str], user: str, results: set[str]) -> None:
     pool = TestPool()
     pool.submit(2)
     answer = pool.act(action, *what, user=user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from poolbook.domain.decide import Tables
 from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved

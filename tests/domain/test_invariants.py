@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotBorn
 from poolbook.domain.evolve import fold

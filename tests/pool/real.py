@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,5 @@ class Folder:
                 except OSError:
                     continue
                 if marker in told:
-                    try:
+                    with suppress(ProcessLookupError):
                         os.kill(int(entry.name), signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass

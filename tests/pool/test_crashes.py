@@ -13,8 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from poolbook.adapters.stores import open_log, verify_seal
-from poolbook.domain.events import JobExited, JobExecuting
+from poolbook.domain.events import JobExecuting, JobExited
 from poolbook.domain.evolve import fold
 from poolbook.replay.legality import judge
 

@@ -1,0 +1,127 @@
+"""Events as a log keeps them: a topic, which names the kind, and a state, which is JSON.
+
+The rule of change: what a release has written stays readable. A kind of event whose fields change in more than a new
+field with a default gets a new topic; the old one moves to ``UPCASTS``, with a function from the old form to the new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from ...domain.events import TOPICS, CycleHeld, Event
+from ...domain.log import LogDamaged, LogError, LogNewer
+from .format import FORMAT
+
+Fields = dict[str, Any]
+"""An event as JSON has it: dicts, lists, texts, numbers, booleans and None."""
+Upcast = tuple[str, Callable[[Fields], Fields]]
+"""The topic that took a retired topic's place, and the function that makes the old form's fields the new one's."""
+
+UPCASTS: dict[str, Upcast] = {}
+"""Retired topic -> what reads it. A chain is followed to its end."""
+
+
+def _finite(event: Event) -> None:
+    # JSON has no word for these, and an encoder that writes null instead would make a log that cannot be read.
+    assert isinstance(event, CycleHeld)
+    for match in event.matches:
+        if not isfinite(match.rank):
+            raise ValueError(f"the rank of {match.job} with {match.slot} is {match.rank}, which JSON cannot hold")
+
+
+_CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _finite}
+"""What the encoder would let pass but not give back. Kinds with a float stand here."""
+
+
+class Codec:
+    """Turns events into topics and states and back, by a table of topics and one of upcasts."""
+
+    def __init__(
+        self, topics: Mapping[str, type[Event]] = TOPICS, upcasts: Mapping[str, Upcast] = UPCASTS, format: int = FORMAT
+    ) -> None:
+        self._topics = {kind: topic for topic, kind in topics.items()}
+        self._encode = msgspec.json.Encoder().encode
+        self._decode: dict[str, Callable[[bytes], Event]] = {
+            topic: msgspec.json.Decoder(kind).decode for topic, kind in topics.items()
+        }
+        for topic in upcasts:
+            self._decode[topic] = _upcasting(topic, topics, upcasts)
+        self._format = format
+
+    def encode(self, events: Sequence[Event]) -> tuple[list[str], list[bytes]]:
+        """The topics and the states of `events`. Raises `LogError` for what a log cannot hold."""
+        try:
+            topics = [self._topics[type(event)] for event in events]
+        except KeyError as error:
+            raise LogError(f"{error.args[0].__name__} is no kind of event: domain/events.py lists them") from None
+        encode = self._encode
+        try:
+            for kind, check in _CHECKS.items():
+                if self._topics.get(kind) in topics:
+                    for event in events:
+                        if type(event) is kind:
+                            check(event)
+            return topics, [encode(event) for event in events]
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise LogError(f"{self._culprit(events)} cannot be kept in a log: {error}") from error
+
+    def _culprit(self, events: Sequence[Event]) -> str:
+        for event in events:
+            try:
+                self._encode(event)
+            except (ValueError, TypeError, OverflowError, RecursionError):
+                return f"{type(event).__name__} of stimulus {event.stimulus!r}"
+        return "an event"
+
+    def decode(self, rows: Iterable[tuple[int, str, bytes]], log: str) -> list[Event]:
+        """The events of `rows` (position, topic, state) of the log called `log`. Raises `LogNewer` for a topic that
+        nobody knows, and `LogDamaged` for a state that is not of its topic's kind."""
+        decode = self._decode
+        try:
+            return [decode[topic](state) for _, topic, state in rows]
+        except (KeyError, msgspec.MsgspecError, ValueError, TypeError, AttributeError):
+            return [self._decode_one(row, log) for row in rows]
+
+    def _decode_one(self, row: tuple[int, str, bytes], log: str) -> Event:
+        position, topic, state = row
+        decode = self._decode.get(topic)
+        if decode is None:
+            raise LogNewer(
+                f"{log}: the event at position {position} is of the kind {topic!r}, which this version of Poolbook "
+                f"(log format {self._format}) does not know: a later one wrote it; read the log with that"
+            )
+        try:
+            return decode(state)
+        except (KeyError, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
+            raise LogDamaged(
+                f"{log}: what is stored at position {position} is no {topic!r} event ({error}); "
+                "`poolbook verify` tells whether it was altered"
+            ) from error
+
+
+def _upcasting(
+    topic: str, topics: Mapping[str, type[Event]], upcasts: Mapping[str, Upcast]
+) -> Callable[[bytes], Event]:
+    """What decodes a retired topic: its form, brought to the present one step by step."""
+    steps: list[Callable[[Fields], Fields]] = []
+    while topic in upcasts:
+        topic, step = upcasts[topic]
+        steps.append(step)
+    kind = topics[topic]
+
+    def decode(state: bytes) -> Event:
+        fields = msgspec.json.decode(state, type=dict[str, Any])
+        for step in steps:
+            fields = step(fields)
+        # By way of JSON, as only its decoder turns base64 into bytes and arrays into tuples.
+        return msgspec.json.decode(msgspec.json.encode(fields), type=kind)
+
+    return decode
+
+
+CODEC = Codec()
+"""The codec of this release."""

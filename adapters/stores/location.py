@@ -1,0 +1,59 @@
+"""What a log's URL says: which kind of store, and where. Imports little, as commands use it that must be quick."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NoReturn
+
+WAYS = "memory:, a file's path, sqlite:///file.db, or postgresql://user@host/database?schema=name"
+DEFAULT_SCHEMA = "poolbook"
+
+
+class Location(NamedTuple):
+    """Where a log is. ``kind``: memory, sqlite or postgresql. ``place``: the name of a log in memory, the file, or the
+    server's URL without what is Poolbook's own. ``schema``: PostgreSQL's schema that is the log."""
+
+    kind: str
+    place: str
+    schema: str = ""
+
+
+def locate(url: str) -> Location:
+    """Take a log's URL apart. Raises `LogError` if it is none."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return _file(url, url)
+    if scheme == "memory":
+        return Location("memory", rest)
+    if scheme == "sqlite":
+        if not rest.startswith("///"):
+            _refuse(url, "it needs three slashes and a path: sqlite:///file.db, or sqlite:////folder/file.db")
+        return _file(url, rest[3:])
+    if scheme in ("postgresql", "postgres"):
+        return _server(url)
+    _refuse(url, f"a log is one of {WAYS}; write ./{url} if it is a file of this name")
+
+
+def _file(url: str, path: str) -> Location:
+    if not path or "\0" in path:
+        _refuse(url, f"it names no file; a log is one of {WAYS}")
+    if path == ":memory:":
+        _refuse(url, "a log in memory is written memory:")
+    return Location("sqlite", path)
+
+
+def _server(url: str) -> Location:
+    place, _, query = url.partition("?")
+    options = [option for option in query.split("&") if option]
+    schemas = [option.removeprefix("schema=") for option in options if option.startswith("schema=")]
+    if len(schemas) > 1 or (schemas and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schemas[0])):
+        _refuse(url, "schema= takes one name of small letters, digits and _, at most 63 of them")
+    others = "&".join(option for option in options if not option.startswith("schema="))
+    return Location("postgresql", f"{place}?{others}" if others else place, *schemas or [DEFAULT_SCHEMA])
+
+
+def _refuse(url: str, why: str) -> NoReturn:
+    from ...domain.log import LogError
+
+    shown = re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
+    raise LogError(f"{shown!r} is no log's URL: {why}")

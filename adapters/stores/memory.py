@@ -1,0 +1,93 @@
+"""Logs in memory: for tests, simulations and pools that end with their process.
+
+``memory:`` is a log of its own each time it is opened; ``memory:NAME`` is one log for all in this process who open it
+while one of them holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn
+from weakref import WeakValueDictionary
+
+from eventsourcing.persistence import StoredEvent
+from eventsourcing.popo import POPOApplicationRecorder
+
+from ...domain.log import Fenced, Head
+from .format import FORMAT
+from .seal import GENESIS, Batch
+from .stored_log import Appended, Row, Stored
+
+
+class MemoryTables(POPOApplicationRecorder):
+    """A log in the library's store for plain Python objects, with a head and a list of appends."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self._head = Head(0, 0, GENESIS)
+        self._appends: list[Appended] = []
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> NoReturn:
+        """Not for a log: events that do not move the head would break the seal. Raises `TypeError`."""
+        raise TypeError("events enter a log by append(), which moves its head")
+
+    def append(self, old: Head, new: Head, batch: Batch) -> None:
+        with self._database_lock:
+            if self._head != old:
+                raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
+            self._insert_events(list(map(StoredEvent, batch.streams, batch.versions, batch.topics, batch.states)))
+            self._appends.append((new.position, FORMAT, new.epoch, new.digest))
+            self._head = new
+
+    def heads(self) -> list[tuple[int, Head]]:
+        return [(FORMAT, self._head)]
+
+    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+        with self._database_lock:
+            events = self._stored_events[after : min(upto, after + most)]
+        return [(after + i, event.topic, event.state) for i, event in enumerate(events, 1)]
+
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+        with self._database_lock:
+            places = [i for i in self._stored_events_index.get(stream, {}).values() if after <= i < upto][:most]
+            return [(i + 1, self._stored_events[i].topic, self._stored_events[i].state) for i in places]
+
+    def versions(self, streams: Collection[str]) -> dict[str, int]:
+        with self._database_lock:
+            return {stream: len(self._stored_events_index.get(stream, ())) for stream in streams}
+
+    def sealed(self, position: int) -> tuple[int, str] | None:
+        found = [(epoch, digest) for last, _, epoch, digest in self._appends if last == position]
+        return found[0] if found else None
+
+    def rows(self, after: int, most: int) -> list[Row]:
+        after = max(after, 0)
+        with self._database_lock:
+            events = self._stored_events[after : after + most]
+        return [
+            (after + i, str(event.originator_id), event.originator_version, event.topic, event.state)
+            for i, event in enumerate(events, 1)
+        ]
+
+    def appends(self, after: int, most: int) -> list[Appended]:
+        return [append for append in self._appends if append[0] > after][:most]
+
+    def faults(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Nothing to do: the log goes with its last user."""
+
+
+_SHARED: WeakValueDictionary[str, MemoryTables] = WeakValueDictionary()
+
+
+def open_memory(name: str, create: bool) -> MemoryTables | None:
+    """The log of this name, or a new one; None if there is none and none is to be made."""
+    found = _SHARED.get(name) if name else None
+    if found is None and create:
+        found = MemoryTables(f"memory:{name}" if name else "memory")
+        if name:
+            _SHARED[name] = found
+    return found

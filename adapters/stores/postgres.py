@@ -1,0 +1,248 @@
+"""Logs in PostgreSQL, each in a schema of its own, by way of the library's recorder and connection pool.
+
+The tables are those of an SQLite log. Two things differ from the library's own: positions are given, not drawn from a
+sequence (which would leave a gap after each rollback), and an append locks the head's row, not the table of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import psycopg
+from eventsourcing.persistence import PersistenceError, StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Composed, Identifier
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from ...domain.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
+from .format import FORMAT
+from .seal import GENESIS, Batch
+from .stored_log import Appended, Row, Stored
+
+LOCK_TIMEOUT = 5
+"""Seconds that an append waits while another process writes."""
+CONNECT_TIMEOUT = 5
+"""Seconds to wait for a server's answer."""
+
+TABLES = (
+    "CREATE TABLE {schema}.stored_events ("
+    'originator_id text COLLATE "C" NOT NULL, originator_version bigint NOT NULL, topic text NOT NULL, '
+    "state bytea NOT NULL, notification_id bigint NOT NULL UNIQUE, PRIMARY KEY (originator_id, originator_version))",
+    "CREATE TABLE {schema}.appends ("
+    "position bigint PRIMARY KEY, format integer NOT NULL, epoch bigint NOT NULL, digest text NOT NULL)",
+    "CREATE TABLE {schema}.head ("
+    "format integer NOT NULL, epoch bigint NOT NULL, position bigint NOT NULL, digest text NOT NULL)",
+    "INSERT INTO {schema}.head VALUES ({format}, 0, 0, {genesis})",
+)
+
+# The beginning of PostgreSQL's SQLSTATE -> what it means for a log, and the way out. The first that fits holds.
+_FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
+    ("53100", LogUnavailable, "the server has no space left for it; make room and try again"),
+    ("53", LogUnavailable, "the server is short of something; try again later"),
+    ("25006", LogUnavailable, "the server takes no writes now; use its primary"),
+    ("42501", LogUnavailable, "the user lacks the right; GRANT it, or name another user"),
+    ("42P01", LogDamaged, "one of its tables is gone; restore it from a copy"),
+    ("3F000", LogDamaged, "its schema is gone; restore it from a copy"),
+    ("55P03", LogUnavailable, f"another process was writing it for over {LOCK_TIMEOUT} s; try again"),
+    ("23", LogDamaged, "it holds events behind its head; restore it from a copy"),
+    ("XX", LogDamaged, "the server found its files damaged; restore it from a copy"),
+    ("54", LogError, "an event is larger than the 1 GB that PostgreSQL can keep"),
+    ("", LogUnavailable, "the server did not do it; see what it says, then try again"),
+)
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """What goes wrong in PostgreSQL, in a log's words."""
+    try:
+        yield
+    except (psycopg.Error, PersistenceError) as error:
+        cause = error.__cause__ if isinstance(error, PersistenceError) else error
+        if isinstance(cause, PoolClosed):
+            raise LogUnavailable(f"{name} was closed; open it again") from error
+        if isinstance(cause, PoolTimeout):
+            raise LogUnavailable(f"{name}: the server does not answer; try again when it does") from error
+        state = getattr(cause, "sqlstate", None) or ""
+        kind, words = next((kind, words) for start, kind, words in _FAILURES if state.startswith(start))
+        raise kind(f"{name}: {words} (PostgreSQL: {str(cause or error).strip()})") from error
+
+
+class PostgresTables(PostgresApplicationRecorder):
+    """A log in a schema. The library's own readers (`select_events`, `select_notifications`) work on it too."""
+
+    def __init__(self, datastore: PostgresDatastore, name: str) -> None:
+        super().__init__(datastore)
+        self.name = name
+        schema = Identifier(datastore.schema)
+        self.sql_create_statements = [self._sql(text) for text in TABLES]
+        self._schema = schema
+        self._insert = self._sql(
+            "INSERT INTO {schema}.stored_events (notification_id, originator_id, originator_version, topic, state) "
+            "SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[])"
+        )
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> NoReturn:
+        """Not for a log: events that do not move the head would break the seal. Raises `TypeError`."""
+        raise TypeError("events enter a log by append(), which moves its head")
+
+    def append(self, old: Head, new: Head, batch: Batch) -> None:
+        with _told(self.name), self.datastore.transaction(commit=True) as c:
+            # First, because it locks the head: another append waits here, and then finds its own head replaced.
+            c.execute(
+                self._sql(
+                    "UPDATE {schema}.head SET format=%s, epoch=%s, position=%s, digest=%s "
+                    "WHERE epoch=%s AND position=%s AND digest=%s"
+                ),
+                (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
+            )
+            if c.rowcount != 1:
+                raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
+            c.execute(self._insert, [list(range(batch.first, batch.last + 1)), *batch[1:]])
+            c.execute(
+                self._sql("INSERT INTO {schema}.appends VALUES (%s, %s, %s, %s)"),
+                (new.position, FORMAT, new.epoch, new.digest),
+            )
+
+    def heads(self) -> list[tuple[int, Head]]:
+        found = self._select("SELECT format, epoch, position, digest FROM {schema}.head")
+        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
+
+    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+        return self._select(
+            "SELECT notification_id, topic, state FROM {schema}.stored_events "
+            "WHERE notification_id>%s AND notification_id<=%s ORDER BY notification_id LIMIT %s",
+            after,
+            upto,
+            most,
+        )
+
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+        return self._select(
+            "SELECT notification_id, topic, state FROM {schema}.stored_events WHERE originator_id=%s "
+            "AND notification_id>%s AND notification_id<=%s ORDER BY originator_version LIMIT %s",
+            stream,
+            after,
+            upto,
+            most,
+        )
+
+    def versions(self, streams: Collection[str]) -> dict[str, int]:
+        found = self._select(
+            "SELECT originator_id, MAX(originator_version) FROM {schema}.stored_events "
+            "WHERE originator_id = ANY(%s) GROUP BY originator_id",
+            sorted(streams),
+        )
+        return dict(found)
+
+    def sealed(self, position: int) -> tuple[int, str] | None:
+        found: list[tuple[int, str]]
+        found = self._select("SELECT epoch, digest FROM {schema}.appends WHERE position=%s", position)
+        return found[0] if found else None
+
+    def rows(self, after: int, most: int) -> list[Row]:
+        return self._select(
+            "SELECT notification_id, originator_id, originator_version, topic, state FROM {schema}.stored_events "
+            "WHERE notification_id>%s ORDER BY notification_id LIMIT %s",
+            after,
+            most,
+        )
+
+    def appends(self, after: int, most: int) -> list[Appended]:
+        return self._select(
+            "SELECT position, format, epoch, digest FROM {schema}.appends WHERE position>%s ORDER BY position LIMIT %s",
+            after,
+            most,
+        )
+
+    def faults(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        self.datastore.close()
+
+    def _sql(self, text: str) -> Composed:
+        return SQL(text).format(schema=Identifier(self.datastore.schema), format=FORMAT, genesis=GENESIS)
+
+    def _select(self, text: str, *parameters: object) -> list[Any]:
+        with (
+            _told(self.name),
+            self.datastore.get_connection() as connection,
+            connection.cursor(binary=True, row_factory=tuple_row) as c,
+        ):
+            return c.execute(self._sql(text), parameters).fetchall()
+
+
+def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresTables | None:
+    """The log in `schema` of the database at `url`, made if `create` says so; None if there is none.
+
+    Raises `LogError` for a URL that PostgreSQL does not understand, and `LogUnavailable`.
+    """
+    options, name = _options(url), name_of(url, schema)
+    # A user may wait longer or shorter for another writer; but that an append is on the disk is not theirs to change.
+    waiting, durable = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"
+    options["options"] = " ".join(filter(None, [waiting, options.get("options"), durable]))
+    options.setdefault("application_name", "poolbook")
+    options.setdefault("connect_timeout", str(CONNECT_TIMEOUT))
+    with _told(name), psycopg.connect(**options) as connection:  # type: ignore[arg-type]  # values are texts
+        there = _is_log(connection, schema)
+        if not there and not (create and not read_only):
+            return None
+        tables = _tables(options, schema, name, read_only)
+        if not there:
+            _make(connection, tables)
+    return tables
+
+
+def name_of(url: str, schema: str) -> str:
+    """What messages call the log, and what its mark is named after: its URL without user and password."""
+    options = _options(url)
+    server = f"{options.get('host', '')}:{options.get('port', '')}".rstrip(":")
+    return f"postgresql://{server}/{options.get('dbname', '')}?schema={schema}"
+
+
+def _options(url: str) -> dict[str, str]:
+    try:
+        return {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+    except psycopg.ProgrammingError as error:
+        way = "postgresql://user@host:port/database?schema=name"
+        raise LogError(f"that is no URL of PostgreSQL's ({str(error).strip()}); write {way}") from None
+
+
+def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) -> PostgresTables:
+    named = {key: options.get(key, "") for key in ("dbname", "host", "port", "user", "password")}
+    datastore = PostgresDatastore(
+        named["dbname"],
+        named["host"],
+        named["port"],
+        named["user"],
+        named["password"],
+        schema=schema,
+        max_overflow=3,
+        connect_timeout=CONNECT_TIMEOUT,
+        originator_id_type="text",
+    )
+    extra = {key: value for key, value in options.items() if key not in named}
+    if read_only:
+        extra["options"] += " -c default_transaction_read_only=on"
+    datastore.pool.kwargs = {**datastore.pool.kwargs, **extra}  # type: ignore[dict-item]  # opened on first use
+    return PostgresTables(datastore, name)
+
+
+def _is_log(connection: psycopg.Connection[Any], schema: str) -> bool:
+    # A look into the catalogue's table, as the server may remember a while that a name led nowhere.
+    asked = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname=%s AND tablename='head'"
+    return connection.execute(asked, (schema,)).fetchone() is not None
+
+
+def _make(connection: psycopg.Connection[Any], tables: PostgresTables) -> None:
+    schema = tables.datastore.schema
+    # Two processes may make the same log at once: one does, the other finds it made.
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('poolbook'), hashtext(%s))", (schema,))
+    if not _is_log(connection, schema):
+        connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+        for statement in tables.sql_create_statements:
+            connection.execute(statement)

@@ -1,0 +1,44 @@
+"""The seal: a chain of digests over everything that was ever appended.
+
+The digest of an append is BLAKE2b (32 bytes, written in hexadecimal) of the MessagePack array
+
+    [digest of the append before, format, epoch, position of its first event, streams, versions, topics, states]
+
+whose last four are arrays with an item for each of its events. MessagePack writes the kind and length of every item
+before it, in the shortest form, so no two different appends encode alike. The digest before the first append is that of
+the empty array.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Batch(NamedTuple):
+    """The events of an append, in columns: a database takes them so at once, and nothing is made for each event."""
+
+    first: int
+    """The position of the first; the others follow."""
+    streams: list[str]
+    versions: list[int]
+    """The event's number in its stream, from 1."""
+    topics: list[str]
+    states: list[bytes]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.states) - 1
+
+
+def seal(before: str, format: int, epoch: int, batch: Batch) -> str:
+    """The digest of an append. Raises `UnicodeEncodeError` for text that is not Unicode."""
+    return blake2b(_pack((before, format, epoch, *batch)), digest_size=32).hexdigest()
+
+
+GENESIS = blake2b(_pack(()), digest_size=32).hexdigest()
+"""The digest of a log that holds nothing yet."""

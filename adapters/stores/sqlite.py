@@ -1,0 +1,301 @@
+"""Logs in SQLite files, by way of the library's recorder and connection pool.
+
+Three tables: ``stored_events`` (the library's, with its positions as a column of their own, so that nothing renumbers
+them), ``appends`` and ``head``. WAL and ``synchronous=FULL``: a commit is on the disk when it returns. docs/log.md has
+the reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from time import monotonic, sleep
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+from eventsourcing.persistence import ConnectionPoolClosedError, PersistenceError, StoredEvent
+from eventsourcing.sqlite import (
+    SQLiteApplicationRecorder,
+    SQLiteConnection,
+    SQLiteConnectionPool,
+    SQLiteCursor,
+    SQLiteDatastore,
+)
+
+from ...domain.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
+from .format import FORMAT
+from .seal import GENESIS, Batch
+from .stored_log import Appended, Row, Stored
+
+APPLICATION_ID = 0x506F6F6C
+"""What the header of the file says that it is: "Pool"."""
+LOCK_TIMEOUT = 5
+"""Seconds that an append waits while another process writes."""
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS stored_events ("
+    "rowid INTEGER PRIMARY KEY, originator_id TEXT NOT NULL, originator_version INTEGER NOT NULL, "
+    "topic TEXT NOT NULL, state BLOB NOT NULL, UNIQUE (originator_id, originator_version))",
+    "CREATE TABLE IF NOT EXISTS appends ("
+    "position INTEGER PRIMARY KEY, format INTEGER NOT NULL, epoch INTEGER NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS head ("
+    "format INTEGER NOT NULL, epoch INTEGER NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL)",
+    f"INSERT INTO head SELECT {FORMAT}, 0, 0, '{GENESIS}' WHERE NOT EXISTS (SELECT 1 FROM head)",
+    f"PRAGMA application_id={APPLICATION_ID}",
+)
+
+_NO_CODE = -1  # an error of the driver: it found a text that is not UTF-8
+# SQLite's primary result code -> what it means for a log, and the way out.
+_FAILURES: dict[int, tuple[type[LogError], str]] = {
+    sqlite3.SQLITE_FULL: (LogUnavailable, "there is no space left for it; make room and try again"),
+    sqlite3.SQLITE_IOERR: (LogUnavailable, "the disk did not take or give it; look at the disk, then try again"),
+    sqlite3.SQLITE_READONLY: (LogUnavailable, "it cannot be written; see to the rights of the file and its folder"),
+    sqlite3.SQLITE_PERM: (LogUnavailable, "the rights of the file forbid it"),
+    sqlite3.SQLITE_AUTH: (LogUnavailable, "the rights of the file forbid it"),
+    sqlite3.SQLITE_CANTOPEN: (LogUnavailable, "it cannot be opened; see to the rights of the file and its folder"),
+    sqlite3.SQLITE_BUSY: (LogUnavailable, f"another process was writing it for over {LOCK_TIMEOUT} s; try again"),
+    sqlite3.SQLITE_LOCKED: (LogUnavailable, "another connection of this process is writing it; try again"),
+    sqlite3.SQLITE_NOMEM: (LogUnavailable, "there is not enough memory; give it more and try again"),
+    sqlite3.SQLITE_TOOBIG: (LogError, "an event is larger than the 1 GB that SQLite can keep"),
+    sqlite3.SQLITE_NOTADB: (LogDamaged, "it is no SQLite database: no log, or one that was damaged"),
+    sqlite3.SQLITE_CORRUPT: (LogDamaged, "its file is damaged; restore it from a copy"),
+    sqlite3.SQLITE_ERROR: (LogDamaged, "its tables are not those of a log; restore it from a copy"),
+    _NO_CODE: (LogDamaged, "a text in it is none; restore it from a copy"),
+    sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it holds events behind its head; restore it from a copy"),
+}
+_ANY_OTHER = (LogUnavailable, "SQLite did not do it; see what it says, then try again")
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """What goes wrong in SQLite, in a log's words."""
+    try:
+        yield
+    except ConnectionPoolClosedError as error:
+        raise LogUnavailable(f"{name} was closed; open it again") from error
+    except (sqlite3.Error, PersistenceError) as error:
+        cause = error.__cause__ if isinstance(error, PersistenceError) else error
+        code = getattr(cause, "sqlite_errorcode", _NO_CODE)
+        known = _FAILURES.get(code if code == _NO_CODE else code & 0xFF)
+        kind, words = (known if cause is not None else None) or _ANY_OTHER
+        raise kind(f"{name}: {words} (SQLite: {cause or error})") from error
+
+
+class _Connections(SQLiteConnectionPool):
+    """The library's pool, with connections for a log."""
+
+    lenient = False
+
+    def _create_connection(self) -> SQLiteConnection:
+        connection = self._connected()
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA synchronous=FULL")
+            if self.lenient:
+                cursor.connection.text_factory = _any_text
+        return connection
+
+    def _connected(self) -> SQLiteConnection:
+        # Two processes that make a log at once both set its mode, and for that SQLite does not wait.
+        begun = monotonic()
+        while True:
+            try:
+                return super()._create_connection()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() - begun > LOCK_TIMEOUT:
+                    raise
+            sleep(0.01)
+
+
+def _any_text(stored: bytes) -> str:
+    return str(stored, "utf-8", "surrogateescape")
+
+
+class _Datastore(SQLiteDatastore):
+    def __init__(self, uri: str, read_only: bool, lenient: bool) -> None:
+        super().__init__(uri, originator_id_type="text")
+        self.pool = _Connections(db_name=uri, lock_timeout=LOCK_TIMEOUT)
+        self.pool.is_journal_mode_wal = read_only  # then nobody asks for the mode to be changed
+        self.pool.lenient = lenient
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        with self.get_connection(commit=commit) as connection:
+            try:
+                with connection.transaction(commit=commit) as cursor:
+                    yield cursor
+            except BaseException:
+                connection.rollback()  # the library leaves a transaction open if it is the commit that fails
+                raise
+
+
+class SQLiteTables(SQLiteApplicationRecorder):
+    """A log in an SQLite file. The library's own readers (`select_events`, `select_notifications`) work on it too."""
+
+    def __init__(self, datastore: SQLiteDatastore, name: str) -> None:
+        super().__init__(datastore)
+        self.name = name
+
+    def construct_create_table_statements(self) -> list[str]:
+        return list(TABLES)
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> NoReturn:
+        """Not for a log: events that do not move the head would break the seal. Raises `TypeError`."""
+        raise TypeError("events enter a log by append(), which moves its head")
+
+    def append(self, old: Head, new: Head, batch: Batch) -> None:
+        with _told(self.name), self.datastore.transaction(commit=True) as c:
+            # First, because it takes the write lock: from here on nothing that this append relies on can change.
+            c.execute(
+                "UPDATE head SET format=?, epoch=?, position=?, digest=? WHERE epoch=? AND position=? AND digest=?",
+                (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
+            )
+            if _plain(c).rowcount != 1:
+                raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")
+            first, *columns = batch
+            c.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first), *columns, strict=False))
+            c.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
+
+    def heads(self) -> list[tuple[int, Head]]:
+        found = self._select("SELECT format, epoch, position, digest FROM head")
+        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
+
+    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+        return self._select(
+            "SELECT rowid, topic, state FROM stored_events WHERE rowid>? AND rowid<=? ORDER BY rowid LIMIT ?",
+            after,
+            upto,
+            most,
+        )
+
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+        return self._select(
+            "SELECT rowid, topic, state FROM stored_events INDEXED BY sqlite_autoindex_stored_events_1 "
+            "WHERE originator_id=? AND rowid>? AND rowid<=? ORDER BY originator_version LIMIT ?",
+            stream,
+            after,
+            upto,
+            most,
+        )
+
+    def versions(self, streams: Collection[str]) -> dict[str, int]:
+        with _told(self.name), self.datastore.transaction(commit=False) as c:
+            found = {}
+            for stream in streams:
+                c.execute("SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?", (stream,))
+                found[stream] = c.fetchone()[0] or 0
+            return found
+
+    def sealed(self, position: int) -> tuple[int, str] | None:
+        found: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM appends WHERE position=?", position)
+        return found[0] if found else None
+
+    def rows(self, after: int, most: int) -> list[Row]:
+        return self._select("SELECT * FROM stored_events WHERE rowid>? ORDER BY rowid LIMIT ?", after, most)
+
+    def appends(self, after: int, most: int) -> list[Appended]:
+        return self._select("SELECT * FROM appends WHERE position>? ORDER BY position LIMIT ?", after, most)
+
+    def faults(self) -> list[str]:
+        faults = [fault for (fault,) in self._select("PRAGMA integrity_check(10)") if fault != "ok"]
+        ((application,),) = self._select("PRAGMA application_id")
+        return faults if application == APPLICATION_ID else [*faults, "the file's header does not say that it is a log"]
+
+    def close(self) -> None:
+        self.datastore.close()
+
+    def _select(self, statement: str, *parameters: object) -> list[Any]:
+        with _told(self.name), self.datastore.transaction(commit=False) as c:
+            plain = _plain(c)
+            plain.row_factory = None
+            return plain.execute(statement, parameters).fetchall()
+
+
+def _plain(cursor: SQLiteCursor | sqlite3.Cursor) -> sqlite3.Cursor:
+    return cursor.sqlite_cursor if isinstance(cursor, SQLiteCursor) else cursor
+
+
+def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteTables | None:
+    """The log in the file `path`, made if `create` says so; None if there is none.
+
+    `lenient`: hand out texts that are not UTF-8, for verification. Raises `LogError` for what is no log,
+    `LogUnavailable` and `LogDamaged`.
+    """
+    there = _size(path)
+    if there == 0 and not create:
+        return None
+    if there and not read_only and _is_cut(path, there):
+        raise LogDamaged(f"{path}: its file was cut short; reading may still work. Restore it from a copy")
+    mode = "ro" if read_only else "rw" if there else "rwc"
+    tables = SQLiteTables(_Datastore(f"file:{quote(os.path.abspath(path))}?mode={mode}", read_only, lenient), path)
+    try:
+        if read_only:
+            tables = _readable(tables, path, lenient)
+        found = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
+        if not found and not create:
+            tables.close()
+            return None
+        if not found:
+            with _told(path):
+                tables.create_table()
+        elif ("head",) not in found:
+            raise LogError(f"{path} is an SQLite database, but no log of Poolbook's; name another file")
+    except BaseException:
+        tables.close()
+        raise
+    return tables
+
+
+def _size(path: str) -> int:
+    """The file's size in bytes, 0 if there is none."""
+    if os.path.isdir(path):
+        raise LogError(f"{path} is a folder, and a log is a file: name one in it, as {os.path.join(path, 'pool.db')}")
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        folder = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(folder):
+            raise LogError(f"{path} cannot be a log: there is no folder {folder}; make it first") from None
+        return 0
+    except OSError as error:
+        raise LogUnavailable(f"{path} cannot be looked at: {error.strerror}") from error
+
+
+def _is_cut(path: str, size: int) -> bool:
+    """Whether the file has fewer pages than its header says; while a write-ahead log is there that has more to say, no.
+
+    The header: page size at byte 16, number of pages at byte 28 (SQLite's page "Database File Format", section 1.3).
+    SQLite itself notices when it comes to a page that is missing, which an append may never do.
+    """
+    wal = f"{path}-wal"
+    if os.path.exists(wal) and os.path.getsize(wal):
+        return False
+    try:
+        with open(path, "rb") as file:
+            header = file.read(32)
+    except OSError as error:
+        raise LogUnavailable(f"{path} cannot be read: {error.strerror}") from error
+    page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    return header.startswith(b"SQLite format 3\0") and size < (65536 if page == 1 else page) * pages
+
+
+def _readable(tables: SQLiteTables, path: str, lenient: bool) -> SQLiteTables:
+    """`tables`, or, where SQLite may not make the files that it shares with writers, a view of the file alone.
+
+    That is right only where nobody can write: no other process can either, and nothing waits in the write-ahead log.
+    """
+    try:
+        tables.heads()
+    except LogUnavailable:
+        folder = os.path.dirname(os.path.abspath(path))
+        wal = f"{path}-wal"
+        if os.access(folder, os.W_OK, effective_ids=True) or (os.path.exists(wal) and os.path.getsize(wal)):
+            raise
+        tables.close()
+        uri = f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1"
+        return SQLiteTables(_Datastore(uri, True, lenient), path)
+    except LogDamaged:
+        return tables  # what is there instead is told by who asks
+    return tables

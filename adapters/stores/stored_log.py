@@ -1,0 +1,267 @@
+"""The log over any store: numbering, encoding, sealing, the fence and reading, written once.
+
+A store (``Tables``) keeps rows and compares heads; everything that has to be the same in memory, SQLite and PostgreSQL
+is here. The rules:
+
+* What a ``StoredLog`` shows is the log up to the head that it knows: that of its opening, its last append or refresh.
+  So a state that was folded from its events always belongs to the head that its next append is compared with.
+* What fails changes nothing, and the object can be used again: after `Fenced`, `refresh` and read on; after
+  `LogUnavailable`, append again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from operator import itemgetter
+from threading import Lock
+from typing import Protocol
+
+from ...domain.events import Event, WriterBegan
+from ...domain.log import Fenced, Head, LogDamaged, LogError, LogNewer, LogUnavailable
+from .codec import CODEC, Codec
+from .format import FORMAT
+from .mark import Mark, disagreement
+from .seal import Batch, seal
+
+Row = tuple[int, str, int, str, bytes]
+"""A stored event: position, stream, version, topic, state."""
+Stored = tuple[int, str, bytes]
+"""What reading needs of a row: position, topic, state."""
+Appended = tuple[int, int, int, str]
+"""A row of the table of appends: position of its last event, format, epoch, digest."""
+
+_STREAMS_KEPT = 100_000  # streams whose version is remembered: some 20 MB
+_CHUNK = 1024  # rows fetched at once, fewer where they are large
+_CHUNK_BYTES = 1 << 23
+_STATE = itemgetter(2)
+_TAKEOVERS = 100  # how often a new writer tries again because the old one still appended
+
+
+class Tables(Protocol):
+    """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` in the store's own words."""
+
+    name: str
+    """What messages call the log."""
+
+    def heads(self) -> list[tuple[int, Head]]:
+        """The rows of the table of heads, each with its format: one, in a sound log."""
+
+    def append(self, old: Head, new: Head, batch: Batch) -> None:
+        """In one durable transaction: replace the head `old` by `new` (or raise `Fenced`), and store `batch`."""
+
+    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+        """The first `most` events behind position `after`, as far as position `upto`."""
+
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+        """The same of one stream's events."""
+
+    def versions(self, streams: Collection[str]) -> dict[str, int]:
+        """The last version in each of `streams`; a stream without events may be left out."""
+
+    def sealed(self, position: int) -> tuple[int, str] | None:
+        """Epoch and digest of the append whose last event is at `position`."""
+
+    def rows(self, after: int, most: int) -> list[Row]:
+        """The first `most` whole rows behind position `after`, whatever the head says."""
+
+    def appends(self, after: int, most: int) -> list[Appended]:
+        """The first `most` appends that end behind position `after`."""
+
+    def faults(self) -> list[str]:
+        """What the store itself finds wrong with its files."""
+
+    def close(self) -> None: ...
+
+
+def head_in(tables: Tables) -> Head:
+    """The head of a log. Raises `LogNewer` if it is of a later format, and `LogDamaged` if there is not one head."""
+    heads = tables.heads()
+    if len(heads) != 1:
+        raise LogDamaged(f"{tables.name} has {len(heads)} heads, where a log has one; restore it from a copy")
+    version, head = heads[0]
+    if type(version) is int and version > FORMAT:
+        raise LogNewer(
+            f"{tables.name} is of format {version}, and this version of Poolbook knows formats up to {FORMAT}: "
+            "a later one wrote it; use that"
+        )
+    if [type(field) for field in (version, head.epoch, head.position, head.digest)] != [int, int, int, str]:
+        raise LogDamaged(f"{tables.name} has a head that no writer wrote: {head}; restore it from a copy")
+    if version < 1:
+        raise LogDamaged(f"{tables.name} is of format {version}, which never was; restore it from a copy")
+    return head
+
+
+class StoredLog:
+    """A `Log` in a store. One thread at a time appends or refreshes; others wait."""
+
+    def __init__(
+        self, tables: Tables, head: Head, mark: Mark | None, read_only: bool = False, codec: Codec = CODEC
+    ) -> None:
+        """`mark` is None for a log without one: in memory, or open for reading only."""
+        self._tables = tables
+        self._read_only = read_only
+        self._head = head
+        self._mark = mark
+        self._codec = codec
+        self._versions: dict[str, int] = {}
+        self._writing = Lock()
+
+    @property
+    def head(self) -> Head:
+        """The head as this object knows it: of its opening, its last append or refresh."""
+        return self._head
+
+    def append(self, events: Sequence[Event]) -> int:
+        """Store all of `events` or none, durably; return the position of the last (with no events, the head's).
+
+        Raises `Fenced` if another writer's append came between, `LogUnavailable` if the store cannot take it,
+        `LogError` if an event is none that a log can hold.
+        """
+        for event in events:
+            if type(event) is WriterBegan:
+                raise LogError(f"{self._tables.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
+        with self._writing:
+            return self._append(events, self._head.epoch) if events else self._head.position
+
+    def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
+        """Become the writer: append a `WriterBegan` with the next epoch, so that every earlier writer fails.
+
+        Returns the new epoch. `at` is in microseconds since 1970, UTC. The head is read anew, so the caller then reads
+        on from where it was. Raises `LogUnavailable`, and `Fenced` if another writer never stops for long enough.
+        """
+        with self._writing:
+            for attempt in range(_TAKEOVERS):
+                head = self._refresh()
+                try:
+                    self._append([WriterBegan(at, "writer", stimulus, head.epoch + 1, writer)], head.epoch + 1)
+                except Fenced:
+                    if attempt == _TAKEOVERS - 1:
+                        raise
+                else:
+                    break
+            return self._head.epoch
+
+    def refresh(self) -> Head:
+        """Read the head anew, as another process may have moved it."""
+        with self._writing:
+            return self._refresh()
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
+        """The events behind position `after` (at most `limit`) up to `head`, in order, each with its position.
+
+        Raises `LogDamaged`, `LogNewer`, `LogUnavailable`.
+        """
+        after = max(after, 0)
+        upto = self._head.position
+        if limit is not None:
+            upto = min(upto, after + max(limit, 0))
+        return self._read(after, upto)
+
+    def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """The events of one stream behind position `after` up to `head`, each with its position in the log."""
+        return self._read_stream(stream, max(after, 0), self._head.position)
+
+    def close(self) -> None:
+        self._tables.close()
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
+
+    def _read(self, after: int, upto: int) -> Iterator[tuple[int, Event]]:
+        count = _CHUNK // 8
+        while after < upto:
+            rows = self._tables.chunk(after, upto, count)
+            last = after + len(rows)
+            # Positions are unique and ordered, so with both ends right none is missing between.
+            if not rows or rows[0][0] != after + 1 or rows[-1][0] != last:
+                raise LogDamaged(f"{self._tables.name}: events are missing behind position {after}; restore a copy")
+            yield from zip(range(after + 1, last + 1), self._codec.decode(rows, self._tables.name), strict=True)
+            after = last
+            count = _next_count(rows)
+
+    def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
+        count = _CHUNK // 8
+        while rows := self._tables.chunk_of(stream, after, upto, count):
+            if rows[-1][0] <= after:
+                raise LogDamaged(f"{self._tables.name}: the events of {stream} are out of order; restore a copy")
+            yield from zip([row[0] for row in rows], self._codec.decode(rows, self._tables.name), strict=True)
+            after = rows[-1][0]
+            count = _next_count(rows)
+
+    def _refresh(self) -> Head:
+        head = head_in(self._tables)
+        if head != self._head:
+            self._head = head
+            self._versions.clear()
+        return head
+
+    def _append(self, events: Sequence[Event], epoch: int) -> int:
+        if self._read_only:
+            raise LogUnavailable(f"{self._tables.name} was opened for reading only; open it for writing")
+        old = self._head
+        batch = self._batch(events, old.position + 1)
+        new = Head(epoch, batch.last, seal(old.digest, FORMAT, epoch, batch))
+        try:
+            self._tables.append(old, new, batch)
+        except LogUnavailable:
+            self._versions.clear()
+            # A server that vanished during the commit may have stored it: the head tells.
+            if not self._became(new):
+                raise
+        except BaseException:
+            self._versions.clear()
+            raise
+        self._head = new
+        if self._mark is not None:
+            self._mark.write(new)
+        return new.position
+
+    def _batch(self, events: Sequence[Event], first: int) -> Batch:
+        topics, states = self._codec.encode(events)
+        streams = [event.stream for event in events]
+        versions = self._versions
+        unknown = set(streams).difference(versions)
+        if unknown:
+            self._learn(unknown)
+        numbers = []
+        for stream in streams:
+            versions[stream] = number = versions[stream] + 1
+            numbers.append(number)
+        return Batch(first, streams, numbers, topics, states)
+
+    def _learn(self, streams: set[str]) -> None:
+        for stream in streams:
+            if "\0" in stream:  # PostgreSQL keeps no such text, and a log can move from one store to another
+                raise LogError(f"{self._tables.name}: a stream's name cannot hold the character NUL: {stream!r}")
+        if len(self._versions) > _STREAMS_KEPT:
+            self._versions.clear()
+        self._versions.update({**dict.fromkeys(streams, 0), **self._tables.versions(streams)})
+
+    def _became(self, new: Head) -> bool:
+        try:
+            return head_in(self._tables) == new
+        except LogError:
+            return False
+
+
+def _next_count(rows: list[Stored]) -> int:
+    """How many rows to fetch next, so that large events do not fill the memory."""
+    size = sum(map(len, map(_STATE, rows)))
+    return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
+
+
+def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
+    """The log in `tables`; for writing only if it agrees with its mark. Raises `LogDamaged`, `LogNewer`."""
+    if read_only or mark_path is None:
+        return StoredLog(tables, head_in(tables), None, read_only)
+    from .mark import read_mark
+
+    marked = read_mark(mark_path)
+    head = head_in(tables)
+    wrong = disagreement(marked, head, tables.sealed)
+    if wrong:
+        raise LogDamaged(
+            f"{tables.name} is not the log that was last written here: {wrong}. Reading it still works. Restore the "
+            f"log from a copy; or, if it is meant to go on from here, remove its mark {mark_path}"
+        )
+    return StoredLog(tables, head, Mark(mark_path))

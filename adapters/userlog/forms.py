@@ -1,0 +1,230 @@
+"""The text of each event of a user log, to the last blank.
+
+An event is a header, a sentence, lines that are indented, and a line of three dots. Since every line but the first is
+indented, no text from outside can end an event before its time, as long as it stays one line (``one_line``).
+
+Source: the manual's "Job Event Log Codes" for the events' meaning; for blanks and widths HTCondor's condor_event.cpp
+and the logs of a real pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+
+END = "...\n"
+"""The line that closes an event."""
+NOTE_LENGTH = 8191
+"""Notes of a submission are cut to this many characters."""
+
+Stamp = Callable[[int], str]
+"""How an instant, in microseconds, is written in a header."""
+Numbers = tuple[int, int]
+"""Microseconds of CPU time: the user's and the system's."""
+
+
+def stamps(zone: tzinfo | None = None) -> Stamp:
+    """ISO dates to the second, in `zone`; None: the local time of this process, as HTCondor has it."""
+    known: tuple[int, str] = (-1, "")
+
+    def stamp(at: int) -> str:
+        nonlocal known
+        second = at // 1_000_000
+        if known[0] != second:
+            known = (second, datetime.fromtimestamp(second, zone).strftime("%Y-%m-%d %H:%M:%S"))
+        return known[1]
+
+    return stamp
+
+
+def one_line(text: str) -> str:
+    """`text` without its line breaks, which would end a line of an event."""
+    return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
+
+
+def header(number: int, cluster: int, stamp: str) -> tuple[str, str]:
+    """What every event begins with, up to the process number and behind it; numbers have three digits at least."""
+    return f"{number:03d} ({cluster:03d}.", f".000) {stamp} "
+
+
+# Bodies: everything between the header and the closing line. The number is the event's.
+
+
+def submitted(host: str, notes: Iterable[str]) -> str:
+    """000."""
+    lines = "".join(f"    {one_line(note)[:NOTE_LENGTH]}\n" for note in notes)
+    return f"Job submitted from host: {host}\n{lines}"
+
+
+def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
+    """001; `properties`: attribute -> expression text."""
+    lines = "".join(f"\t{name} = {properties[name]}\n" for name in sorted(properties, key=str.lower))
+    return f"Job executing on host: {host}\n\tSlotName: {slot}\n{lines}"
+
+
+def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str) -> str:
+    """004: the job was ended before it was done."""
+    why = f" Code {code} Subcode {subcode}" if code else ""
+    return (
+        f"Job was evicted.{why}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run')}"
+        f"{_line('Reason: ', reason)}{table}"
+    )
+
+
+def requeued(ending: str, reason: str, usage: Numbers) -> str:
+    """004: the job ended by itself, and is to run again."""
+    return (
+        f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run')}{ending}"
+        f"{_line('', reason)}"
+    )
+
+
+def terminated(ending: str, usage: Numbers, total: Numbers, table: str) -> str:
+    """005; `usage` of this run, `total` of all of the job's runs."""
+    return f"Job terminated.\n{ending}{_usage(('Run', usage), ('Total', total))}{_bytes('Run')}{_bytes('Total')}{table}"
+
+
+def ending(code: int | None, signal: int | None) -> str:
+    """How a job's own process ended."""
+    if signal is not None:
+        return f"\t(0) Abnormal termination (signal {signal})\n\t(0) No core file\n"
+    return f"\t(1) Normal termination (return value {code or 0})\n"
+
+
+def image_size(image: int, resident: int) -> str:
+    """006; both in KiB."""
+    return (
+        f"Image size of job updated: {image}\n"
+        f"\t{megabytes(resident)}  -  MemoryUsage of job (MB)\n"
+        f"\t{resident}  -  ResidentSetSize of job (KB)\n"
+    )
+
+
+def aborted(reason: str) -> str:
+    """009."""
+    return f"Job was aborted.\n{_line('', reason)}"
+
+
+def suspended(processes: int) -> str:
+    """010."""
+    return f"Job was suspended.\n\tNumber of processes actually suspended: {processes}\n"
+
+
+UNSUSPENDED = "Job was unsuspended.\n"
+"""011."""
+
+
+def held(reason: str, code: int, subcode: int) -> str:
+    """012."""
+    return f"Job was held.\n\t{one_line(reason) or 'Reason unspecified'}\n\tCode {code} Subcode {subcode}\n"
+
+
+def released(reason: str) -> str:
+    """013."""
+    return f"Job was released.\n{_line('', reason)}"
+
+
+def remote_error(slot: str, message: str, code: int, subcode: int) -> str:
+    """021: what went wrong where the job ran or should have; the one event whose message may have several lines."""
+    lines = "".join(f"\t{line.strip()}\n" for line in message.splitlines() if line.strip())
+    return f"Error from starter on {slot}:\n{lines}\tCode {code} Subcode {subcode}\n"
+
+
+def reconnect_failed(slot: str, reason: str) -> str:
+    """024."""
+    return f"Job reconnection failed\n    {one_line(reason)}\n    Can not reconnect to {slot}, rescheduling job\n"
+
+
+def attribute_changed(name: str, before: str, after: str) -> str:
+    """033."""
+    if not before:
+        return f"Setting job attribute {name} to {one_line(after)}\n"
+    return f"Changing job attribute {name} from {one_line(before)} to {one_line(after)}\n"
+
+
+# Their parts
+
+
+def _line(label: str, text: str) -> str:
+    text = one_line(text)
+    return f"\t{label}{text}\n" if text else ""
+
+
+def _usage(*usages: tuple[str, Numbers]) -> str:
+    """CPU times. The access point's own, the local ones, are always 0: nothing of it runs for one job alone."""
+    lines = []
+    for span, (user, system) in usages:
+        for place, times in (("Remote", (user, system)), ("Local", (0, 0))):
+            user_time, system_time = (_days(time // 1_000_000) for time in times)
+            lines.append(f"\t\tUsr {user_time}, Sys {system_time}  -  {span} {place} Usage\n")
+    return "".join(lines)
+
+
+@lru_cache(1024)
+def _days(seconds: int) -> str:
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days} {hours:02d}:{minutes:02d}:{seconds:02d}"
+
+
+def _bytes(span: str) -> str:
+    """What was transferred; always nothing, since jobs find their files where they are."""
+    return f"\t0  -  {span} Bytes Sent By Job\n\t0  -  {span} Bytes Received By Job\n"
+
+
+def megabytes(kibibytes: int) -> int:
+    """Rounded up, as the attribute MemoryUsage."""
+    return (kibibytes + 1023) // 1024
+
+
+class Resource(NamedTuple):
+    """A row of the table of resources; an empty text: unknown."""
+
+    name: str
+    usage: str = ""
+    request: str = ""
+    allocated: str = ""
+    assigned: str = ""
+
+
+_UNITS = {"Memory": " (MB)", "Disk": " (KB)", "TimeExecute": " (s)", "TimeSlotBusy": " (s)"}
+_LABEL = 12
+"""As long as the longest name of a common resource with its unit."""
+_NARROWEST = (8, 8, 9)
+"""Least widths of usage, request and allocation."""
+
+
+def number(value: float) -> str:
+    """A quantity: with two decimals if it is no whole number."""
+    return str(int(value)) if value == int(value) else f"{value:.2f}"
+
+
+def resources(rows: Iterable[Resource]) -> str:
+    """The table "Partitionable Resources" of events 004 and 005. Where a column has a fraction, whole numbers are
+    padded so that the units stand under each other."""
+    rows = sorted(rows, key=lambda row: row.name.lower())
+    columns = [_aligned([row[at] for row in rows]) for at in (1, 2, 3)]
+    usage, request, allocated = (
+        max(least, *map(len, column)) for least, column in zip(_NARROWEST, columns, strict=True)
+    )
+    label = max(_LABEL, *(len(row.name) for row in rows)) + 8
+    assigned = "Assigned" if any(row.assigned for row in rows) else ""
+    lines = [
+        f"\tPartitionable Resources : {'Usage':>{usage}} {'Request':>{request}} {'Allocated':>{allocated}} {assigned}"
+    ]
+    for row, *cells in zip(rows, *columns, strict=True):
+        name = row.name + _UNITS.get(row.name, "")
+        lines.append(
+            f"\t   {name:<{label}} : {cells[0]:>{usage}} {cells[1]:>{request}} {cells[2]:>{allocated}} {row.assigned}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _aligned(cells: list[str]) -> list[str]:
+    if not any("." in cell for cell in cells):
+        return cells
+    return [f"{cell}   " if cell.isdigit() else cell for cell in cells]

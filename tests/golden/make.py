@@ -1,0 +1,69 @@
+"""Keep a log for the releases to come: `python tests/golden/make.py RELEASE [LOG.db]`.
+
+Copies a closed SQLite log to tests/golden/RELEASE.db.gz, with what it holds (RELEASE.txt, a line an event: position,
+stream, topic) beside it, and the head in its last line. Without LOG.db it makes a log of one event of each kind.
+What a release has once written stays as it is: an existing file is not overwritten.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
+
+from tests.stores.samples import AT, KINDS, sample  # noqa: E402
+
+from poolbook.adapters.stores import open_log, verify_seal  # noqa: E402
+from poolbook.adapters.stores.sqlite import open_sqlite  # noqa: E402
+from poolbook.domain.log import LogError  # noqa: E402
+
+GOLDEN = Path(__file__).parent
+
+
+def written(log: Path) -> str:
+    """What the log in this file holds, in the words of RELEASE.txt."""
+    tables = open_sqlite(str(log), create=False, read_only=True)
+    if tables is None:
+        raise LogError(f"there is no log at {log}; look at the name")
+    ((_, head),) = tables.heads()
+    lines = [f"{position}\t{stream!r}\t{topic}" for position, stream, _, topic, _ in tables.rows(0, head.position)]
+    tables.close()
+    return "\n".join([*lines, f"head\t{head.epoch}\t{head.position}\t{head.digest}", ""])
+
+
+def one_of_each_kind(path: Path) -> None:
+    log = open_log(str(path), create=True)
+    log.append([sample(KINDS[0], 0)])
+    log.raise_epoch("server", AT, "s-0")
+    for number in range(1, len(KINDS)):
+        log.append([sample(KINDS[number], 3 * number + i) for i in range(3)])
+    log.close()
+
+
+def keep(release: str, path: Path, folder: Path = GOLDEN) -> None:
+    """Keep the log in the file `path` as that of `release`. Raises `LogError` if it is not sound or was kept before."""
+    kept = folder / f"{release}.db.gz"
+    if kept.exists():
+        raise LogError(f"{kept} is there, and a log once released is not changed; name another release")
+    problems = verify_seal(str(path))
+    wal = path.with_name(f"{path.name}-wal")
+    if problems or (wal.exists() and wal.stat().st_size):
+        raise LogError(f"{path} cannot be kept: {problems or 'it is open; close it first'}")
+    kept.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    (folder / f"{release}.txt").write_text(written(path), encoding="utf-8")
+
+
+def main(release: str, *log: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(*log) if log else Path(folder) / "log.db"
+        if not log:
+            one_of_each_kind(path)
+        keep(release, path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,63 @@
+"""Golden: the log of every release still opens, verifies, and yields the events that it was given."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.stores import head_of, open_log, verify_seal
+from poolbook.domain.log import LogError
+
+from .make import GOLDEN, keep, one_of_each_kind, written
+
+RELEASES = sorted(path.name.removesuffix(".db.gz") for path in GOLDEN.glob("*.db.gz"))
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def log(release: str, tmp_path: Path) -> Path:
+    """The release's log, unpacked."""
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
+    return path
+
+
+def test_there_is_a_log_to_read() -> None:
+    assert RELEASES
+
+
+def test_it_verifies_and_holds_what_was_noted_when_it_was_kept(release: str, log: Path) -> None:
+    assert verify_seal(str(log)) == []
+    assert written(log) == (GOLDEN / f"{release}.txt").read_text(encoding="utf-8")
+
+
+def test_every_event_is_read_and_belongs_to_the_stream_that_it_stands_in(log: Path) -> None:
+    reader = open_log(str(log), create=False, read_only=True)
+    noted = [line.split("\t")[1] for line in written(log).splitlines()[:-1]]
+    assert [repr(event.stream) for _, event in reader.read()] == noted
+    assert head_of(str(log)) == (reader.head.epoch, reader.head.position, reader.head.digest)
+
+
+def test_todays_version_can_go_on_with_it(log: Path) -> None:
+    writer = open_log(str(log), create=False)
+    events = [event for _, event in writer.read()]
+    epoch = writer.head.epoch
+    assert writer.raise_epoch("today", events[-1].at, "s") == epoch + 1
+    assert writer.append(events[:1]) == len(events) + 2
+    writer.close()
+    assert verify_seal(str(log)) == []
+
+
+def test_a_release_keeps_its_log_once(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    one_of_each_kind(path)
+    keep("9.9", path, tmp_path)
+    assert (tmp_path / "9.9.txt").read_text(encoding="utf-8") == written(path)
+    with pytest.raises(LogError, match="a log once released is not changed; name another release"):
+        keep("9.9", path, tmp_path)

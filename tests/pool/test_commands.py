@@ -1,0 +1,331 @@
+"""Golden: the commands as a user types them, against real pools: what they do, what they print, how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import htcondor2
+import pytest
+
+from poolbook.adapters.cli.main import COMMANDS
+
+from .real import Folder
+
+SLEEP = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"
+
+
+def shell(text: str, more: str = "") -> str:
+    """A submit file for one job that is a shell script."""
+    quoted = text.replace('"', '""').replace("'", "''")
+    return (
+        f"executable = /bin/sh\narguments = \"-c '{quoted}'\"\nrequest_memory = 64\nrequest_disk = 1 MB\n"
+        f"output = out.txt\nerror = err.txt\nlog = job.log\n{more}\nqueue\n"
+    )
+
+
+def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Folder) -> None:
+    folder.write("job.sub", shell("echo hello; exit 3"))
+    said = folder.call("run", "job.sub", code=1)
+    assert (folder.path / "out.txt").read_text() == "hello\n"
+    assert "completed" in said and " 3 " in said
+    assert "pool.db" in said
+    assert "poolbook why 1.0" in said
+    assert folder.json("history", "1.0")[0]["ExitCode"] == 3
+    assert "with code 3" in folder.call("why", "1.0")
+    assert "sound" in folder.call("verify")
+    kinds = [type(event).__name__ for event in htcondor2.JobEventLog(str(folder.path / "job.log")).events(0)]
+    assert len(kinds) >= 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_with_help_and_answers_wrong_usage_with_2(folder: Folder, command: str) -> None:
+    said = folder.call(command, "-help")
+    assert f"poolbook {command}" in said
+    assert "-log" in said or "--log" in said
+    assert "-nosuchoption" in folder.call(command, "-nosuchoption", code=2)
+
+
+def test_a_wrong_command_names_the_near_one(folder: Folder) -> None:
+    assert "did you mean status" in folder.call("statsu", code=2)
+    assert "usage: poolbook COMMAND" in folder.call(code=2)
+
+
+def test_commands_do_the_same_on_a_log_that_is_served_and_on_one_that_lies_still(folder: Folder) -> None:
+    folder.write("job.sub", "hold = true\n" + SLEEP.format(300, 3))
+    said: list[list[str]] = []
+    for served in (False, True):
+        for name in folder.path.glob("pool.db*"):
+            shutil.rmtree(name) if name.is_dir() else name.unlink()
+        with folder.served("-slots", "1") if served else _nothing():
+            said.append(
+                [
+                    folder.call("submit", "job.sub", "-terse"),
+                    folder.call("prio", "-p", "4", "1.1"),
+                    folder.call("q", "-af", "ProcId", "JobStatus", "JobPrio"),
+                    folder.call("rm", "1.2"),
+                    folder.call("rm", "1.2", code=1),
+                    folder.call("hold", "1.0", code=1),
+                    folder.call("release", "7", code=1),
+                    folder.call("vacate", "1.0", code=1),
+                    folder.call("history", "-af", "ClusterId", "ProcId", "JobStatus"),
+                ]
+            )
+    assert said[0] == said[1]
+    assert said[0][2] == "0 5 0\n1 5 4\n2 5 0\n"
+
+
+class _nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_a_running_job_can_be_held_released_vacated_and_removed_from_outside(folder: Folder) -> None:
+    folder.write("job.sub", SLEEP.format(300, 1))
+    with folder.served("-slots", "2"):
+        folder.call("submit", "job.sub")
+
+        def status() -> str:
+            return folder.call("q", "-af", "JobStatus").strip()
+
+        folder.wait_for(lambda: status() == "2")
+        pid = _pid(folder, "1.0")
+        assert Path(f"/proc/{pid}").exists()
+        assert "1.0 held" in folder.call("hold", "1.0", "-reason", "lunch")
+        folder.wait_for(lambda: not Path(f"/proc/{pid}").exists())
+        assert "lunch (by user" in folder.call("q", "-hold")
+        folder.call("release", "1.0")
+        folder.wait_for(lambda: status() == "2")
+        first = _pid(folder, "1.0")
+        assert "1.0 suspended" in folder.call("suspend", "1.0")
+        folder.wait_for(lambda: _state(first) == "T")
+        folder.call("continue", "1.0")
+        folder.wait_for(lambda: _state(first) == "S")
+        assert "1.0 vacated" in folder.call("vacate", "1.0")
+        folder.wait_for(lambda: status() == "2" and _pid(folder, "1.0") != first)
+        slot = folder.call("q", "-af", "RemoteHost").strip()
+        assert slot in folder.call("why", "1.0")
+        assert f"Slot {slot} vacated" in folder.call("vacate", slot)
+        folder.wait_for(lambda: status() == "2")
+        folder.call("rm", "-all")
+        folder.wait_for(lambda: status() == "")
+    assert "sound" in folder.call("verify")
+
+
+def _pid(folder: Folder, job: str) -> int:
+    events = folder.json("log", job)
+    said = [event["details"] for event in events if event["what"] == "executing"]
+    return int(said[-1].partition("pid ")[2]) if said else 0
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def test_submissions_beside_a_running_pool_neither_fail_nor_wait_for_long(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue 2\n")
+    with folder.served("-slots", "2", "-cpus", "2"):
+        calls = [folder.start("submit", "job.sub", "-terse") for _ in range(8)]
+        said = [call.communicate(timeout=60)[0] for call in calls]
+        assert [call.returncode for call in calls] == [0] * 8, said
+        assert sorted(said) == sorted(f"{n}.0 - {n}.1\n" for n in range(1, 9))
+        folder.wait_for(lambda: folder.call("history", "-af", "ExitCode").count("0") == 16)
+
+
+def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
+    said = folder.call("run", "job.sub", code=1)
+    assert "idle" in said
+    assert "RequestMemory" in folder.call("why", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "expected"),
+    [
+        ("(setsid sleep 1000 & setsid setsid sleep 1000 &) ; exit 0", "", {"ExitCode": 0}),
+        ("kill -SEGV $$", "", {"ExitBySignal": True, "ExitSignal": 11}),
+        ("cat; exit 7", "input = seven.txt", {"ExitCode": 7}),
+        (
+            "test $_CONDOR_SCRATCH_DIR/x != /x && test -f $_CONDOR_JOB_AD && test -f $_CONDOR_MACHINE_AD",
+            "",
+            {"ExitCode": 0},
+        ),
+        ("echo $MINE", 'environment = "MINE=yours"', {"ExitCode": 0}),
+    ],
+)
+def test_real_jobs_of_every_kind_end_as_they_do(
+    folder: Folder, script: str, more: str, expected: dict[str, object]
+) -> None:
+    folder.write("seven.txt", "seven\n")
+    folder.write("job.sub", shell(script, more))
+    folder.call("run", "job.sub", code=None)
+    (ad,) = folder.json("history")
+    assert {name: ad.get(name) for name in expected} == expected
+    left = subprocess.run(["pgrep", "-f", "sleep 1000"], capture_output=True, text=True).stdout
+    assert left == "", "a descendant has survived its job"
+    if "MINE" in script:
+        assert (folder.path / "out.txt").read_text() == "yours\n"
+
+
+def test_a_job_that_ignores_its_soft_kill_is_killed_when_its_time_is_up(folder: Folder) -> None:
+    folder.write("job.sub", shell("trap : TERM; touch ready; while :; do sleep 0.1; done"))
+    with folder.served("-slots", "1", "-set", "MachineMaxVacateTime=1"):
+        folder.call("submit", "job.sub")
+        folder.wait_for(lambda: (folder.path / "ready").exists())
+        folder.call("rm", "1.0")
+        folder.wait_for(lambda: "1.0" in folder.call("history", "-af:j", "JobStatus"))
+    rows = [event["what"] for event in folder.json("log", "1.0")]
+    assert rows.count("signalled") == 2 or "hard" in folder.call("log", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [
+        ("executable = /no/such/thing\nqueue\n", "Can't access executable file /no/such/thing", 1),
+        ("executable = /bin/true\nrequest_memory = lots of\nqueue\n", "line 2", 1),
+        ("executable = /bin/true\nuniverse = grid\nqueue\n", "grid", 1),
+        ("\0\1\2\xff\n", "NUL", 1),
+        ("", "", 1),
+    ],
+)
+def test_a_submit_file_that_is_wrong_is_refused_with_its_line(folder: Folder, text: str, words: str, code: int) -> None:
+    folder.write("bad.sub", text)
+    assert words in folder.call("submit", "bad.sub", code=code)
+    assert not (folder.path / "pool.db").exists() or folder.json("q", "-all") == []
+
+
+def test_ten_megabytes_of_arguments_are_held_with_the_reason(folder: Folder) -> None:
+    folder.write("big.sub", f"executable = /bin/true\narguments = {'x' * 10_000_000}\nqueue\n")
+    folder.call("run", "big.sub", code=1)
+    assert "too long" in folder.call("q", "-hold", "-af", "HoldReason")
+
+
+def test_what_cannot_be_executed_is_held_with_code_6(folder: Folder) -> None:
+    folder.write("garbage", "\x7fELF nothing")
+    (folder.path / "garbage").chmod(0o755)
+    folder.write("job.sub", f"executable = {folder.path}/garbage\nqueue\n")
+    folder.call("run", "job.sub", code=1)
+    assert folder.call("q", "-hold", "-af", "HoldReasonCode") == "6\n"
+
+
+def test_a_job_that_uses_more_memory_than_it_was_given_is_held_with_code_34(folder: Folder) -> None:
+    program = "import time; x = bytearray(300_000_000); time.sleep(30)"
+    folder.write("job.py", program)
+    folder.write(
+        "job.sub",
+        "executable = /usr/bin/env\narguments = python3 job.py\ngetenv = PATH\nrequest_memory = 64\n"
+        "request_disk = 1 MB\nqueue\n",
+    )
+    folder.call("run", "job.sub", code=1)
+    code, _, reason = folder.call("q", "-hold", "-af", "HoldReasonCode", "HoldReason").partition(" ")
+    assert code == "34"
+    assert "more memory" in reason
+
+
+# What goes wrong around a pool
+
+
+def test_a_log_of_a_newer_version_is_refused_in_words(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    folder.call("submit", "job.sub")
+    with sqlite3.connect(folder.path / "pool.db") as database:
+        database.execute("UPDATE head SET format = format + 1")
+    for command in (["q"], ["submit", "job.sub"], ["serve"], ["verify"], ["log"], ["why", "1.0"]):
+        said = folder.call(*command, code=1)
+        assert "version" in said and "Traceback" not in said, command
+
+
+@pytest.mark.parametrize("damage", ["truncated", "rubbish", "empty"])
+def test_a_damaged_log_is_refused_in_words(folder: Folder, damage: str) -> None:
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    folder.call("submit", "job.sub")
+    path = folder.path / "pool.db"
+    whole = path.read_bytes()
+    path.write_bytes({"truncated": whole[: len(whole) // 2], "rubbish": os.urandom(8192), "empty": b""}[damage])
+    (folder.path / "pool.db-wal").unlink(missing_ok=True)
+    for command in (["verify"], ["submit", "job.sub"], ["serve"]):
+        said = folder.call(*command, code=1)
+        assert "Traceback" not in said, command
+        assert "pool.db" in said
+
+
+def test_a_full_disk_is_said_nothing_is_lost_and_the_pool_goes_on_when_there_is_space(folder: Folder) -> None:
+    """On a disk of its own, of a few megabytes."""
+    disk = folder.path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)], check=True)
+    try:
+        small = Folder(disk)
+        small.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue 2\n")
+        small.call("submit", "job.sub")
+        free = os.statvfs(disk)
+        filler = disk / "filler"
+        filler.write_bytes(b"x" * (free.f_bavail * free.f_frsize - 4096))
+        acknowledged = 1
+        for _ in range(40):
+            call = small.start("submit", "job.sub")
+            said = call.communicate(timeout=60)[0]
+            if call.returncode:
+                break
+            acknowledged += 1
+        assert call.returncode == 1
+        assert "Traceback" not in said
+        assert "disk" in said or "space" in said
+        filler.unlink()
+        assert small.call("q", "-af", "ProcId").count("\n") == 2 * acknowledged
+        small.call("submit", "job.sub")
+        assert "sound" in small.call("verify")
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_queries_work_on_a_log_that_cannot_be_written_and_requests_say_so(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    folder.call("submit", "job.sub")
+    shown = Folder(folder.path / "shown")
+    shown.path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(shown.path)], check=True)
+    try:
+        for name in ("pool.db", "pool.db.head", "job.sub"):
+            shutil.copy(folder.path / name, shown.path)
+        subprocess.run(["mount", "-o", "remount,ro", str(shown.path)], check=True)
+        for words in (["-af", "ClusterId"], ["1.0", "-af", "ClusterId"]):
+            assert shown.call("q", *words) == "1\n"
+        assert "sound" in shown.call("verify")
+        for command in (["rm", "1.0"], ["submit", "job.sub"], ["serve"]):
+            said = shown.call(*command, code=1)
+            assert "Traceback" not in said
+            assert "writ" in said or "read-only" in said.lower(), said
+    finally:
+        subprocess.run(["umount", "-l", str(shown.path)], check=True)
+
+
+def test_a_server_that_is_told_to_stop_leaves_nothing_running(folder: Folder) -> None:
+    folder.write("job.sub", SLEEP.format(777, 2))
+    with folder.served("-slots", "2", "-cpus", "2") as server:
+        folder.call("submit", "job.sub")
+        folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n2\n")
+        started = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+        assert time.monotonic() - started < 20
+        assert server.returncode == 0
+    assert subprocess.run(["pgrep", "-f", "sleep 777"], capture_output=True).returncode == 1
+    assert folder.call("q", "-af", "JobStatus") == "1\n1\n"
+
+
+def test_json_is_what_it_says_everywhere(folder: Folder) -> None:
+    folder.write("job.sub", SLEEP.format(1, 1))
+    folder.call("run", "job.sub")
+    for words in (["q"], ["status"], ["history"], ["log"], ["verify"], ["why", "1.0"], ["views"]):
+        json.loads(folder.call(*words, "--json"))
+    assert folder.json("status")[0]["State"] == "Unclaimed"

@@ -1,0 +1,139 @@
+"""Property: an event that a log takes is given back as it was; an older form is given back in today's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from attrs import frozen
+from hypothesis import given
+
+from poolbook.adapters.stores.codec import UPCASTS, Codec, Upcast
+from poolbook.adapters.stores.memory import MemoryTables
+from poolbook.adapters.stores.stored_log import StoredLog
+from poolbook.domain.events import TOPICS, CycleHeld, Event, Match
+from poolbook.domain.log import LogDamaged, LogError, LogNewer
+
+from .samples import AT, any_event, changed, samples
+
+CODEC = Codec()
+
+
+def decoded(codec: Codec, topic: str, state: bytes) -> Event:
+    (event,) = codec.decode([(7, topic, state)], "x.db")
+    return event
+
+
+@given(any_event)
+def test_every_event_is_given_back_as_it_was(event: Event) -> None:
+    (topic,), (state,) = CODEC.encode([event])
+    assert TOPICS[topic] is type(event)
+    assert decoded(CODEC, topic, state) == event
+
+
+def test_events_of_many_kinds_are_given_back_in_their_order() -> None:
+    events = samples(500)
+    topics, states = CODEC.encode(events)
+    assert CODEC.decode(zip(range(500), topics, states, strict=True), "x.db") == events
+
+
+@pytest.mark.parametrize("rank", [math.inf, -math.inf, math.nan])
+def test_a_rank_that_json_cannot_hold_is_refused(rank: float) -> None:
+    matches = (Match(job="1.0", slot="a"), Match(job="1.1", slot="b", rank=rank))
+    event = CycleHeld(AT, "negotiated", "s", matches=matches, unmatched=())
+    with pytest.raises(LogError, match=r"an event cannot be kept in a log: the rank of 1\.1 with b is (-?inf|nan)"):
+        CODEC.encode([changed(1), event])
+
+
+def test_what_is_no_kind_of_event_is_refused() -> None:
+    with pytest.raises(LogError, match="Event is no kind of event"):
+        CODEC.encode([Event(at=AT, cause="left", stimulus="s")])
+
+
+@pytest.mark.parametrize(
+    ("topic", "state", "error", "words"),
+    [
+        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 1\)"),
+        ("slot", b"", LogDamaged, "what is stored at position 7 is no 'slot' event"),
+        ("slot", b"{}", LogDamaged, "missing required field"),
+        ("slot", b"null", LogDamaged, "`poolbook verify` tells whether it was altered"),
+        ("slot", b'{"at": "now"}', LogDamaged, "no 'slot' event"),
+        ("slot", b"\xff\xfe", LogDamaged, "no 'slot' event"),
+    ],
+)
+def test_what_cannot_be_read_names_its_position(topic: str, state: bytes, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        decoded(CODEC, topic, state)
+
+
+# Upcasting: three releases of one kind of event --------------------------------------------------
+
+
+@frozen
+class Ate0(Event):
+    """The first release's: what was eaten, as one text."""
+
+    stream = "meals"
+    food: str
+
+
+@frozen
+class Ate1(Event):
+    """The second's: a list."""
+
+    stream = "meals"
+    foods: tuple[str, ...]
+
+
+@frozen
+class Ate(Event):
+    """Today's: with amounts, and with a field that has a default."""
+
+    stream = "meals"
+    amounts: dict[str, int]
+    raw: bytes = b"\xff"
+
+
+def as_list(fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "foods": fields["food"].split("+")}
+
+
+def as_amounts(fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "amounts": dict.fromkeys(fields["foods"], 1)}
+
+
+FIRST = Codec({"ate": Ate0}, {})
+SECOND = Codec({"ate@1": Ate1}, {"ate": ("ate@1", as_list)})
+THIRD = Codec({"ate@2": Ate}, {"ate": ("ate@1", as_list), "ate@1": ("ate@2", as_amounts)})
+
+
+def test_a_log_of_all_releases_is_read_in_the_form_of_the_last() -> None:
+    tables = MemoryTables("x")
+    log = StoredLog(tables, tables.heads()[0][1], None)
+    written = [
+        (FIRST, Ate0(1, "c", "s", "egg+ham")),
+        (SECOND, Ate1(2, "c", "s", ("egg",))),
+        (THIRD, Ate(3, "c", "s", {})),
+    ]
+    for codec, event in written:
+        log = StoredLog(tables, log.head, None, codec=codec)
+        log.append([event])
+    assert [event for _, event in log.read()] == [
+        Ate(1, "c", "s", {"egg": 1, "ham": 1}),
+        Ate(2, "c", "s", {"egg": 1}),
+        Ate(3, "c", "s", {}),
+    ]
+    assert [event for _, event in log.read_stream("meals")] == [event for _, event in log.read()]
+
+
+def test_an_older_form_that_is_damaged_names_its_position() -> None:
+    with pytest.raises(LogDamaged, match="position 7 is no 'ate' event"):
+        decoded(THIRD, "ate", b'{"at": 1}')
+
+
+def test_a_retired_topic_leads_to_a_kind_of_today_and_is_none_itself() -> None:
+    tables: list[tuple[dict[str, Upcast], set[str]]] = [(UPCASTS, set(TOPICS)), ({"a": ("a@1", as_list)}, {"a@1"})]
+    for table, topics in tables:
+        assert not topics & set(table)
+        assert {target for target, _ in table.values()} <= topics | set(table)

@@ -1,0 +1,336 @@
+"""Property: when an append fails, wherever it does, the log is as before and can be used again."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from poolbook.domain.log import Log, LogDamaged, LogUnavailable
+
+from .places import POSTGRES, Place, connected, place_of
+from .samples import changed, samples
+
+# A statement that fails, whichever it is ------------------------------------------------------------
+
+
+def failure(words: str) -> sqlite3.OperationalError:
+    """What SQLite says when a disk fails."""
+    error = sqlite3.OperationalError(words)
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    return error
+
+
+class Failing(sqlite3.Connection):
+    """A connection on which the statement numbered `at` (counted from 0, over all connections) fails."""
+
+    at = -1
+    done = 0
+
+    @classmethod
+    def count(cls) -> None:
+        cls.done += 1
+        if cls.done - 1 == cls.at:
+            raise failure("injected")
+
+    def cursor(self, *_: Any) -> Any:
+        return super().cursor(FailingCursor)
+
+    def commit(self) -> None:
+        Failing.count()
+        super().commit()
+
+
+class FailingCursor(sqlite3.Cursor):
+    def execute(self, *arguments: Any) -> Any:
+        Failing.count()
+        return super().execute(*arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        Failing.count()
+        return super().executemany(*arguments)
+
+
+def fail_at(number: int) -> None:
+    Failing.at, Failing.done = number, 0
+
+
+def holds(place: Place, log: Log, count: int) -> None:
+    """Whoever looks finds the first `count` samples, and a sound log that goes on."""
+    again = place.open(create=False)
+    assert again.head == log.head
+    assert [event for _, event in again.read()] == samples(count)
+    again.close()
+    assert place.problems() == []
+
+
+def test_an_append_that_fails_at_any_statement_of_its_transaction_changes_nothing(
+    sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Failing))
+    fail_at(-1)
+    log = sqlite.open()
+    log.append(samples(20))
+    failed = 0
+    while True:
+        fail_at(failed)
+        try:
+            log.append(samples(20, first=20))
+        except LogUnavailable as error:
+            assert "injected" in str(error)
+        else:
+            break
+        fail_at(-1)
+        assert log.head.position == 20
+        holds(sqlite, log, 20)
+        failed += 1
+    fail_at(-1)
+    # What is looked up for streams, BEGIN, the head, the events, the append, COMMIT.
+    assert failed >= 6
+    holds(sqlite, log, 40)
+
+
+def test_an_append_that_was_stored_although_its_commit_reported_a_failure_counts(
+    sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Vanishing(sqlite3.Connection):
+        """As a server that stores the commit, but vanishes before it says so."""
+
+        def commit(self) -> None:
+            super().commit()
+            raise failure("vanished")
+
+    log = sqlite.open()
+    log.append(samples(20))
+    log.close()
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Vanishing))
+    assert sqlite.open().append(samples(20, first=20)) == 40
+    monkeypatch.undo()
+    holds(sqlite, sqlite.open(), 40)
+
+
+TABLES_AND_WHEN = [
+    ("head", "BEFORE UPDATE ON head"),
+    ("events", "BEFORE INSERT ON stored_events"),
+    ("appends", "BEFORE INSERT ON appends"),
+]
+
+
+@pytest.mark.parametrize("when", [when for _, when in TABLES_AND_WHEN], ids=[name for name, _ in TABLES_AND_WHEN])
+def test_an_append_that_the_database_refuses_changes_nothing(durable: Place, when: str) -> None:
+    log = durable.open()
+    log.append(samples(20))
+    last = "WHEN NEW.position = 40 " if "events" not in when else f"WHEN NEW.{durable.position} = 33 "
+    if durable.kind == "sqlite":
+        durable.sql(f"CREATE TRIGGER refuse {when} {last}BEGIN SELECT RAISE(FAIL, 'injected'); END")
+    else:
+        body = "'BEGIN RAISE EXCEPTION ''injected'' USING ERRCODE = ''53100''; END'"
+        durable.sql(f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS {body}")
+        durable.sql(
+            f"CREATE TRIGGER refuse {when} FOR EACH ROW {last.replace('WHEN ', 'WHEN (')}) EXECUTE FUNCTION refuse()"
+        )
+    for _ in range(3):
+        with pytest.raises((LogUnavailable, LogDamaged), match="injected"):
+            log.append(samples(20, first=20))
+        assert log.refresh().position == 20
+    durable.sql("DROP TRIGGER refuse" + ("" if durable.kind == "sqlite" else f" ON {when.split()[-1]}"))
+    assert log.append(samples(20, first=20)) == 40
+    holds(durable, log, 40)
+
+
+if POSTGRES:
+
+    def test_a_server_that_drops_the_connection_is_found_again() -> None:
+        with tempfile.TemporaryDirectory() as folder, place_of("postgresql", Path(folder)) as place:
+            name = f"app_{place.schema}"
+            log = attrs.evolve(place, url=place.url.replace("schema=", f"application_name={name}&schema=")).open()
+            log.append(samples(10))
+            with connected() as server:
+                ask = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name=%s"
+                assert server.execute(ask, (name[:63],)).fetchall() != []
+            for _ in range(3):
+                with suppress(LogUnavailable):
+                    log.append(samples(10, first=10))
+                    break
+            assert log.head.position == 20
+            holds(place, log, 20)
+            log.close()
+
+    def test_a_writer_waits_for_another_only_so_long(tmp_path: Path) -> None:
+        with place_of("postgresql", tmp_path) as place:
+            hasty = Place(place.kind, place.url.replace("?", "?options=-clock_timeout%3D50ms&"), place.mark)
+            log = place.open()
+            with connected() as server:
+                server.execute("BEGIN")
+                server.execute(f"SELECT * FROM {place.schema}.head FOR UPDATE")
+                log.close()
+                log = hasty.open()
+                with pytest.raises(LogUnavailable, match="another process was writing it"):
+                    log.append(samples(1))
+                server.execute("ROLLBACK")
+            assert log.append(samples(1)) == 1
+            log.close()
+
+
+# Space ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def pages_at_most(place: Place, log: Log) -> Iterator[None]:
+    """The database is as large as it may get."""
+    tables = log._tables  # type: ignore[attr-defined]
+    with tables.datastore.transaction(commit=False) as c:
+        c.execute("PRAGMA page_count")
+        c.execute(f"PRAGMA max_page_count={c.fetchone()[0]}")
+    yield
+    with tables.datastore.transaction(commit=False) as c:
+        c.execute("PRAGMA max_page_count=1000000")
+
+
+@contextmanager
+def files_at_most(place: Place, log: Log) -> Iterator[None]:
+    """No file of this process may grow beyond what the write-ahead log has now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{place.url}-wal"), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [(pages_at_most, "there is no space left for it"), (files_at_most, "the disk did not take")]
+)
+def test_without_space_nothing_is_appended_and_the_log_goes_on_when_there_is_some(
+    sqlite: Place, limit: Any, words: str
+) -> None:
+    log = sqlite.open()
+    log.append(samples(50))
+    with limit(sqlite, log):
+        for _ in range(3):
+            with pytest.raises(LogUnavailable, match=words):
+                log.append([changed(1, text="x" * 300_000)])
+        assert [event for _, event in log.read()] == samples(50)
+    log.append(samples(10, first=50))
+    log.close()
+    holds(sqlite, log, 60)
+
+
+def mounted(folder: str) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder]
+    return os.geteuid() == 0 and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@contextmanager
+def small_disk() -> Iterator[Path | None]:
+    """A disk of 512 KiB; None where this process may not mount one."""
+    folder = tempfile.mkdtemp()
+    if mounted(folder):
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", "--lazy", folder], check=True)
+    else:
+        yield None
+    shutil.rmtree(folder)
+
+
+with small_disk() as disk:
+    CAN_MOUNT = disk is not None
+
+if CAN_MOUNT:
+
+    def test_on_a_full_disk_nothing_is_appended_and_what_is_there_can_be_read() -> None:
+        with small_disk() as disk:
+            assert disk is not None
+            place = Place("sqlite", str(disk / "x.db"), str(disk / "x.db.head"))
+            log = place.open()
+            position = 0
+            with pytest.raises(LogUnavailable, match="there is no space left for it; make room"):
+                while True:
+                    position = log.append(samples(20, first=position))
+            assert log.refresh().position == position
+            assert [event for _, event in log.read()] == samples(position)
+            log.close()
+            holds(place, log, position)
+
+    def test_on_a_disk_mounted_for_reading_a_log_can_be_read_and_says_that_it_cannot_be_written() -> None:
+        with small_disk() as disk:
+            assert disk is not None
+            place = Place("sqlite", str(disk / "x.db"), str(disk / "x.db.head"))
+            log = place.open()
+            log.append(samples(30))
+            log.close()
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            reader = place.open(create=False, read_only=True)
+            assert [event for _, event in reader.read()] == samples(30)
+            reader.close()
+            assert place.problems() == []
+            with pytest.raises(LogUnavailable, match="see to the rights of the file and its folder"):
+                place.open().append(samples(1))
+
+
+# Rights -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def without_rights(*paths: Path) -> Iterator[None]:
+    """As a user who may read these but not write them."""
+    modes = [(path, path.stat().st_mode) for path in paths]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        for path, mode in modes:
+            path.chmod(mode)
+
+
+def test_a_log_that_may_only_be_read_can_be_read_and_says_that_it_cannot_be_written() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place("sqlite", f"{folder}/x.db", f"{folder}/x.db.head")
+        log = place.open()
+        log.append(samples(30))
+        log.close()
+        with without_rights(Path(folder), place.file, Path(place.mark or "")):
+            reader = place.open(create=False, read_only=True)
+            assert [event for _, event in reader.read()] == samples(30)
+            reader.close()
+            assert place.problems() == []
+            for create in (True, False):
+                with pytest.raises(LogUnavailable, match="cannot be written"):
+                    place.open(create=create).append(samples(1))
+            other = Place("sqlite", f"{folder}/new.db", None)
+            with pytest.raises(LogUnavailable, match="see to the rights of the file and its folder"):
+                other.open()
+        holds(place, log, 30)
+
+
+def test_a_log_that_another_process_writes_for_too_long_is_not_waited_for(
+    sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poolbook.adapters.stores.sqlite.LOCK_TIMEOUT", 0.05)
+    log = sqlite.open()
+    other = sqlite3.connect(sqlite.file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LogUnavailable, match="another process was writing it"):
+        log.append(samples(1))
+    other.execute("ROLLBACK")
+    other.close()
+    assert log.append(samples(1)) == 1

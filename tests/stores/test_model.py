@@ -1,0 +1,107 @@
+"""Property: whatever is done to a log through two handles, it equals a list of the events that were accepted."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from poolbook.domain.events import Event, WriterBegan
+from poolbook.domain.log import Fenced, Log
+
+from .places import KINDS, place_of
+from .samples import AT, any_event
+
+which = st.sampled_from([0, 1])
+
+
+class Model(RuleBasedStateMachine):
+    kind: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.place = self.stack.enter_context(place_of(self.kind, folder))
+        self.events: list[Event] = []
+        self.epoch = 0
+        self.logs: list[Log] = [self.place.open(), self.place.open()]
+        self.known = [0, 0]  # how far each handle has seen
+
+    @rule(which=which, events=st.lists(any_event, max_size=5))
+    def append(self, which: int, events: list[Event]) -> None:
+        if self.known[which] != len(self.events) and events:
+            with pytest.raises(Fenced):
+                self.logs[which].append(events)
+            return
+        position = self.logs[which].append(events)
+        if events:
+            self.events += events
+            self.known[which] = len(self.events)
+        assert position == self.known[which]
+
+    @rule(which=which)
+    def raise_epoch(self, which: int) -> None:
+        self.epoch += 1
+        assert self.logs[which].raise_epoch("w", AT, "s") == self.epoch
+        self.events.append(WriterBegan(at=AT, cause="writer", stimulus="s", epoch=self.epoch, writer="w"))
+        self.known[which] = len(self.events)
+
+    @rule(which=which)
+    def refresh(self, which: int) -> None:
+        assert self.logs[which].refresh().position == len(self.events)
+        self.known[which] = len(self.events)
+
+    @rule(which=which)
+    def open_again(self, which: int) -> None:
+        self.logs[which].close()
+        self.logs[which] = self.place.open(create=False)
+        self.known[which] = len(self.events)
+
+    @rule(which=which, after=st.integers(0, 40), limit=st.none() | st.integers(0, 40))
+    def read(self, which: int, after: int, limit: int | None) -> None:
+        seen = list(enumerate(self.events[: self.known[which]], 1))[after:]
+        assert list(self.logs[which].read(after, limit)) == seen[:limit]
+
+    @rule(which=which, number=st.integers(0, 40), after=st.integers(0, 40))
+    def read_stream(self, which: int, number: int, after: int) -> None:
+        seen = list(enumerate(self.events[: self.known[which]], 1))
+        if number < len(seen):
+            stream = seen[number][1].stream
+            expected = [pair for pair in seen[after:] if pair[1].stream == stream]
+            assert list(self.logs[which].read_stream(stream, after)) == expected
+
+    @invariant()
+    def the_head_is_what_the_handle_has_seen(self) -> None:
+        assert [log.head.position for log in self.logs] == self.known
+
+    def teardown(self) -> None:
+        try:
+            assert self.place.problems() == []
+        finally:
+            for log in self.logs:
+                log.close()
+            self.stack.close()
+
+
+def machine(name: str) -> type[Model]:
+    return type(f"Model_{name}", (Model,), {"kind": name})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_log_equals_a_list(kind: str) -> None:
+    run_state_machine_as_test(
+        machine(kind),
+        settings=settings(
+            max_examples=20 if kind != "postgresql" else 5,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,151 @@
+"""Property: the fence, durability and whole appends, between processes of the operating system."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from poolbook.domain.log import Head
+
+from .places import Place
+from .samples import changed
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Writer:
+    """A process that runs writer.py."""
+
+    def __init__(self, place: Place) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "writer.py"), place.url, place.mark or ""],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".path"), str(ROOT)])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, command: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def rest(self) -> list[str]:
+        """What else it said before it was killed; the last line may be torn."""
+        assert self._process.stdout is not None
+        return [line for line in self._process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+@contextmanager
+def writers(place: Place, count: int) -> Iterator[list[Writer]]:
+    """Processes that have all opened the log at once, and made it if there was none."""
+    started = [Writer(place) for _ in range(count)]
+    try:
+        assert [writer.answer() for writer in started] == ["open"] * count
+        yield started
+    finally:
+        for writer in started:
+            writer.end()
+
+
+def test_of_two_processes_that_append_to_disjoint_streams_one_succeeds_at_each_head(durable: Place) -> None:
+    rounds = 25
+    with writers(durable, 2) as both:
+        for number in range(rounds):
+            for name, writer in zip("ab", both, strict=True):
+                writer.tell(f"append {name} 4")
+            assert sorted(writer.answer() for writer in both) == ["fenced", f"stored {4 * number + 4}"]
+            for writer in both:
+                writer.tell("refresh")
+            assert [writer.answer() for writer in both] == [f"head {4 * number + 4}"] * 2
+    streams = [event.stream for _, event in durable.open().read()]
+    assert all(len(set(streams[i : i + 4])) == 1 for i in range(0, 4 * rounds, 4))
+    assert len(streams) == 4 * rounds
+    assert durable.problems() == []
+
+
+def test_each_process_that_takes_over_gets_an_epoch_of_its_own(durable: Place) -> None:
+    with writers(durable, 3) as all_three:
+        for writer in all_three:
+            writer.tell("epoch")
+        assert sorted(writer.answer() for writer in all_three) == ["epoch 1", "epoch 2", "epoch 3"]
+        for writer in all_three:
+            writer.tell("append x 1")
+        assert sorted(writer.answer() for writer in all_three) == ["fenced", "fenced", "stored 4"]
+    assert durable.problems() == []
+
+
+def test_a_reader_beside_a_writer_sees_only_whole_appends(durable: Place) -> None:
+    with writers(durable, 1) as (writer,):
+        reader = durable.open(create=False, read_only=True)
+        writer.tell("flood 7")
+        seen: set[int] = set()
+        while len(seen) < 30:
+            head = reader.refresh()
+            assert len(list(reader.read())) == head.position
+            assert head.position % 7 == 0
+            seen.add(head.position)
+        reader.close()
+
+
+def test_a_log_can_be_verified_while_it_is_written(durable: Place) -> None:
+    with writers(durable, 1) as (writer,):
+        writer.tell("flood 3")
+        for _ in range(20):
+            assert writer.answer().startswith("stored")
+            assert durable.problems() == []
+
+
+def test_what_was_acknowledged_survives_a_kill_at_any_moment_and_nothing_is_torn(durable: Place) -> None:
+    reached = 0
+    for wait in range(6):
+        with writers(durable, 1) as (writer,):
+            writer.tell("flood 5")
+            for _ in range(1 + 13 * wait):
+                acknowledged = writer.answer()
+            writer.kill()
+            acknowledged = [acknowledged, *writer.rest()][-1]
+        log = durable.open(create=False)
+        assert reached < int(acknowledged.split()[1]) <= log.head.position
+        assert log.head.position % 5 == 0
+        assert len(list(log.read())) == log.head.position
+        reached = log.append([changed(1)] * 5)
+        log.close()
+        assert durable.problems() == []
+
+
+def test_a_mark_that_lags_after_a_crash_is_brought_up_to_date(durable: Place) -> None:
+    assert durable.mark is not None
+    log = durable.open()
+    log.append([changed(1)])
+    behind = Path(durable.mark).read_bytes()
+    log.append([changed(2)])
+    log.close()
+    now = Path(durable.mark).read_bytes()
+    for mark in (behind, b"", b"\0" * 160):
+        Path(durable.mark).write_bytes(mark)
+        assert durable.problems() == []
+        log = durable.open()
+        assert isinstance(log.head, Head)
+        log.append([changed(3)])
+        log.close()
+        assert len(Path(durable.mark).read_bytes()) == len(now)
+        assert durable.problems() == []

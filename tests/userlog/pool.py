@@ -1,0 +1,121 @@
+"""A whole pool in virtual time, whose users' logs are collected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+
+from attrs import define, field
+
+from poolbook.adapters.engine import Answer, Engine
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.userlog import UserLogs, stamps
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.events import Event
+from poolbook.domain.variants import pack
+from poolbook.replay.virtual import SECOND, VirtualWorld
+
+DATA = Path(__file__).parents[1] / "data" / "userlog"
+EVENT = re.compile(r"^\d{3} \(.*?^\.\.\.\n", re.MULTILINE | re.DOTALL)
+MACHINE = {"Start": "true", "Requirements": "Start && TARGET.RequestCpus <= MY.Cpus", "Arch": '"X86_64"'}
+JOB = {
+    "Cmd": '"/bin/sleep"',
+    "Args": '"30"',
+    "Requirements": 'TARGET.Arch == "X86_64"',
+    "RequestCpus": "1",
+    "RequestMemory": "128",
+    "RequestDisk": "1024",
+    "Rank": "0.0",
+    "JobPrio": "0",
+    "Iwd": '"/home/alice"',
+    "UserLog": '"/home/alice/job.log"',
+}
+"""A job that sleeps for half a minute."""
+
+
+def events_of(text: str) -> list[str]:
+    """The events of a user log; nothing may stand between them."""
+    found = EVENT.findall(text)
+    assert "".join(found) == text
+    return found
+
+
+def utc() -> UserLogs:
+    return UserLogs(stamps(UTC))
+
+
+@define
+class Pool:
+    """A pool of the dialect htcondor-25, every event of which goes through a fold as it happens."""
+
+    world: VirtualWorld = field(factory=VirtualWorld)
+    logs: UserLogs = field(factory=utc)
+    files: dict[str, str] = field(factory=dict)
+    happened: list[tuple[int, Event]] = field(factory=list)
+    engine: Engine = field(init=False)
+    _asked: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.engine = Engine(open_log("memory:", create=True), self.world)
+        self.engine.load()
+        self.engine.subscribe(self._see)
+        self.ask(s.Found("found", "pool", "htcondor-25", "localhost", "0.1", {}))
+
+    def _see(self, first: int, events: Sequence[Event]) -> None:
+        for position, event in enumerate(events, first):
+            self.happened.append((position, event))
+            for path, text in self.logs.fold(position, event):
+                self.files[path] = self.files.get(path, "") + text
+
+    def ask(self, *stimuli: s.Stimulus) -> list[Answer]:
+        return self.engine.handle(stimuli)
+
+    def next_id(self) -> str:
+        self._asked += 1
+        return f"ask-{self._asked}"
+
+    def machine(self, name: str, slots: int, **ad: str) -> None:
+        """`slots` static slots of a machine."""
+        plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", ad) for n in range(1, slots + 1))
+        self.ask(s.AddMachine(self.next_id(), name, {"Machine": f'"{name}"', **MACHINE}, plans))
+
+    def submit(self, ad: dict[str, str], count: int = 1, columns: dict[str, list[str]] | None = None) -> None:
+        (answer,) = self.ask(s.Submit(self.next_id(), "alice", 0, ad, count, pack(columns or {})))
+        assert not answer.refusal
+
+    def act(self, action: str, *jobs: tuple[int, int], reason: str = "", fast: bool = False) -> None:
+        """A command of alice's over single jobs, or over all if none is named."""
+        selection = s.Selection(jobs=jobs, everything=not jobs)
+        self.ask(s.Act(self.next_id(), "alice", action, selection, reason, fast=fast))
+
+    def edit(self, changes: dict[str, str], *jobs: tuple[int, int]) -> None:
+        self.ask(s.Edit(self.next_id(), "alice", s.Selection(jobs=jobs, everything=not jobs), changes))
+
+    def measure(self, job: tuple[int, int], image: int, resident: int, disk: int = 0) -> None:
+        activation = self.engine.state.by_job[job]
+        self.ask(s.Measured(self.next_id(), activation.key, image, resident, disk, 0, 0))
+
+    def until(self, at: int) -> None:
+        """Let all happen that happens before the instant `at`, and at it."""
+        while self.engine.step(at):
+            pass
+        self.world.clock = max(self.world.clock, at)
+
+    def run(self, seconds: float) -> None:
+        self.until(self.world.now() + round(seconds * SECOND))
+
+    def log(self, path: str = "/home/alice/job.log") -> str:
+        return self.files.get(path, "")
+
+    def numbers(self, path: str = "/home/alice/job.log") -> list[str]:
+        """What a log tells: event number and job of each event, as in ``001 1.0``."""
+        heads = (re.match(r"(\d{3}) \((\d+)\.(\d+)", event) for event in events_of(self.log(path)))
+        return [f"{head[1]} {int(head[2])}.{int(head[3])}" for head in heads if head]
+
+
+def one_job(pool: Pool, ad: Sequence[tuple[str, str]] = ()) -> None:
+    """Job 1.0 on the only slot of a machine."""
+    pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096")
+    pool.submit({**JOB, **dict(ad)})

@@ -1,0 +1,228 @@
+"""Golden: a scenario that a real HTCondor 25.14 pool ran, run again in virtual time, leaves the same log.
+
+Compared as one text, once times, addresses and scratch directories are replaced. Events 006 come whenever something
+was measured, which is another moment in each run: of them the form is compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from poolbook.adapters.userlog import forms
+from poolbook.adapters.userlog.forms import Resource
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.submit import Facts, parse_submit
+from poolbook.domain.world import Launch
+from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld
+
+from .pool import DATA, Pool, events_of
+
+REAL = (DATA / "01-plain-job.log").read_text(encoding="utf-8")
+BEGAN = round(datetime(2026, 11, 20, 22, 33, 44, tzinfo=UTC).timestamp()) * SECOND
+
+# What happened, in seconds after the first submission. The real negotiator took 6 seconds to begin: so the machine
+# comes then.
+SCENARIO = (
+    (0, "submit", "a.sub"),
+    (0, "submit", "b.sub"),
+    (0, "submit", "c.sub"),
+    (0, "submit", "d.sub"),
+    (1, "submit", "e.sub"),
+    (1, "submit", "f.sub"),
+    (4, "remove 6.0", ""),
+    (6, "machine", ""),
+    (15, "hold 4.0", "please stop"),
+    (19, "release 4.0", ""),
+    (22, "remove 5.0", "not needed"),
+    (50, "end", ""),
+)
+BEHAVIOURS = {
+    (1, 0): Behaviour(6.2),  # the real one ended last of the three, though within the same second
+    (1, 1): Behaviour(6),
+    (1, 2): Behaviour(6),
+    (2, 0): Behaviour(4, code=3),
+    (3, 0): Behaviour(4, signal=11),
+    (4, 0): Behaviour(25),
+    (5, 0): Behaviour(300, grace=1),
+}
+DISK = {1: 150, 2: 150, 3: 150, 4: 47, 5: 47}
+"""Cluster -> scratch space that the real jobs took."""
+FACTS = Facts(
+    now=BEGAN // SECOND, owner="alice", uid_domain="localhost", filesystem_domain="localhost", iwd="/home/alice",
+    version="$CondorVersion: 25.14.1 2026-10-16 $", platform="$CondorPlatform: X86_64-Debian_ $",
+)  # fmt: skip
+
+
+class Disk:
+    """The disk of the real pool, as far as a submission looks at it: programs of some size."""
+
+    def read(self, path: str) -> str:
+        raise FileNotFoundError(path)
+
+    def glob(self, pattern: str, directories: bool | None) -> list[str]:
+        return []
+
+    def size(self, path: str) -> int | None:
+        return 125_000
+
+
+class RealWorld(VirtualWorld):
+    """Job 1.1 was the last of its cluster to say that it had begun."""
+
+    def wait(self, until: int | None) -> list[s.Stimulus]:
+        came = super().wait(until)
+        return sorted(came, key=lambda c: isinstance(c, s.Started) and self.jobs[c.key] == (1, 1))
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        self.jobs = {**getattr(self, "jobs", {}), **{launch.key: (launch.cluster, launch.proc) for launch in launches}}
+        super().start(launches)
+
+
+def measurements() -> list[tuple[int, tuple[int, int], int, int]]:
+    """What the real pool measured: the instant, shortly before its log has it; job; image and resident set in KiB."""
+    form = re.compile(r"006 \((\d+)\.(\d+)\.000\) (\S+ \S+) .*: (\d+)\n.*\n\t(\d+) .*\n\.\.\.\n")
+    return [
+        (
+            round(datetime.fromisoformat(f"{found[3]}+00:00").timestamp() * SECOND) - SECOND // 10,
+            (int(found[1]), int(found[2])), int(found[4]), int(found[5]),
+        )
+        for found in form.finditer(REAL)
+    ]  # fmt: skip
+
+
+def scenario() -> str:
+    world = RealWorld(lambda launch: BEHAVIOURS[launch.cluster, launch.proc], BEGAN)
+    pool = Pool(world)
+    agenda: list[tuple[int, Callable[[], None]]] = [
+        (BEGAN + at * SECOND, partial(perform, pool, what, more)) for at, what, more in SCENARIO
+    ]
+    for at, job, image, resident in measurements():
+        agenda.append((at, partial(pool.measure, job, image, resident, DISK[job[0]])))
+    for at, happen in sorted(agenda, key=lambda row: row[0]):
+        pool.until(at)
+        happen()
+    return pool.log()
+
+
+def perform(pool: Pool, what: str, more: str) -> None:
+    verb, _, job = what.partition(" ")
+    if verb == "submit":
+        text = (DATA / "submit" / more).read_text(encoding="utf-8")
+        submission = parse_submit(text, FACTS, Disk())
+        pool.submit(submission.ad, submission.count, submission.columns)
+    elif verb == "machine":
+        here = {"OpSys": '"LINUX"', "FileSystemDomain": '"localhost"', "HasFileTransfer": "true"}
+        here["CondorVersion"] = f'"{FACTS.version}"'
+        pool.machine("localhost", 3, Cpus="1", Memory="8035", Disk="25404293", **here)
+    elif verb != "end":
+        cluster, _, proc = job.partition(".")
+        pool.act(verb, (int(cluster), int(proc)), reason=more)
+
+
+def replaced(event: str) -> str:
+    """An event without what differs between any two runs."""
+    event = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", event)
+    event = re.sub(r"<[^>]*>", "ADDRESS", event)
+    return re.sub(r'CondorScratchDir = "[^"]*"', "CondorScratchDir = PATH", event)
+
+
+def form(event: str) -> str:
+    return re.sub(r"\d+", "N", replaced(event))
+
+
+def test_the_log_of_the_scenario_is_the_real_one() -> None:
+    ours, real = (
+        [replaced(event) for event in events_of(log) if not event.startswith("006")] for log in (scenario(), REAL)
+    )
+    assert "".join(ours) == "".join(real)
+
+
+def test_an_event_of_the_image_size_has_the_real_form() -> None:
+    ours, real = ({form(event) for event in events_of(log) if event.startswith("006")} for log in (scenario(), REAL))
+    assert ours == real
+    assert len(real) == 1
+
+
+# Every event that 21 scenarios of the real pool have left, but for their ids and times
+
+EVERY = events_of(gzip.decompress((DATA / "real-events.log.gz").read_bytes()).decode())
+TABLE = re.compile(r"\tPartitionable Resources : .*\n(?:\t   .*\n)+")
+
+
+def rows(table: str) -> list[Resource]:
+    """The cells of a table, found by the right edges of its head."""
+    head, *lines = table.splitlines()
+    edges = [head.index(word) + len(word) for word in ("Usage", "Request", "Allocated")]
+    start = head.index(":") + 1
+    spans = list(zip([start, *edges], edges, strict=False))
+    found = []
+    for line in lines:
+        line = line.replace("\t", "", 1)
+        name = line.partition(":")[0].split()[0]
+        shift = line.index(":") + 1 - start
+        found.append(Resource(name, *(line[first + shift : last + shift].strip() for first, last in spans)))
+    return found
+
+
+def test_every_table_of_resources_is_laid_out_as_the_real_one() -> None:
+    tables = {table for event in EVERY for table in TABLE.findall(event)}
+    assert len(tables) > 100
+    assert [table for table in sorted(tables) if forms.resources(rows(table)) != table] == []
+
+
+HEAD = re.compile(r"^\d{3} \(\d{3,}\.\d{3,}\.000\) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
+FIELDS = {
+    "004": r"Code (?P<code>\d+) Subcode (?P<subcode>\d+).*?Reason: (?P<reason>[^\n]*)\n(?P<table>.*)",
+    "006": r": (?P<image>\d+)\n.*?\n\t(?P<resident>\d+)  -",
+    "009": r"\n\t(?P<reason>[^\n]*)\n",
+    "010": r"suspended: (?P<count>\d+)",
+    "011": r"",
+    "012": r"held\.\n\t(?P<reason>[^\n]*)\n\tCode (?P<code>\d+) Subcode (?P<subcode>\d+)",
+    "013": r"released\.\n(?:\t(?P<reason>[^\n]*)\n)?",
+    "021": r"on (?P<slot>[^\n]*):\n\t(?P<reason>[^\n]*)\n\tCode (?P<code>\d+) Subcode (?P<subcode>\d+)",
+    "024": r"failed\n    (?P<reason>[^\n]*)\n    Can not reconnect to (?P<slot>[^\n]*), res",
+    "033": r"attribute (?P<name>\S+) from (?P<before>\S+) to (?P<after>\S+)\n",
+}
+"""What varies in the body of each kind of event."""
+
+
+def written(number: str, f: dict[str, str]) -> str:
+    """The body that Poolbook writes for the same facts."""
+    code, subcode, reason = int(f.get("code") or 0), int(f.get("subcode") or 0), f.get("reason") or ""
+    return {
+        "004": lambda: forms.evicted(code, subcode, reason, (0, 0), f["table"]),
+        "006": lambda: forms.image_size(int(f["image"]), int(f["resident"])),
+        "009": lambda: forms.aborted(reason),
+        "010": lambda: forms.suspended(int(f["count"])),
+        "011": lambda: forms.UNSUSPENDED,
+        "012": lambda: forms.held(reason, code, subcode),
+        "013": lambda: forms.released(reason),
+        "021": lambda: forms.remote_error(f["slot"], reason, code, subcode),
+        "024": lambda: forms.reconnect_failed(f["slot"], reason),
+        "033": lambda: forms.attribute_changed(f["name"], f["before"], f["after"]),
+    }[number]()
+
+
+@pytest.mark.parametrize("number", FIELDS)
+def test_every_body_is_written_as_the_real_one(number: str) -> None:
+    real = [event for event in EVERY if event.startswith(number) and "trimmed" not in event]
+    assert real
+    for event in real:
+        body = HEAD.sub("", event).removesuffix(forms.END)
+        if "requeued" in body:
+            continue
+        found = re.search(FIELDS[number], body, re.DOTALL)
+        assert found, event
+        assert written(number, found.groupdict(default="")) == body
+
+
+def test_a_job_that_is_to_run_again_is_requeued_as_the_real_one() -> None:
+    real = {HEAD.sub("", event).removesuffix(forms.END) for event in EVERY if "requeued" in event}
+    reason = "The job attribute OnExitRemove expression 'false' evaluated to FALSE"
+    assert real == {forms.requeued(forms.ending(0, None), reason, (0, 0))}

@@ -1,0 +1,443 @@
+"""Golden: which events of a user log each thing that happens to a job leaves, in which order, and what they say."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import htcondor2
+import pytest
+
+from poolbook.adapters.userlog import UserLogs, forms
+from poolbook.adapters.userlog.jobs import without
+from poolbook.domain import events as e
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.variants import pack
+from poolbook.replay.virtual import Behaviour, VirtualWorld
+
+from .pool import JOB, MACHINE, Pool, events_of, one_job, utc
+
+JOB_1 = (1, 0)
+FAILURE = "Failed to execute '/no/such/file'"
+
+
+HALF_A_MINUTE = Behaviour(30)
+
+
+def pool_of(behaviour: Behaviour = HALF_A_MINUTE) -> Pool:
+    return Pool(VirtualWorld(lambda launch: behaviour))
+
+
+def running(behaviour: Behaviour = HALF_A_MINUTE) -> Pool:
+    """A pool in which job 1.0 has begun."""
+    pool = pool_of(behaviour)
+    one_job(pool)
+    pool.run(1)
+    return pool
+
+
+def ended_by_itself() -> Pool:
+    pool = running()
+    pool.run(60)
+    return pool
+
+
+def ended_by_a_signal() -> Pool:
+    pool = running(Behaviour(5, signal=11))
+    pool.run(60)
+    return pool
+
+
+def held_while_it_waits() -> Pool:
+    pool = pool_of()
+    pool.submit(JOB)
+    pool.act("hold", JOB_1, reason="not now")
+    return pool
+
+
+def submitted_on_hold() -> Pool:
+    pool = pool_of()
+    pool.submit({**JOB, "JobStatus": "5", "HoldReason": '"submitted on hold at user\'s request"'})
+    pool.act("release", JOB_1)
+    return pool
+
+
+def removed_while_it_waits() -> Pool:
+    pool = pool_of()
+    pool.submit(JOB)
+    pool.act("remove", JOB_1, reason="not needed")
+    return pool
+
+
+def held_while_it_runs() -> Pool:
+    pool = running(Behaviour(30, grace=5))
+    pool.act("hold", JOB_1, reason="please stop")
+    pool.run(10)
+    return pool
+
+
+def held_then_removed_while_it_ends() -> Pool:
+    pool = running(Behaviour(30, grace=5))
+    pool.act("hold", JOB_1, reason="please stop")
+    pool.run(1)
+    pool.act("remove", JOB_1)
+    pool.run(10)
+    return pool
+
+
+def released_while_it_ends() -> Pool:
+    pool = running(Behaviour(30, grace=5))
+    pool.act("hold", JOB_1, reason="please stop")
+    pool.run(1)
+    pool.act("release", JOB_1)
+    pool.run(5)
+    return pool
+
+
+def removed_while_it_runs() -> Pool:
+    pool = running(Behaviour(30, grace=5))
+    pool.act("remove", JOB_1)
+    pool.run(10)
+    return pool
+
+
+def unseen(pool: Pool) -> Pool:
+    """What the same pool logs if nobody sees a job's process begin."""
+    logs = utc()
+    pool.files.clear()
+    for position, event in enumerate((ev for _, ev in pool.happened if not isinstance(ev, e.JobExecuting)), 1):
+        for path, text in logs.fold(position, event):
+            pool.files[path] = pool.files.get(path, "") + text
+    return pool
+
+
+def removed_before_it_begins() -> Pool:
+    return unseen(removed_while_it_runs())
+
+
+def ended_before_it_was_seen_to_begin() -> Pool:
+    return unseen(ended_by_itself())
+
+
+def suspended_and_held_before_it_begins() -> Pool:
+    pool = running()
+    pool.act("suspend", JOB_1)
+    pool.measure(JOB_1, 2, 1)
+    pool.act("continue", JOB_1)
+    pool.act("suspend", JOB_1)
+    pool.act("hold", JOB_1)
+    pool.run(10)
+    return unseen(pool)
+
+
+def vacated() -> Pool:
+    pool = running()
+    pool.act("vacate", JOB_1)
+    pool.run(1)
+    return pool
+
+
+def suspended_and_continued() -> Pool:
+    pool = running()
+    pool.act("suspend", JOB_1)
+    pool.run(5)
+    pool.act("continue", JOB_1)
+    return pool
+
+
+def suspended_before_it_begins() -> Pool:
+    pool = pool_of()
+    one_job(pool)
+    pool.act("suspend", JOB_1)
+    pool.run(1)
+    return pool
+
+
+def removed_while_suspended() -> Pool:
+    pool = running()
+    pool.act("suspend", JOB_1)
+    pool.act("remove", JOB_1)
+    pool.run(1)
+    return pool
+
+
+def measured_three_times() -> Pool:
+    pool = running()
+    pool.measure(JOB_1, 2600, 1616)
+    pool.measure(JOB_1, 2600, 1616)
+    pool.measure(JOB_1, 2600, 1700)
+    return pool
+
+
+def not_startable() -> Pool:
+    pool = pool_of(Behaviour(failure=f"Error from slot1@host: {FAILURE}"))
+    one_job(pool)
+    pool.run(1)
+    return pool
+
+
+def lost() -> Pool:
+    pool = running(Behaviour(30, lost=True))
+    pool.run(30)
+    return pool
+
+
+def priority_changed() -> Pool:
+    pool = pool_of()
+    pool.submit(JOB, 2)
+    pool.edit({"JobPrio": "3"}, (1, 1))
+    pool.edit({"JobPrio": "5"})
+    pool.edit({"Note": '"x"'})
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("happens", "log"),
+    [
+        # what happens                         the events of job 1.0
+        (ended_by_itself, "000 001 005"),
+        (ended_by_a_signal, "000 001 005"),
+        (held_while_it_waits, "000 012"),
+        (submitted_on_hold, "000 013"),
+        (removed_while_it_waits, "000 009"),
+        (held_while_it_runs, "000 001 004 012"),
+        (held_then_removed_while_it_ends, "000 001 004 012 009"),
+        (released_while_it_ends, "000 001 004 012 013 001"),
+        (removed_while_it_runs, "000 001 004 009"),
+        (removed_before_it_begins, "000 009"),
+        (ended_before_it_was_seen_to_begin, "000 001 005"),
+        (suspended_and_held_before_it_begins, "000 012"),
+        (vacated, "000 001 004 001"),
+        (suspended_and_continued, "000 001 010 011"),
+        (suspended_before_it_begins, "000 001 010"),
+        (removed_while_suspended, "000 001 010 011 004 009"),
+        (measured_three_times, "000 001 006 006"),
+        (not_startable, "000 021 004 012"),
+        (priority_changed, "000 033"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> None:
+    numbers = [entry.split()[0] for entry in happens().numbers() if entry.endswith(" 1.0")]
+    assert " ".join(numbers) == log
+
+
+def body(pool: Pool, number: str, which: int = -1) -> str:
+    """The text of an event behind its time."""
+    found = [event for event in events_of(pool.log()) if event.startswith(number)]
+    return found[which][len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(forms.END)
+
+
+@pytest.mark.parametrize(
+    ("happens", "number", "says"),
+    [
+        (held_while_it_waits, "012", "\tnot now (by user alice)\n\tCode 1 Subcode 0\n"),
+        (removed_while_it_waits, "009", "\tnot needed (by user alice)\n"),
+        (held_while_it_runs, "004", "Job was evicted. Code 1 Subcode 0\n"),
+        (held_while_it_runs, "004", "\tReason: please stop (by user alice)\n"),
+        (removed_while_it_runs, "004", "Job was evicted. Code 1023 Subcode 0\n"),
+        (vacated, "004", "Job was evicted. Code 1022 Subcode 0\n"),
+        (vacated, "004", "\tReason: Job vacated by schedd\n"),
+        (ended_by_itself, "005", "\t(1) Normal termination (return value 0)\n"),
+        (ended_by_itself, "005", "\t   TimeExecute (s)      :       30                    \n"),
+        (ended_by_itself, "005", "\t   Memory (MB)          :               128      1024 \n"),
+        (ended_by_a_signal, "005", "\t(0) Abnormal termination (signal 11)\n\t(0) No core file\n"),
+        (not_startable, "021", f"Error from starter on slot1@host:\n\t{FAILURE}\n\tCode 6 Subcode 2\n"),
+        (not_startable, "004", "Job was evicted. Code 6 Subcode 2\n"),
+        (not_startable, "012", f"\tError from slot1@host: {FAILURE}\n\tCode 6 Subcode 2\n"),
+        (priority_changed, "033", "Changing job attribute JobPrio from 3 to 5\n"),
+    ],
+)  # fmt: skip
+def test_an_event_says(happens: Callable[[], Pool], number: str, says: str) -> None:
+    assert says in body(happens(), number)
+
+
+def test_an_event_has_the_time_at_which_it_is_written() -> None:
+    held = events_of(held_while_it_runs().log())[-1]
+    assert held.startswith("012 (001.000.000) 2027-01-15 08:00:06 ")  # asked for at 08:00:01
+
+
+def test_the_cpu_times_of_all_runs_are_added_up() -> None:
+    logs = utc()
+    story = [
+        e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", JOB, 2, (), "Idle"),
+        e.SlotBorn(0, "configured", "s", "slot1@h", "h", "static", "", {"Cpus": "1"}),
+    ]
+    for run in (1, 2):
+        story += [
+            e.JobActivated(0, "activated", "s", 1, 0, "slot1@h", "c"),
+            e.JobExecuting(0, "activated", "s", 1, 0, 1, "/scratch"),
+            e.JobExited(
+                90_061_000_000 * run, "exited", "s", 1, 0, "slot1@h", "k",
+                *(("evicted", "evict", "Idle") if run == 1 else ("exited", "complete", "Completed")), {}, code=0,
+                user_cpu=90_061_000_000, system_cpu=1_999_999,
+            ),
+        ]  # fmt: skip
+    text = "".join(text for position, event in enumerate(story, 1) for _, text in logs.fold(position, event))
+    assert "\t\tUsr 1 01:01:01, Sys 0 00:00:01  -  Run Remote Usage\n" in text
+    assert "\t\tUsr 2 02:02:02, Sys 0 00:00:03  -  Total Remote Usage\n" in text
+    assert "\t   Cpus                 :      0.50        1         1 \n" in text
+    assert "\t   TimeExecute (s)      : 180122                       \n" in text
+    assert logs._clusters[1].spent == {}  # nothing is kept of a job that is over
+
+
+@pytest.mark.parametrize(
+    ("procs", "taken", "left"),
+    [
+        (((0, 9),), (), ((0, 9),)),
+        (((0, 9),), (0, 9), ((1, 8),)),
+        (((0, 9),), (4, 5), ((0, 3), (6, 9))),
+        (((0, 1), (5, 5), (8, 9)), (1, 5, 8), ((0, 0), (9, 9))),
+        (((0, 1),), (0, 1), ()),
+    ],
+)
+def test_of_many_jobs_those_that_run_are_told_of_when_they_end(
+    procs: e.Procs, taken: tuple[int, ...], left: e.Procs
+) -> None:
+    assert without(procs, taken) == left
+
+
+# Which file, and what stands in it
+
+
+@pytest.mark.parametrize(
+    ("ad", "columns", "paths"),
+    [
+        ({"UserLog": '"/logs/a.log"'}, {}, ["/logs/a.log"]),
+        ({"UserLog": '"a.log"'}, {}, ["/home/alice/a.log"]),
+        ({"UserLog": '"../bob/./a.log"'}, {}, ["/home/bob/a.log"]),
+        ({"UserLog": '"/dev/null"'}, {}, []),
+        ({"UserLog": "undefined"}, {}, []),
+        ({"UserLog": ""}, {}, []),
+        ({"UserLog": ""}, {"UserLog": ['"a.log"', "undefined"]}, ["/home/alice/a.log"]),
+        ({"UserLog": '"a.log"'}, {"Iwd": ['"/x"', '"/y"']}, ["/x/a.log", "/y/a.log"]),
+        ({}, {"userlog": ['"/a"', '"/b"']}, ["/a", "/b"]),
+    ],
+)
+def test_the_file_is_userlog_within_iwd(ad: dict[str, str], columns: dict[str, list[str]], paths: list[str]) -> None:
+    whole = {name: text for name, text in {**JOB, **ad}.items() if text and name.lower() not in columns}
+    if any(name.lower() == "userlog" for name in columns):
+        whole.pop("UserLog", None)
+    event = e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", whole, 2, pack(columns), "Idle")
+    assert [path for path, _ in utc().fold(1, event)] == paths
+
+
+def test_clusters_share_a_file_and_a_job_of_another_file_stays_out() -> None:
+    pool = pool_of()
+    pool.submit(JOB, 2)
+    pool.submit({**JOB, "UserLog": '"/other.log"'})
+    pool.submit(JOB)
+    assert pool.numbers() == ["000 1.0", "000 1.1", "000 3.0"]
+    assert pool.numbers("/other.log") == ["000 2.0"]
+
+
+NOTE_CASES = [
+    ({"JobBatchName": '"held"'}, '    [ JobBatchName = "held" ]\n'),
+    ({"JobBatchName": '"b"', "DAGNodeName": '"A"'}, '    [ DAGNodeName = "A"; JobBatchName = "b" ]\n'),
+    ({"SubmitEventNotes": '"DAG Node: A"'}, "    DAG Node: A\n"),
+    ({"SubmitEventNotes": '"one"', "SubmitEventUserNotes": '"two"'}, "    one\n    two\n"),
+    ({"SubmitEventNotes": '"one\\n...\\n005"'}, "    one ... 005\n"),
+]
+
+
+@pytest.mark.parametrize(("ad", "lines"), NOTE_CASES)
+def test_a_submission_shows_its_notes(ad: dict[str, str], lines: str) -> None:
+    pool = pool_of()
+    pool.submit({**JOB, **ad})
+    assert body(pool, "000") == f"Job submitted from host: <127.0.0.1:0?alias=pool>\n{lines}"
+
+
+def test_notes_may_differ_between_the_jobs_of_a_cluster() -> None:
+    pool = pool_of()
+    pool.submit(JOB, 2, {"JobBatchName": ['"a"', '"b"']})
+    assert [event.splitlines()[1] for event in events_of(pool.log())] == [
+        '    [ JobBatchName = "a" ]',
+        '    [ JobBatchName = "b" ]',
+    ]
+
+
+def test_a_reason_with_line_breaks_cannot_forge_an_event() -> None:
+    pool = pool_of()
+    pool.submit(JOB)
+    pool.act("hold", JOB_1, reason="x\n...\n009 (001.000.000) 2027-01-15 08:00:00 Job was aborted.\n...\n")
+    assert pool.numbers() == ["000 1.0", "012 1.0"]
+
+
+def test_a_request_is_shown_as_its_expression_evaluates() -> None:
+    pool = pool_of(Behaviour(1))
+    one_job(pool, [("RequestDisk", "MAX({ 1024,(X + 1) * 1.25 })"), ("X", "2000"), ("RequestMemory", "Y")])
+    pool.run(5)
+    assert "\t   Disk (KB)            :           2501.25      4096 \n" in body(pool, "005")
+    assert "\t   Memory (MB)          :                        1024 \n" in body(pool, "005")
+
+
+def test_a_slot_s_further_resources_are_shown_with_what_was_assigned() -> None:
+    pool = pool_of(Behaviour(1))
+    more = {"MachineResources": '"Cpus Memory Disk Swap GPUs Licenses"', "Licenses": "4", "Swap": "9"}
+    pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096", GPUs="1", AssignedGPUs='"GPU-1"', **more)
+    pool.submit({**JOB, "RequestLicenses": "2"})
+    pool.run(5)
+    assert "\tGPUs = 1\n\tLicenses = 4\n\tMemory = 1024\n" in body(pool, "001")
+    assert "Allocated Assigned\n" in body(pool, "005")
+    assert '\t   GPUs                 :                           1 "GPU-1"\n' in body(pool, "005")
+    assert "\t   Licenses             :                 2         4 \n" in body(pool, "005")
+
+
+def test_a_partitionable_slot_s_log_has_what_was_carved() -> None:
+    pool = pool_of(Behaviour(1))
+    plan = s.SlotPlan("slot1@h", "partitionable", {"Cpus": "4", "Memory": "4096", "Disk": "100000"})
+    pool.ask(s.AddMachine("m", "h", {"Machine": '"h"', **MACHINE}, (plan,)))
+    pool.submit(JOB)
+    pool.run(5)
+    assert "\tSlotName: slot1_1@h\n" in body(pool, "001")
+    assert "\t   Memory (MB)          :               128       128 \n" in body(pool, "005")
+
+
+def test_a_cluster_costs_no_memory_for_each_of_its_jobs() -> None:
+    logs = UserLogs()
+    event = e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", JOB, 100_000, (), "Idle")
+    tracemalloc.start()
+    logs.skip(1, event)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 20_000
+
+
+# What HTCondor's reader makes of it
+
+
+def read(pool: Pool, folder: Path) -> list[htcondor2.JobEvent]:
+    file = folder / "job.log"
+    file.write_text(pool.log())
+    return list(htcondor2.JobEventLog(str(file)).events(stop_after=0))
+
+
+@pytest.mark.parametrize(
+    ("happens", "number", "attributes"),
+    [
+        (ended_by_itself, 0, {"SubmitHost": "<127.0.0.1:0?alias=pool>"}),
+        (ended_by_itself, 1, {"ExecuteHost": "<127.0.0.1:0?alias=host>", "SlotName": "slot1@host"}),
+        (ended_by_itself, 5, {"TerminatedNormally": True, "ReturnValue": 0, "TimeExecuteUsage": 30}),
+        (ended_by_itself, 5, {"RequestMemory": 128, "Memory": 1024}),
+        (ended_by_a_signal, 5, {"TerminatedNormally": False, "TerminatedBySignal": 11}),
+        (held_while_it_runs, 4, {"Reason": "please stop (by user alice)", "ReasonCode": 1}),
+        (held_while_it_runs, 12, {"HoldReason": "please stop (by user alice)", "HoldReasonCode": 1}),
+        (measured_three_times, 6, {"Size": 2600, "ResidentSetSize": 1616, "MemoryUsage": 2}),
+        (removed_while_it_waits, 9, {"Reason": "not needed (by user alice)"}),
+        (suspended_and_continued, 10, {"NumberOfPIDs": 1}),
+        (suspended_and_continued, 11, {}),
+        (submitted_on_hold, 13, {"Reason": "via condor_release (by user alice)"}),
+        (not_startable, 21, {"HoldReasonCode": 6, "ExecuteHost": "slot1@host", "ErrorMsg": FAILURE}),
+        (lost, 24, {"Reason": "Job not found at execution machine", "StartdName": "slot1@host"}),
+        (priority_changed, 33, {"Attribute": "JobPrio", "Value": "3"}),
+    ],
+)  # fmt: skip
+def test_htcondor_reads(
+    happens: Callable[[], Pool], number: int, attributes: dict[str, object], tmp_path: Path
+) -> None:
+    pool = happens()
+    events = read(pool, tmp_path)
+    assert len(events) == len(pool.numbers())
+    event = next(event for event in events if int(event.type) == number)
+    assert {name: event.get(name) for name in attributes} == attributes
