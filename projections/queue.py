@@ -1,0 +1,293 @@
+"""The queue and the history: ranges of jobs that share everything.
+
+The rule that keeps 100,000 like jobs a handful of rows: a row (a *stretch* of processes) is cut only where an event is
+about a part of it, and an event about many jobs makes neighbours that have become equal one again. What a change does
+to a job's ad is ``domain/job_ad``'s to say, and is computed once for all jobs that share their changes.
+
+A job leaves the queue as in ``domain/evolve``: when it is Removed or Completed, and its processes, if it has any, are
+gone. What an event says of a job that is not in the queue changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+
+import msgspec
+from attrs import define
+
+from ..domain import events as e
+from ..domain.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
+from .schema import insertion
+
+_TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)
+_RUNNING = STATUS_NUMBERS["Running"]
+_decode = msgspec.json.Decoder(Changes).decode
+_encode = msgspec.json.Encoder().encode
+
+_OF = "SELECT first, last, status, slot, changes FROM jobs WHERE cluster=? AND "
+_AT = _OF + "first<=? ORDER BY first DESC LIMIT 1"
+_BETWEEN = _OF + "first BETWEEN ? AND ?"
+
+
+@define(eq=False)
+class Stretch:
+    """Jobs of one cluster that share everything. ``slot``: where the processes of the one job are, if it has any.
+    ``changes`` may be shared with other stretches: it is replaced, never altered."""
+
+    first: int
+    last: int
+    status: int
+    slot: str
+    changes: Changes
+    altered: bool = True
+
+    def continues(self, before: Stretch) -> bool:
+        """Whether this stretch is `before`, carried on."""
+        return (
+            self.first == before.last + 1
+            and self.status == before.status
+            and not (self.slot or before.slot)
+            and (self.changes is before.changes or self.changes == before.changes)
+        )
+
+
+class _Cluster:
+    """The stretches of one cluster, read from the table as they are asked for, written by ``flush``."""
+
+    __slots__ = ("_ad", "_connection", "_firsts", "_id", "_new", "_stored", "_stretches")
+
+    def __init__(self, connection: sqlite3.Connection, id: int, ad: Changes | None = None) -> None:
+        """`ad`: of a cluster that was submitted just now, so that nothing of it is stored."""
+        self._connection, self._id, self._ad = connection, id, ad
+        self._new = ad is not None
+        self._stretches: dict[int, Stretch] = {}
+        self._firsts: list[int] = []
+        self._stored: set[int] = set()
+
+    @property
+    def ad(self) -> Changes:
+        if self._ad is None:
+            row = self._connection.execute("SELECT ad FROM clusters WHERE cluster=?", (self._id,)).fetchone()
+            self._ad = _decode(row[0]) if row else {}
+        return self._ad
+
+    def add(self, stretch: Stretch) -> None:
+        self._stretches[stretch.first] = stretch
+        self._firsts.insert(bisect_left(self._firsts, stretch.first), stretch.first)
+
+    def _load(self, first: int, last: int, status: int, slot: str, changes: str) -> None:
+        if first not in self._stored:  # else it is known, or was and has gone
+            self._stored.add(first)
+            self.add(Stretch(first, last, status, slot, _decode(changes), altered=False))
+
+    def _known(self, proc: int) -> Stretch | None:
+        place = bisect_right(self._firsts, proc) - 1
+        if place < 0:
+            return None
+        stretch = self._stretches[self._firsts[place]]
+        return stretch if proc <= stretch.last else None
+
+    def _at(self, proc: int) -> Stretch | None:
+        """The stretch that holds a process."""
+        found = self._known(proc)
+        if found is None and not self._new:
+            row = self._connection.execute(_AT, (self._id, proc)).fetchone()
+            if row is not None and proc <= row[1]:
+                self._load(*row)
+                found = self._known(proc)
+        return found
+
+    def _cut(self, proc: int) -> None:
+        """See to it that no stretch holds both `proc` and the process before it."""
+        whole = self._at(proc)
+        if whole is not None and whole.first < proc:
+            self.add(Stretch(proc, whole.last, whole.status, whole.slot, whole.changes))
+            whole.last, whole.altered = proc - 1, True
+
+    def one(self, proc: int) -> Stretch | None:
+        """The stretch of this process alone."""
+        if self._at(proc) is None:
+            return None
+        self._cut(proc)
+        self._cut(proc + 1)
+        return self._stretches[proc]
+
+    def drop(self, proc: int) -> None:
+        """The stretch of this process alone leaves."""
+        del self._stretches[proc]
+        del self._firsts[bisect_left(self._firsts, proc)]
+
+    def change(self, first: int, last: int, change: Callable[[Stretch], bool]) -> None:
+        """Apply `change` to all that is there of a range; a stretch for which it returns False leaves. Neighbours that
+        are equal then become one."""
+        self._at(first - 1)
+        self._cut(first)
+        self._cut(last + 1)
+        if not self._new:
+            for row in self._connection.execute(_BETWEEN, (self._id, first, last)).fetchall():
+                self._load(*row)
+        begin, end = bisect_left(self._firsts, first), bisect_right(self._firsts, last)
+        within = [self._stretches[at] for at in self._firsts[begin:end]]
+        stay = [stretch for stretch in within if change(stretch)]
+        begin, end = max(begin - 1, 0), end + 1
+        around = [self._stretches[at] for at in self._firsts[begin:end] if not first <= at <= last]
+        before = [stretch for stretch in around if stretch.first < first]
+        merged = _merged([*before, *stay, *around[len(before) :]])
+        for at in self._firsts[begin:end]:
+            del self._stretches[at]
+        self._stretches.update((stretch.first, stretch) for stretch in merged)
+        self._firsts[begin:end] = [stretch.first for stretch in merged]
+
+    def flush(self, gone: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
+        """Add what is to be deleted and what is to be stored."""
+        for first in self._stored:
+            stretch = self._stretches.get(first)
+            if stretch is None or stretch.altered:
+                gone.append((self._id, first))
+        for s in self._stretches.values():
+            if s.altered:
+                rows.append((self._id, s.first, s.last, s.status, s.slot, _encode(s.changes).decode()))
+
+
+def _merged(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """The stretches, in their order, with those made one that carry the one before on."""
+    merged: list[Stretch] = []
+    for stretch in stretches:
+        if merged and stretch.continues(merged[-1]):
+            merged[-1].last, merged[-1].altered = stretch.last, True
+        else:
+            merged.append(stretch)
+    return merged
+
+
+class _FoldedOnce:
+    """The fold of one event over changes, computed once for all who share them."""
+
+    def __init__(self, base: Changes, event: e.Event) -> None:
+        self._base, self._event = base, event
+        # With the changes that were folded, so that none of them goes and another takes its id.
+        self._known: dict[int, tuple[Changes, Changes]] = {}
+
+    def __call__(self, changes: Changes) -> Changes:
+        known = self._known.get(id(changes))
+        if known is None:
+            folded = dict(changes)
+            fold_job(folded, self._base, self._event)
+            known = self._known[id(changes)] = changes, folded
+        return known[1]
+
+
+class QueueFold:
+    """Folds a batch of events; ``flush`` writes what they changed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._clusters: dict[int, _Cluster] = {}
+        self._submitted: list[tuple[object, ...]] = []
+        self._chunks: list[tuple[int, int, bytes]] = []
+        self._ended: list[tuple[object, ...]] = []
+        self.handlers: dict[type[e.Event], Callable[..., None]] = {
+            e.ClusterSubmitted: self._cluster_submitted,
+            e.JobsMoved: self._moved,
+            e.JobsEdited: self._edited,
+            e.JobActivated: self._activated,
+            e.JobExecuting: self._fact,
+            e.JobMeasured: self._fact,
+            e.JobExited: self._exited,
+        }
+
+    def _cluster(self, id: int) -> _Cluster:
+        known = self._clusters.get(id)
+        if known is None:
+            known = self._clusters[id] = _Cluster(self._connection, id)
+        return known
+
+    def _cluster_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+        ad = event.ad
+        owner = unquoted(ad.get("Owner", "")) or event.submitter.partition("@")[0]
+        qdate = ad.get("QDate", "")
+        self._submitted.append(
+            (
+                event.cluster, event.submitter, owner, unquoted(ad.get("JobBatchName", "")),
+                int(qdate) if qdate.isdecimal() else event.at // 1_000_000, event.count, _encode(ad).decode(),
+            )
+        )  # fmt: skip
+        self._chunks += [(event.cluster, number, chunk) for number, chunk in enumerate(event.columns)]
+        cluster = self._clusters[event.cluster] = _Cluster(self._connection, event.cluster, ad)
+        cluster.add(Stretch(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
+
+    def _moved(self, position: int, event: e.JobsMoved) -> None:
+        status = STATUS_NUMBERS[event.target]
+        ended: list[Stretch] = []
+
+        def move(stretch: Stretch, changes: Changes) -> bool:
+            stretch.status, stretch.changes, stretch.altered = status, changes, True
+            if status not in _TERMINAL or stretch.slot:
+                return True
+            ended.append(stretch)
+            return False
+
+        self._change(event, move)
+        self._end(event, ended)
+
+    def _edited(self, position: int, event: e.JobsEdited) -> None:
+        def edit(stretch: Stretch, changes: Changes) -> bool:
+            stretch.changes, stretch.altered = changes, True
+            return True
+
+        self._change(event, edit)
+
+    def _change(self, event: e.JobsMoved | e.JobsEdited, change: Callable[[Stretch, Changes], bool]) -> None:
+        cluster = self._cluster(event.cluster)
+        folded = _FoldedOnce(cluster.ad, event)
+        for first, last in event.procs:
+            cluster.change(first, last, lambda stretch: change(stretch, folded(stretch.changes)))
+
+    def _one(self, event: e.JobActivated | e.JobExecuting | e.JobMeasured | e.JobExited) -> Stretch | None:
+        """The job that an event is about, its changes folded; None if it is not in the queue."""
+        cluster = self._cluster(event.cluster)
+        stretch = cluster.one(event.proc)
+        if stretch is not None:
+            changes = dict(stretch.changes)
+            fold_job(changes, cluster.ad, event)
+            stretch.changes, stretch.altered = changes, True
+        return stretch
+
+    def _activated(self, position: int, event: e.JobActivated) -> None:
+        stretch = self._one(event)
+        if stretch is not None:
+            stretch.status, stretch.slot = _RUNNING, event.slot
+
+    def _fact(self, position: int, event: e.JobExecuting | e.JobMeasured) -> None:
+        self._one(event)
+
+    def _exited(self, position: int, event: e.JobExited) -> None:
+        stretch = self._one(event)
+        if stretch is None:
+            return
+        stretch.slot = ""
+        if event.target:
+            stretch.status = STATUS_NUMBERS[event.target]
+        if stretch.status in _TERMINAL:
+            self._clusters[event.cluster].drop(event.proc)
+            self._end(event, [stretch])
+
+    def _end(self, event: e.JobsMoved | e.JobExited, stretches: list[Stretch]) -> None:
+        self._ended += [
+            (None, event.cluster, s.first, s.last, s.status, event.at, _encode(s.changes).decode())
+            for s in _merged(stretches)
+        ]
+
+    def flush(self) -> None:
+        execute = self._connection.executemany
+        execute(insertion("clusters", "INSERT OR REPLACE"), self._submitted)
+        execute(insertion("chunks", "INSERT OR REPLACE"), self._chunks)
+        gone: list[tuple[int, int]] = []
+        rows: list[tuple[object, ...]] = []
+        for cluster in self._clusters.values():
+            cluster.flush(gone, rows)
+        execute("DELETE FROM jobs WHERE cluster=? AND first=?", gone)
+        execute(insertion("jobs"), rows)
+        execute(insertion("history"), self._ended)

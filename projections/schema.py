@@ -1,0 +1,103 @@
+"""The tables of the views. One description makes them, and tells the folds the order of a row's values.
+
+Ranges of processes have both ends included. Instants are microseconds since 1970, UTC, but ``qdate`` (seconds, as in
+ads). Ads and changes are JSON objects, attribute -> expression text. What is not there is empty, never NULL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+FORMAT = 1
+"""Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
+
+APPLICATION_ID = 0x506F6F76
+"""What the header of a file of views says that it is: "Poov"."""
+
+
+class Table(NamedTuple):
+    """Columns with their types, the primary key, and the columns of an index of its own."""
+
+    columns: dict[str, type]
+    key: str | tuple[str, ...] | None = None
+    indexed: tuple[str, ...] = ()
+
+
+TABLES: dict[str, Table] = {
+    # How far the views have come in the log: see tracking.py.
+    "tracking": Table({"name": str, "position": int, "digest": str, "last": str}, "name"),
+    "pool": Table({"name": str, "dialect": str, "uid_domain": str, "version": str, "founded": int, "settings": str}),
+    # A submission; it stays for the sake of the history. `chunks` holds what differs between its jobs.
+    "clusters": Table(
+        {
+            "cluster": int, "submitter": str, "owner": str, "batch": str, "qdate": int, "count": int, "ad": str,
+        },
+        "cluster",
+    ),
+    "chunks": Table({"cluster": int, "number": int, "chunk": bytes}, ("cluster", "number")),
+    # Jobs in the queue. A row is a range of processes that share everything; `slot`: where its processes are alive.
+    # The index answers counts and look-ups by itself, and is the only one: a key would be written twice.
+    "jobs": Table(
+        {"cluster": int, "first": int, "last": int, "status": int, "slot": str, "changes": str},
+        None,
+        ("cluster", "first", "last", "status"),
+    ),
+    # Jobs that have left the queue, in the order in which they did.
+    "history": Table(
+        {"id": int, "cluster": int, "first": int, "last": int, "status": int, "ended_at": int, "changes": str},
+        "id",
+        ("cluster", "first"),
+    ),
+    "machines": Table({"machine": str, "joined": int, "ad": str}, "machine"),
+    # `born`: the position of the event of its birth, the pool's order of slots. `job`: "12.3" while it runs there.
+    "slots": Table(
+        {
+            "name": str, "machine": str, "kind": str, "parent": str, "born": int, "state": str, "activity": str,
+            "entered_state": int, "entered_activity": int, "claim": str, "submitter": str, "weight": int,
+            "claimed": int, "job": str, "ad": str,
+        },
+        "name",
+    ),
+    # `usage`: microseconds times thousandths, as text: in a large pool it outgrows SQLite's 64 bits.
+    "submitters": Table({"submitter": str, "usage": str, "claims": int, "ended": int, "last_use": int}, "submitter"),
+    # Why jobs got nothing in the last cycle that said so, by the first job of each kind (events.Unmatched).
+    "refusals": Table(
+        {
+            "cluster": int, "proc": int, "at": int, "jobs": int, "slots": int, "clauses": str, "refused_by_slot": int,
+            "taken": int,
+        },
+        ("cluster", "proc"),
+    ),
+}  # fmt: skip
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are there, and of this format."""
+    return bool(connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT)
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables anew, empty, whatever is there. Within a transaction: all of it happens, or nothing.
+
+    sqlite-utils writes the statements. It takes as long to import as a whole short command: nothing else here uses it.
+    """
+    from sqlite_utils import Database
+
+    writer = Database(memory=True)
+    try:
+        for (old,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall():
+            connection.execute(f"DROP TABLE {old}")
+        for name, table in TABLES.items():
+            connection.execute(writer.create_table_sql(name, table.columns, pk=table.key, not_null=set(table.columns)))
+            if table.indexed:
+                connection.execute(f"CREATE INDEX {name}_by_{table.indexed[0]} ON {name} ({', '.join(table.indexed)})")
+    finally:
+        writer.close()
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={FORMAT}")
+
+
+def insertion(table: str, kind: str = "INSERT") -> str:
+    """The statement that stores a row of a table, its values in the order of ``TABLES``."""
+    return f"{kind} INTO {table} VALUES ({','.join('?' * len(TABLES[table].columns))})"

@@ -1,0 +1,46 @@
+"""How far the views have come in a log, and whether it is still that log.
+
+One row, written in the transaction that writes the rows it speaks of. ``digest`` is the log's own where the views have
+reached its head, and empty on the way there. ``last`` is a digest of the event at ``position``: with it a log that has
+been cut and written on, or another log in its place, is told from the one that was folded, wherever its head is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ..domain.events import Event
+
+_ROW = "views"
+
+
+class Reached(NamedTuple):
+    position: int
+    digest: str
+    last: str
+
+
+BEGINNING = Reached(0, "", "")
+
+
+def reached(connection: sqlite3.Connection) -> Reached:
+    """How far the views have come; 0 for views that have folded nothing."""
+    row = connection.execute("SELECT position, digest, last FROM tracking WHERE name=?", (_ROW,)).fetchone()
+    return Reached(*row) if row else BEGINNING
+
+
+def reach(connection: sqlite3.Connection, now: Reached) -> None:
+    """Remember how far the views have come."""
+    connection.execute("INSERT OR REPLACE INTO tracking VALUES (?,?,?,?)", (_ROW, *now))
+
+
+def fingerprint(event: Event) -> str:
+    """A digest of one event, the same whatever store it was read from."""
+    from hashlib import blake2b
+
+    import msgspec
+
+    content = type(event).__name__.encode() + msgspec.json.encode(event)
+    return blake2b(content, digest_size=16).hexdigest()

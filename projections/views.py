@@ -1,0 +1,228 @@
+"""Reading the views: the queue, the history, the pool's slots, and who used how much, as of one position of the log.
+
+Nothing here is computed that the folds could have written; whatever needs the ClassAd engine imports it when the first
+ad is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .job_ads import Clusters, ad_of, ads, attributes
+from .job_columns import QUEUES_OWN, Columns
+from .selecting import ALL, Jobs, Selection, stretches
+from .tracking import reached
+
+if TYPE_CHECKING:
+    from ..domain.classad import ClassAd, Context
+
+
+class ClusterCounts(NamedTuple):
+    """A cluster's jobs in the queue: how many of each status (by number), the lowest and the highest process that is
+    there, and how many were submitted. ``batch`` is the submission's JobBatchName, None without one; ``qdate`` is in
+    seconds."""
+
+    owner: str
+    batch: str | None
+    cluster: int
+    qdate: int
+    counts: dict[int, int]
+    lowest: int
+    highest: int
+    submitted: int
+
+
+class SlotRow(NamedTuple):
+    """A slot. ``kind``: static, partitionable or dynamic, then with its ``parent``. Instants are in microseconds.
+    ``claim``, ``submitter``, ``weight`` (thousandths) and ``claimed`` tell of the claim, if there is one; ``job`` is
+    the job that runs there, as 12.3. ``ad`` is JSON, attribute -> text."""
+
+    name: str
+    machine: str
+    kind: str
+    parent: str
+    born: int
+    state: str
+    activity: str
+    entered_state: int
+    entered_activity: int
+    claim: str
+    submitter: str
+    weight: int
+    claimed: int
+    job: str
+    ad: str
+
+
+class SubmitterRow(NamedTuple):
+    """Who used how much. ``usage``: microseconds of ended claims times their slots' weights in thousandths. ``claims``
+    counts all, ``ended`` those that are over; ``last_use`` is when the last one began or ended, in microseconds."""
+
+    submitter: str
+    usage: int
+    claims: int
+    ended: int
+    last_use: int
+
+
+class RefusalRow(NamedTuple):
+    """Why jobs like ``job`` got nothing in the cycle at ``at`` (microseconds): see ``domain/events.Unmatched``.
+    ``clauses``: the condition, how many slots it leaves alone, and how many with those before."""
+
+    job: str
+    at: int
+    jobs: int
+    slots: int
+    clauses: tuple[tuple[str, int, int], ...]
+    refused_by_slot: int
+    taken: int
+
+
+class Views:
+    """The tables of one database, to be read. Iterators read as they are consumed; close nothing before they end."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Views:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def position(self) -> int:
+        """The position of the last event that these views tell of."""
+        return reached(self.connection).position
+
+    # Jobs in the queue
+
+    def batches(self) -> list[ClusterCounts]:
+        """The clusters that have jobs in the queue, by their numbers."""
+        found: dict[int, ClusterCounts] = {}
+        statement = (
+            "SELECT c.owner, c.batch, c.cluster, c.qdate, c.count, j.status, j.jobs, j.lowest, j.highest FROM "
+            "(SELECT cluster, status, SUM(last - first + 1) AS jobs, MIN(first) AS lowest, MAX(last) AS highest "
+            "FROM jobs GROUP BY cluster, status) j JOIN clusters c USING (cluster) ORDER BY c.cluster, j.status"
+        )
+        for owner, batch, cluster, qdate, count, status, jobs, lowest, highest in self.connection.execute(statement):
+            before = found.get(cluster)
+            counts = {} if before is None else before.counts
+            counts[status] = jobs
+            if before is not None:
+                lowest, highest = min(lowest, before.lowest), max(highest, before.highest)
+            found[cluster] = ClusterCounts(owner, batch or None, cluster, qdate, counts, lowest, highest, count)
+        return list(found.values())
+
+    def totals(self) -> dict[str, dict[int, int]]:
+        """How many jobs each owner has in the queue, by status (HTCondor's number)."""
+        totals: dict[str, dict[int, int]] = {}
+        statement = (
+            "SELECT c.owner, j.status, SUM(j.last - j.first + 1) FROM jobs j JOIN clusters c USING (cluster) "
+            "GROUP BY c.owner, j.status ORDER BY c.owner, j.status"
+        )
+        for owner, status, jobs in self.connection.execute(statement):
+            totals.setdefault(owner, {})[status] = jobs
+        return totals
+
+    def job(self, cluster: int, proc: int) -> ClassAd | None:
+        """The ad of one job in the queue; None if it is not there."""
+        return next(self.ads(Jobs(((cluster, proc),))), None)
+
+    def ads(self, selection: Selection = ALL) -> Iterator[ClassAd]:
+        """The ads of jobs in the queue, by their ids. They share their clusters' ads: copy one before changing it."""
+        clusters = Clusters(self.connection)
+        for stretch in stretches(self.connection, selection):
+            yield from ads(clusters, stretch)
+
+    def columns(
+        self, names: Sequence[str], selection: Selection = ALL, context: Context | None = None
+    ) -> Iterator[tuple[str, ...]]:
+        """The values of some attributes as ``-autoformat`` prints them, of jobs in the queue, by their ids. `context`:
+        of attributes that are expressions."""
+        changes = not QUEUES_OWN.keys() >= {name.lower() for name in names}
+        columns = Columns(Clusters(self.connection), names, context)
+        return columns.rows(stretches(self.connection, selection, changes=changes))
+
+    # Jobs that have left
+
+    def history_ads(
+        self, selection: Selection = ALL, limit: int | None = None, forwards: bool = False
+    ) -> Iterator[ClassAd]:
+        """The ads of jobs that have left the queue, the last one first, or with `forwards` the first one; at most
+        `limit`. Read as they are asked for: the last ten of a million cost no more than ten."""
+        clusters = Clusters(self.connection)
+        found = stretches(self.connection, selection, "oldest" if forwards else "newest")
+        return islice((ad for stretch in found for ad in ads(clusters, stretch, not forwards)), limit)
+
+    # The pool
+
+    def machines(self) -> dict[str, dict[str, str]]:
+        """The machines in the pool, each with the texts of its ad, in the order in which they joined."""
+        rows = self.connection.execute("SELECT machine, ad FROM machines ORDER BY joined, rowid")
+        return {machine: json.loads(ad) for machine, ad in rows}
+
+    def slots(self) -> list[SlotRow]:
+        """The slots in the pool's order: of their births."""
+        return [SlotRow(*row) for row in self.connection.execute("SELECT * FROM slots ORDER BY born")]
+
+    def slot_ads(self) -> Iterator[ClassAd]:
+        """The slots' ads, in the pool's order, with what the pool itself knows of them: state and activity and since
+        when, the claim and the job, and of a partitionable slot what was carved from it (manual: Machine ClassAd
+        Attributes)."""
+        rows = self.slots()
+        children: dict[str, list[SlotRow]] = {}
+        for row in rows:
+            if row.parent:
+                children.setdefault(row.parent, []).append(row)
+        for row in rows:
+            yield _slot_ad(row, children.get(row.name, []))
+
+    # Accounting and matching
+
+    def submitters(self) -> list[SubmitterRow]:
+        """All who ever held a claim, by name."""
+        rows = self.connection.execute("SELECT * FROM submitters ORDER BY submitter")
+        return [SubmitterRow(name, int(usage), *rest) for name, usage, *rest in rows]
+
+    def refusals(self) -> list[RefusalRow]:
+        """Why jobs wait, by the first job of each kind that still does, in the order in which it was said last."""
+        statement = (
+            "SELECT r.* FROM refusals r JOIN jobs j ON j.cluster = r.cluster AND j.status = 1 AND j.last >= r.proc AND "
+            "j.first = (SELECT MAX(first) FROM jobs WHERE cluster = r.cluster AND first <= r.proc) "
+            "ORDER BY r.at, r.cluster, r.proc"
+        )
+        found = []
+        for cluster, proc, at, jobs, slots, clauses, refused, taken in self.connection.execute(statement):
+            told = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
+            found.append(RefusalRow(f"{cluster}.{proc}", at, jobs, slots, told, refused, taken))
+        return found
+
+
+def _slot_ad(row: SlotRow, children: list[SlotRow]) -> ClassAd:
+    ad = ad_of(attributes(json.loads(row.ad)))
+    ad["Name"] = row.name
+    ad["State"], ad["Activity"] = row.state, row.activity
+    ad["EnteredCurrentState"] = row.entered_state // 1_000_000
+    ad["EnteredCurrentActivity"] = row.entered_activity // 1_000_000
+    if row.claim:
+        ad["RemoteOwner"] = ad["RemoteUser"] = row.submitter
+        ad["PublicClaimId"] = row.claim
+    if row.job:
+        ad["JobId"] = row.job
+    if row.kind == "partitionable":
+        texts: list[dict[str, Any]] = [json.loads(child.ad) for child in children]
+        ad["NumDynamicSlots"] = len(children)
+        ad["ChildState"] = [child.state for child in children]
+        ad["ChildActivity"] = [child.activity for child in children]
+        for name in ("Cpus", "Memory", "Disk"):
+            values = [ad_of(attributes({name: text.get(name, "0")})).eval(name) for text in texts]
+            ad[f"Child{name}"] = values
+    return ad

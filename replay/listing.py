@@ -1,0 +1,319 @@
+"""The log as people read it: a line for each transition, and for whatever else an event says.
+
+* An event about many jobs is as many members, each with a position of its own: the event's, and the member's number in
+  it, from 0. They are made one by one: the first line of a cluster of a million jobs is there at once.
+* A slot's transition has the manual's number and letter, a job's the name of its row; source and target are states.
+* ``Wanted`` names what is to be listed, as people say it: a slot, a cluster, one job of it, or any stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, tzinfo
+from itertools import chain
+from typing import Any, NamedTuple
+
+from attrs import frozen
+
+from ..domain import events as e
+from ..domain.job_ad import job_procs, unquoted
+from ..domain.lifecycle.job import UNSUBMITTED
+from ..domain.lifecycle.slot import BORN
+from ..domain.lifecycle.tables import SLOT_TABLES
+from ..domain.log import Log
+from .wording import counted, instant, interval, iso, memory, shortened
+
+LETTERS: dict[str, str] = {row.number: row.letter for rows in SLOT_TABLES.values() for row in rows}
+"""The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
+
+
+@frozen
+class Member:
+    """What an event says of one thing. ``thing``: a slot's name, a job's id ...; ``what``: a transition's number or
+    row, else what happened; ``source`` and ``target`` are empty where nothing moves."""
+
+    position: int
+    index: int
+    several: bool
+    """Whether its event has other members, or could have."""
+    at: int
+    stream: str
+    thing: str
+    what: str
+    letter: str
+    source: str
+    target: str
+    cause: str
+    details: str
+    stimulus: str
+
+    @property
+    def number(self) -> str:
+        """The member's position as people write it: "31", or "31.4" in an event of several."""
+        return f"{self.position}.{self.index}" if self.several else str(self.position)
+
+    @property
+    def words(self) -> str:
+        """The cause in words."""
+        return e.CAUSES.get(self.cause, self.cause)
+
+
+class _Part(NamedTuple):
+    what: str
+    details: str = ""
+    source: str = ""
+    target: str = ""
+    letter: str = ""
+
+
+def _ad(changes: e.Ad) -> str:
+    return shortened(", ".join(f"{name} = {text}" if text else f"{name} gone" for name, text in changes.items()))
+
+
+# What is said of each job of an event about jobs
+
+
+def _submitted(event: e.ClusterSubmitted) -> _Part:
+    row = "submit_on_hold" if event.status == "Held" else "submit"
+    return _Part(row, f"by {event.submitter}", UNSUBMITTED, event.status)
+
+
+_REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
+
+
+def _moved(event: e.JobsMoved) -> _Part:
+    said = [shortened(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
+    if event.changes.get("HoldReasonCode"):
+        said.append(f"code {event.changes['HoldReasonCode']}")
+    return _Part(event.row, ", ".join(said), event.source, event.target)
+
+
+def ending(event: e.JobExited) -> str:
+    """How a job's own process ended, in words."""
+    if event.signal is not None:
+        return f"signal {event.signal}"
+    return "no exit code" if event.code is None else f"code {event.code}"
+
+
+def _exited(event: e.JobExited) -> _Part:
+    said = [event.outcome, ending(event), f"on {event.slot}"]
+    if event.changes.get("HoldReason"):
+        said.append(shortened(unquoted(event.changes["HoldReason"])))
+    if event.user_cpu or event.system_cpu:
+        said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
+    return _Part(event.row or "exit", ", ".join(said), event.source, event.target)
+
+
+def _measured(event: e.JobMeasured) -> _Part:
+    cpu = interval(event.user_cpu + event.system_cpu)
+    return _Part("measured", f"memory {memory(event.resident)}, disk {memory(event.disk)}, CPU {cpu}")
+
+
+_OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
+    e.ClusterSubmitted: _submitted,
+    e.JobsMoved: _moved,
+    e.JobsEdited: lambda event: _Part("edited", _ad(event.changes)),
+    e.JobActivated: lambda event: _Part("activate", f"on {event.slot}", "Idle", "Running"),
+    e.JobExecuting: lambda event: _Part("executing", f"pid {event.pid}"),
+    e.JobMeasured: _measured,
+    e.JobSignalled: lambda event: _Part("signalled", event.how),
+    e.JobExited: _exited,
+}
+_SETS = (e.ClusterSubmitted, e.JobsMoved, e.JobsEdited)
+
+
+# What is said of everything else: the thing and the part
+
+
+def _born(event: e.SlotBorn) -> _Part:
+    origin = f", of {event.parent}" if event.parent else ""
+    return _Part("born", f"{event.kind}{origin}", "", BORN)
+
+
+def _slot_moved(event: e.SlotMoved) -> _Part:
+    return _Part(event.row, "", event.source, event.target, LETTERS.get(event.row, ""))
+
+
+_OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
+    # kind: (the field that names the thing, or the name itself), what is said
+    e.PoolFounded: (
+        "pool",
+        lambda event: _Part("founded", f"{event.name}, dialect {event.dialect}, version {event.version}"),
+    ),
+    e.WriterBegan: ("pool", lambda event: _Part("writer", f"epoch {event.epoch}: {event.writer}")),
+    e.RequestAnswered: (
+        ".user",
+        lambda event: _Part("asked", shortened(f"{event.request} {event.arguments}: answered {event.answer}")),
+    ),
+    e.EvidenceNoted: (
+        "evidence",
+        lambda event: _Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}"),
+    ),
+    e.MachineJoined: (".machine", lambda event: _Part("joined")),
+    e.MachineLeft: (".machine", lambda event: _Part("left")),
+    e.SlotBorn: (".slot", _born),
+    e.SlotMoved: (".slot", _slot_moved),
+    e.SlotChanged: (".slot", lambda event: _Part("changed", _ad(event.changes))),
+    e.SlotDied: (".slot", lambda event: _Part("died")),
+    e.ClaimMade: (".slot", lambda event: _Part("claimed", f"by {event.submitter}, weight {event.weight / 1000:g}")),
+    e.ClaimEnded: (
+        ".slot",
+        lambda event: _Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s"),
+    ),
+    e.MatchVoided: (".slot", lambda event: _Part("match void", f"with job {event.job}")),
+}
+
+
+def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:
+    for match in event.matches:
+        yield match.job, _Part("match", f"with {match.slot}, rank {match.rank:g}")
+    for reason in event.unmatched:
+        like = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
+        left = reason.clauses[-1].left if reason.clauses else reason.slots
+        yield reason.job, _Part("no match", f"{like}{left} of {counted(reason.slots, 'slot')} meet its Requirements")
+
+
+def _parts(event: e.Event) -> Iterator[tuple[str, _Part]]:
+    """The members of an event: the thing, and what is said of it."""
+    kind = type(event)
+    jobs = job_procs(event)
+    if jobs is not None and kind in _OF_JOBS:
+        cluster, procs = jobs
+        part = _OF_JOBS[kind](event)
+        return ((f"{cluster}.{proc}", part) for first, last in procs for proc in range(first, last + 1))
+    if isinstance(event, e.CycleHeld):
+        return _cycle(event)
+    named, say = _OF_ONE[kind]
+    return iter([(getattr(event, named[1:]) if named[0] == "." else named, say(event))])
+
+
+def members(position: int, event: e.Event) -> Iterator[Member]:
+    """What the event at `position` says, thing by thing."""
+    several = isinstance(event, (*_SETS, e.CycleHeld))
+    stream = event.stream
+    for index, (thing, part) in enumerate(_parts(event)):
+        yield Member(
+            position, index, several, event.at, stream, thing, part.what, part.letter, part.source, part.target,
+            event.cause, part.details, event.stimulus,
+        )  # fmt: skip
+
+
+def member_of(position: int, event: e.Event, proc: int) -> Member | None:
+    """What an event about jobs says of one process, without looking at the others; None if nothing."""
+    jobs = job_procs(event)
+    if jobs is None or type(event) not in _OF_JOBS:
+        return None
+    cluster, procs = jobs
+    index = 0
+    for first, last in procs:
+        if first <= proc <= last:
+            part = _OF_JOBS[type(event)](event)
+            return Member(
+                position, index + proc - first, isinstance(event, _SETS), event.at, event.stream, f"{cluster}.{proc}",
+                part.what, part.letter, part.source, part.target, event.cause, part.details, event.stimulus,
+            )  # fmt: skip
+        index += last - first + 1
+    return None
+
+
+def line(member: Member, zone: tzinfo = UTC) -> str:
+    """One line for people; times are those of `zone`."""
+    way = f"{member.source} -> {member.target}".strip() if member.target else ""
+    said = f"{member.words} ({member.details})" if member.details else member.words
+    text = (
+        f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
+        f"{way:<40} {said} [{member.stimulus}]"
+    )
+    return text.rstrip()
+
+
+def as_dict(member: Member) -> dict[str, object]:
+    """The same for ``--json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
+    return {
+        "position": member.position,
+        "index": member.index,
+        "at": iso(member.at),
+        "stream": member.stream,
+        "thing": member.thing,
+        "what": member.what,
+        "letter": member.letter,
+        "source": member.source,
+        "target": member.target,
+        "cause": member.cause,
+        "words": member.words,
+        "details": member.details,
+        "stimulus": member.stimulus,
+    }
+
+
+# What is to be listed
+
+
+@frozen
+class Wanted:
+    """A stream of the log, and of a cluster's one process."""
+
+    stream: str
+    proc: int | None = None
+
+
+_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator")
+# The first that fits: what people say, and the stream that it means.
+_SAID = (
+    (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),
+    (re.compile(r"(?:cluster/)?(\d+)", re.ASCII), "cluster/{}"),
+    (re.compile(rf"({'|'.join(_NAMED_STREAMS)})"), "{}"),
+    (re.compile(r"((?:slot|machine)/.+)"), "{}"),
+    (re.compile(r"([^/]+@.+)"), "slot/{}"),
+)
+
+
+def wanted(text: str) -> Wanted:
+    """What `text` names: a slot, a cluster, a job, or a stream under its own name. Raises ValueError."""
+    for pattern, stream in _SAID:
+        found = pattern.fullmatch(text)
+        if found:
+            first, *proc = found.groups()
+            number = str(int(first)) if stream == "cluster/{}" else first
+            return Wanted(stream.format(number), int(proc[0]) if proc else None)
+    raise ValueError(
+        f"{text!r} names nothing that a log keeps: give a job (3.1), a cluster (3), a slot (slot1@host), "
+        f"machine/NAME, or one of {', '.join(_NAMED_STREAMS)}"
+    )
+
+
+_SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400,
+            "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
+_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?(?:\s+ago)?", re.ASCII)
+
+
+def since(text: str, now: int, zone: tzinfo = UTC) -> int:
+    """The instant that `text` means, in microseconds: a date or time of ISO 8601 (of `zone`, unless it says its own),
+    or how long before `now`: "10 min", "2 hours". Raises ValueError."""
+    ago = _AGO.fullmatch(text.strip().lower())
+    if ago and ago[2] in _SECONDS:
+        return now - round(float(ago[1]) * _SECONDS[ago[2]] * 1_000_000)
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time: give a date and time (2027-01-15T08:00), or how long ago (10 min, 2 h, 3 days)"
+        ) from None
+    return round((when if when.tzinfo else when.replace(tzinfo=zone)).timestamp() * 1_000_000)
+
+
+def listed(events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None) -> Iterator[Member]:
+    """The members of `events` from the instant `begin` on; of one process alone, if it is given."""
+    recent = ((position, event) for position, event in events if event.at >= begin)
+    if proc is None:
+        return chain.from_iterable(members(position, event) for position, event in recent)
+    found = (member_of(position, event, proc) for position, event in recent)
+    return (member for member in found if member is not None)
+
+
+def entries(log: Log, what: Wanted | None = None, begin: int = 0) -> Iterator[Member]:
+    """The entries of a log, or of `what` alone: one read of its stream."""
+    if what is None:
+        return listed(log.read(), begin)
+    return listed(log.read_stream(what.stream), begin, what.proc)

@@ -1,0 +1,16 @@
+"""Why a job or a slot is where it is: the chain of causes in sentences, for people who know nothing of the log.
+
+Here stand the two questions (``job``, ``slot``), what a cycle's refusal means for one job (``refusals``), what all of
+it is said with (``sentences``), and which events of a log have to be read for it (``gather``). Nothing here decides,
+judges or evaluates an expression: it tells what events say, and where they are silent it says so.
+"""
+
+if __name__ != "poolbook.replay.why":
+    raise ImportError(f"import this folder as poolbook.replay.why, not as {__name__}")
+
+from .gather import job_events, slot_events
+from .job import why_job
+from .sentences import Sentence, UnknownThingError, tell
+from .slot import why_slot
+
+__all__ = ["Sentence", "UnknownThingError", "job_events", "slot_events", "tell", "why_job", "why_slot"]

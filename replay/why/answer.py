@@ -1,0 +1,28 @@
+"""The question as a person asks it: of a job or a slot, by its name."""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+
+from ...domain.log import Log
+from ..listing import wanted
+from .gather import job_events, slot_events
+from .job import why_job
+from .sentences import Sentence
+from .slot import why_slot
+
+
+def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
+    """Why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given.
+
+    :raises ValueError: the name is neither a job's nor a slot's
+    :raises UnknownThingError: the log knows no such thing
+    """
+    what = wanted(name)
+    kind, _, which = what.stream.partition("/")
+    if kind == "cluster" and what.proc is not None:
+        return why_job(job_events(log, int(which)), int(which), what.proc, at, zone)
+    if kind == "slot":
+        # What is wanted of another instant is not in what the present needs.
+        return why_slot(log.read() if at is not None else slot_events(log, which), which, at, zone)
+    raise ValueError(f"{name!r} is neither a job (12.3) nor a slot (slot1@host)")

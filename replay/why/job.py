@@ -1,0 +1,255 @@
+"""Why a job is where it is: its life since the submission, and what it waits for, runs on, is held for or ended by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, tzinfo
+from typing import Any
+
+from ...domain import events as e
+from ...domain.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
+from ...domain.lifecycle import HOLD_CODES
+from ...domain.variants import Variants
+from ..listing import ending
+from ..wording import counted, instant, interval, memory
+from .refusals import Refusals, evidence_of
+from .sentences import Context, Sentence, Told, UnknownThingError, capital, read_values, until
+
+
+def why_job(
+    events: Iterable[Told], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
+) -> list[Sentence]:
+    """Why the job is where it is (at the instant `at`, if one is given): the answer, then its life in order of time.
+    Times within sentences are those of `zone`.
+
+    ``events`` are the log's, or those that ``job_events`` gathers. Raises ``UnknownThingError``.
+    """
+    life = _Life(cluster, proc, zone)
+    told = list(until(events, at))
+    for _, event in told:
+        life.context.note(event)
+    for position, event in told:
+        life.read(position, event)
+    if life.submitted is None:
+        raise UnknownThingError(
+            f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
+            "`poolbook q` and `poolbook history` list those that it has"
+        )
+    return [*life.answer(), *life.chain]
+
+
+class _Life:
+    def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
+        self.zone = zone
+        self.cluster, self.proc, self.name = cluster, proc, f"{cluster}.{proc}"
+        self.context = Context()
+        self.refusals = Refusals()
+        self.chain: list[Sentence] = []
+        self.submitted: e.ClusterSubmitted | None = None
+        self.base: e.Ad = {}
+        self.changes: Changes = {}
+        self.status = ""
+        self.since: Sentence | None = None
+        """What put it into its status."""
+        self.left: Sentence | None = None
+        """What let it leave the queue, after it was removed."""
+        self.match = ""
+        self.run: e.JobActivated | None = None
+        self.executing: e.JobExecuting | None = None
+        self.measured: e.JobMeasured | None = None
+        self.told: Sentence | None = None
+        """What told its processes to end."""
+
+    @property
+    def ad(self) -> e.Ad:
+        return {name: text for name, text in {**self.base, **self.changes}.items() if text}
+
+    def read(self, position: int, event: e.Event) -> None:
+        self.refusals.note(position, event)
+        if isinstance(event, e.CycleHeld):
+            for match in event.matches:
+                if match.job == self.name:
+                    self._matched(position, event, match)
+            return
+        if isinstance(event, e.MatchVoided):
+            if event.job == self.name:
+                self.match = ""
+                self._say(position, event, f"Its match with {event.slot} came to nothing: {self.context.words(event)}.")
+            return
+        jobs = job_procs(event)
+        if jobs is None or jobs[0] != self.cluster or not any(first <= self.proc <= last for first, last in jobs[1]):
+            return
+        if isinstance(event, e.ClusterSubmitted):
+            self.base = {**event.ad, **Variants(event.columns).of(self.proc)}
+        _SAY[type(event)](self, position, event)
+        fold_job(self.changes, self.base, event)
+
+    def _say(self, position: int, event: e.Event, text: str) -> Sentence:
+        sentence = Sentence(event.at, position, text, event.cause, event.stimulus)
+        self.chain.append(sentence)
+        return sentence
+
+    # Its life
+
+    def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
+        self.match = match.slot
+        rank = f", which its Rank values {match.rank:g}" if match.rank else ""
+        note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
+        why = f"; its {read_values(note)}" if note else ""
+        self._say(position, event, f"A negotiation cycle matched it with {match.slot}{rank}{why}.")
+
+    def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+        self.submitted, self.status = event, event.status
+        one = f", one of {counted(event.count, 'job')}" if event.count > 1 else ""
+        held = f", on hold: {self._hold_reason(event.ad)}" if event.status == "Held" else ""
+        request = self.context.requests.get(event.stimulus)
+        user = request.user if request else event.submitter
+        self.since = self._say(position, event, f"{user} submitted it{one}{held}.")
+
+    def on_moved(self, position: int, event: e.JobsMoved) -> None:
+        self.status = event.target
+        reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
+        if event.changes.get("HoldReason"):
+            reasons.append(self._hold_reason(event.changes))
+        said = "; ".join(filter(None, reasons))
+        words = capital(self.context.words(event))
+        self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}.")
+
+    def _hold_reason(self, ad: e.Ad) -> str:
+        number = ad.get("HoldReasonCode", "")
+        code = HOLD_CODES.get(int(number)) if number.isascii() and number.isdigit() else None
+        named = f"code {number}, {code.name}: {code.words}" if code else f"code {number or 'unknown'}"
+        return f"{unquoted(ad.get('HoldReason', '')) or 'no reason given'} ({named})"
+
+    def on_edited(self, position: int, event: e.JobsEdited) -> None:
+        changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
+        self._say(position, event, f"{capital(self.context.words(event))}: {changes}.")
+
+    def on_activated(self, position: int, event: e.JobActivated) -> None:
+        held = "" if self.match == event.slot else ", which its submitter held since a job before it"
+        self.run, self.status, self.match = event, "Running", ""
+        self.executing = self.measured = self.told = None
+        self.since = self._say(position, event, f"It started on {event.slot}{held}.")
+
+    def on_executing(self, position: int, event: e.JobExecuting) -> None:
+        self.executing = event
+
+    def on_measured(self, position: int, event: e.JobMeasured) -> None:
+        self.measured = event
+
+    def on_signalled(self, position: int, event: e.JobSignalled) -> None:
+        how = "told to end" if event.how == "soft" else "killed"
+        self.told = self._say(position, event, f"Its processes were {how}: {self.context.words(event)}.")
+
+    def on_exited(self, position: int, event: e.JobExited) -> None:
+        began = self.run.at if self.run else event.at
+        ran = f"after {interval(max(0, (event.ended or event.at) - began))} on {event.slot}"
+        used = [f"CPU {interval(event.user_cpu + event.system_cpu)}"] if event.user_cpu or event.system_cpu else []
+        if event.resident:
+            used.append(f"memory {memory(event.resident)}")
+        text = f"{capital(self.context.words(event))}, {ran}"
+        if event.outcome != "lost" and (event.code is not None or event.signal is not None):
+            text += f", with {ending(event)}"
+        if used:
+            text += f" ({', '.join(used)})"
+        self.status = event.target or self.status
+        if event.target == "Held":
+            text += f"; it is held: {self._hold_reason(event.changes)}"
+        elif event.target == "Idle":
+            text += "; it waits again"
+        elif self.status in TERMINAL:
+            text += "; it left the queue"
+        else:
+            text += f"; it stays {self.status}"
+        sentence = self._say(position, event, f"{text}.")
+        if event.row:
+            self.since = sentence
+        elif self.status in TERMINAL:
+            self.left = sentence
+        self.run = None
+
+    # The answer
+
+    def answer(self) -> list[Sentence]:
+        assert self.since is not None
+        since = self.since
+        head = f"Job {self.name} {_STATUS.get(self.status, self.status)} since {instant(since.at, self.zone)}"
+        if self.status in TERMINAL and self.run is None:
+            head = f"Job {self.name} {_OVER[self.status]} at {instant(since.at, self.zone)}"
+        more = _WHY.get(self.status, _Life._by_cause)(self)
+        first = Sentence(since.at, since.position, f"{head}{more[0]}", since.cause, since.stimulus)
+        return [first, *more[1]]
+
+    def _by_cause(self) -> tuple[str, list[Sentence]]:
+        assert self.since is not None
+        return f": {_lower(self.since.text)}{self._still_running()}", []
+
+    def _is_suspended(self) -> tuple[str, list[Sentence]]:
+        assert self.since is not None and self.run is not None
+        return f" on {self.run.slot}: {_lower(self.since.text)}", []
+
+    def _still_running(self) -> str:
+        if self.left is not None:
+            return f" The last of its processes was gone at {instant(self.left.at, self.zone)}."
+        if self.run is None:
+            return ""
+        when = f"; they were told to end at {instant(self.told.at, self.zone)}" if self.told else ""
+        return f" Its processes on {self.run.slot} have not ended yet{when}."
+
+    def _waits(self) -> tuple[str, list[Sentence]]:
+        assert self.since is not None
+        if self.run is not None:
+            return f".{self._still_running()} Until then it is not matched again.", []
+        if self.match:
+            return f": it is matched with {self.match}, and not started yet.", []
+        refusal = self.refusals.of(self.name, self.ad, self.zone)
+        if refusal is not None:
+            return f": {refusal[0]}.", [refusal[1]]
+        last = self.refusals.last
+        if last is None or last.position < self.since.position:
+            return ": no negotiation cycle has considered it yet.", []
+        when = instant(last.at, self.zone)
+        return f": the cycles since then, the last at {when}, gave what there was to jobs before it.", []
+
+    def _runs(self) -> tuple[str, list[Sentence]]:
+        assert self.run is not None
+        said = f" on {self.run.slot}"
+        if self.executing is None:
+            said += "; its process has not been seen to begin yet"
+        if self.measured is not None:
+            cpu = interval(self.measured.user_cpu + self.measured.system_cpu)
+            when = instant(self.measured.at, self.zone)
+            said += f"; at {when} it used {memory(self.measured.resident)} of memory and {cpu} of CPU"
+        if self.told is not None:
+            said += f"; it was told to end at {instant(self.told.at, self.zone)}"
+        return f"{said}.", []
+
+
+def _lower(text: str) -> str:
+    """A sentence as the part of another."""
+    return text[:1].lower() + text[1:] if text.startswith(("It ", "Its ", "The ", "Somebody ")) else text
+
+
+_SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
+    e.ClusterSubmitted: _Life.on_submitted,
+    e.JobsMoved: _Life.on_moved,
+    e.JobsEdited: _Life.on_edited,
+    e.JobActivated: _Life.on_activated,
+    e.JobExecuting: _Life.on_executing,
+    e.JobMeasured: _Life.on_measured,
+    e.JobSignalled: _Life.on_signalled,
+    e.JobExited: _Life.on_exited,
+}
+_STATUS = {
+    "Idle": "waits (Idle)",
+    "Running": "runs",
+    "Suspended": "is suspended",
+    "Held": "is held",
+    "Removed": "is being removed",
+}
+_OVER = {"Removed": "was removed", "Completed": "ended"}
+_WHY: dict[str, Callable[[_Life], tuple[str, list[Sentence]]]] = {
+    "Idle": _Life._waits,
+    "Running": _Life._runs,
+    "Suspended": _Life._is_suspended,
+}

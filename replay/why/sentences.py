@@ -1,0 +1,88 @@
+"""A sentence of an answer, and what several of them need: who asked for what, and what evidence a match had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, tzinfo
+
+from attrs import define, field, frozen
+
+from ...domain import events as e
+from ..wording import instant, iso, shortened
+
+Told = tuple[int, e.Event]
+
+
+class UnknownThingError(LookupError):
+    """The log knows no such job or slot."""
+
+
+@frozen
+class Sentence:
+    """What happened at an instant (microseconds), by the event at ``position``; ``cause`` and ``stimulus`` are the
+    event's. The first sentence of an answer is the answer; the others are how it came to it, in order of time."""
+
+    at: int
+    position: int
+    text: str
+    cause: str
+    stimulus: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "at": iso(self.at),
+            "position": self.position,
+            "text": self.text,
+            "cause": self.cause,
+            "stimulus": self.stimulus,
+        }
+
+
+def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
+    """A line for people, with the time of `zone`."""
+    return f"{instant(sentence.at, zone)}  {sentence.text}"
+
+
+@define
+class Context:
+    """What other events say under the same stimulus: who asked, and what a match was found by."""
+
+    requests: dict[str, e.RequestAnswered] = field(factory=dict)
+    evidence: dict[str, list[e.EvidenceNoted]] = field(factory=dict)
+
+    def note(self, event: e.Event) -> None:
+        if isinstance(event, e.RequestAnswered):
+            self.requests[event.stimulus] = event
+        elif isinstance(event, e.EvidenceNoted):
+            self.evidence.setdefault(event.stimulus, []).append(event)
+
+    def words(self, event: e.Event) -> str:
+        """The cause in words, with the name of whoever asked for it, and of what was to be vacated."""
+        words = e.CAUSES.get(event.cause, event.cause)
+        request = self.requests.get(event.stimulus)
+        if request is None:
+            return words
+        vacated = "the job" if request.arguments.startswith("{") else request.arguments
+        words = words.replace("the slot or job", vacated)
+        for nobody in ("somebody", "a user"):
+            if words.startswith(nobody):
+                return request.user + words.removeprefix(nobody)
+        return words
+
+
+def capital(text: str) -> str:
+    """A text that begins a sentence; names and numbers stay as they are."""
+    return (
+        text[:1].upper() + text[1:] if text.startswith(("it ", "its ", "the ", "a ", "somebody ", "nobody ")) else text
+    )
+
+
+def read_values(note: e.EvidenceNoted) -> str:
+    """The evidence of a match: the expression that was true, and what it read, of this job or one like it."""
+    values = shortened(", ".join(f"{name} = {value}" for name, value in note.read.items()), 200)
+    return f"{note.name} held there: {shortened(note.expression, 300)}" + (f" [{values}]" if values else "")
+
+
+def until(events: Iterable[Told], at: int | None) -> Iterable[Told]:
+    """The events up to the instant `at`; None: all."""
+    return events if at is None else ((position, event) for position, event in events if event.at <= at)

@@ -1,0 +1,61 @@
+"""How instants, intervals and amounts are said to people, wherever a log is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+
+# (seconds, what a text may call it)
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def instant(at: int, zone: tzinfo = UTC) -> str:
+    """An instant in microseconds since the epoch, as date and time of `zone`, with a fraction only if it has one. What
+    is no date of a calendar is told as the number that it is."""
+    try:
+        when = (_BEGIN + timedelta(microseconds=at)).astimezone(zone)
+    except (OverflowError, ValueError):
+        return f"{at} us"
+    return when.replace(tzinfo=None).isoformat(" ", "milliseconds" if at % 1_000_000 else "seconds")
+
+
+def iso(at: int) -> str:
+    """The same for machines: ISO 8601 in UTC, to the microsecond."""
+    try:
+        return (_BEGIN + timedelta(microseconds=at)).replace(tzinfo=None).isoformat("T", "microseconds") + "Z"
+    except (OverflowError, ValueError):
+        return str(at)
+
+
+def interval(microseconds: int) -> str:
+    """An interval in its two largest units: "1 h 5 min", "30 s", "0.25 s"."""
+    seconds = microseconds / 1_000_000
+    if seconds < 60:
+        return f"{seconds:.2f}".rstrip("0").rstrip(".") + " s"
+    rest, words = round(seconds), []
+    for size, name in _UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            words.append(f"{count} {name}")
+    if rest:
+        words.append(f"{rest} s")
+    return " ".join(words[:2])
+
+
+def memory(kib: int) -> str:
+    """An amount in KiB, in the unit that suits it."""
+    for size, name in ((1 << 20, "GiB"), (1 << 10, "MiB")):
+        if kib >= size:
+            return f"{kib / size:.1f} {name}"
+    return f"{kib} KiB"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun: "1 job", "3 jobs"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def shortened(text: str, length: int = 100) -> str:
+    """`text`, cut so that it fits into a line."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."

@@ -1,0 +1,124 @@
+"""Property: the views of any pool's log are what the live state is, however the log is cut into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.evolve import fold
+from poolbook.domain.job_ad import STATUS_NUMBERS
+from poolbook.domain.state import State
+from poolbook.projections.folding import apply
+from poolbook.projections.views import Views
+
+from .pools import Pool, busy_pool, dump, folded, live_ad
+
+FIXED = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+ACTIONS = ("hold", "release", "remove", "vacate", "suspend", "continue")
+
+jobs = st.tuples(st.integers(1, 3), st.integers(0, 5))
+selections = st.one_of(
+    st.builds(lambda some: s.Selection(jobs=tuple(some)), st.lists(jobs, min_size=1, max_size=4)),
+    st.builds(lambda some: s.Selection(clusters=tuple(some)), st.lists(st.integers(1, 3), min_size=1, max_size=2)),
+    st.just(s.Selection(everything=True)),
+    st.just(s.Selection(owners=("alice",))),
+)
+Step = Callable[[Pool], object]
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.builds(
+        lambda count, owner, own: lambda pool: pool.submit(count, owner, [f'"{20 + i}"' for i in range(count)] * own),
+        st.integers(1, 6),
+        st.sampled_from(["alice", "bob"]),
+        st.booleans(),
+    ),
+    st.builds(lambda seconds: lambda pool: pool.run(seconds), st.integers(1, 70)),
+    st.builds(
+        lambda action, which, fast: lambda pool: pool.act(action, which, fast),
+        st.sampled_from(ACTIONS),
+        selections,
+        st.booleans(),
+    ),
+    st.builds(lambda which, prio: lambda pool: pool.edit(which, JobPrio=str(prio)), selections, st.integers(-1, 1)),
+    st.builds(lambda which: lambda pool: pool.edit(which, add=True, JobPrio="1"), selections),
+)
+
+
+def is_the_state(views: Views, state: State) -> None:
+    """Check that views and a state tell the same of queue, slots and usage."""
+    queue = {(ad.eval("ClusterId"), ad.eval("ProcId")): ad for ad in views.ads()}
+    live = {(cluster.id, proc): cluster for cluster in state.clusters.values() for proc in cluster.procs()}
+    assert list(queue) == sorted(live)
+    for (number, proc), cluster in live.items():
+        assert queue[number, proc] == live_ad(cluster, proc, state.name)
+        assert queue[number, proc].eval("JobStatus") == STATUS_NUMBERS[cluster.status_of(proc)]
+    rows = views.slots()
+    assert [row.name for row in rows] == list(state.slots)
+    for row, slot in zip(rows, state.slots.values(), strict=True):
+        job = slot.activation
+        assert row[:4] == (slot.name, slot.machine, slot.kind, slot.parent)
+        assert (f"{row.state}/{row.activity}", row.entered_state, row.entered_activity) == (
+            slot.pair, slot.entered_state, slot.entered_activity,
+        )  # fmt: skip
+        assert (row.claim, row.submitter, row.weight, row.claimed) == (
+            (slot.claim.id, slot.claim.submitter, slot.claim.weight, slot.claim.since) if slot.claim else ("", "", 0, 0)
+        )
+        assert row.job == (f"{job.cluster}.{job.proc}" if job else "")
+    assert {row.submitter: row.usage for row in views.submitters() if row.ended} == state.usage
+    held = [slot.claim.submitter for slot in state.slots.values() if slot.claim]
+    assert {row.submitter: row.claims - row.ended for row in views.submitters() if row.claims > row.ended} == {
+        submitter: held.count(submitter) for submitter in held
+    }
+
+
+def no_job_is_lost(views: Views) -> None:
+    """Check that each job that was submitted is in the queue or in the history, and in one of them only."""
+    there = [(ad.eval("ClusterId"), ad.eval("ProcId")) for found in (views.ads(), views.history_ads()) for ad in found]
+    rows = views.connection.execute('SELECT cluster, "count" FROM clusters').fetchall()
+    assert sorted(there) == sorted((cluster, proc) for cluster, count in rows for proc in range(count))
+    assert {ad.eval("JobStatus") for ad in views.history_ads()} <= {3, 4}
+
+
+@settings(FIXED, max_examples=100)
+@given(
+    st.lists(steps, max_size=12),
+    st.lists(st.integers(0, 60), max_size=12),
+    st.sampled_from(["manual", "htcondor-25"]),
+)
+def test_views_are_the_state_and_do_not_depend_on_where_batches_ended(
+    happens: list[Step], sizes: list[int], dialect: str
+) -> None:
+    pool = Pool(dialect=dialect)
+    pool.submit(4)
+    for happening in happens:
+        happening(pool)
+    events = pool.events
+    at_once = folded(events)
+    assert dump(at_once) == dump(folded(events, sizes))
+    views = Views(at_once)
+    is_the_state(views, fold(events))
+    no_job_is_lost(views)
+
+
+def test_views_are_the_state_after_every_event() -> None:
+    events = busy_pool().events
+    singly = folded([])
+    state = State()
+    for event in events:
+        apply(singly, [event])
+        state = fold([event], state)
+        is_the_state(Views(singly), state)
+    assert dump(singly) == dump(folded(events))
+
+
+def test_an_event_about_what_is_not_there_changes_nothing() -> None:
+    """As where the beginning of a log was not kept."""
+    pool = busy_pool()
+    events = pool.events
+    views = Views(
+        folded([(at, event) for at, event in events if type(event).__name__ not in ("ClusterSubmitted", "SlotBorn")])
+    )
+    assert (views.batches(), views.slots(), list(views.history_ads())) == ([], [], [])
+    assert views.position == len(events)

@@ -1,0 +1,373 @@
+"""Property: views in a file are at any moment what their position says; whatever happens to them, they come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.views import catch_up, open_tables, rebuild, views_current, views_path
+from poolbook.domain.events import ClusterSubmitted
+from poolbook.domain.log import Log, LogError, LogUnavailable
+from poolbook.projections.schema import FORMAT
+from poolbook.projections.tracking import reach, reached
+
+from .pools import Pool, busy_pool, dump, folded
+
+BATCH = 30
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A log of a busy pool, in a file, without views."""
+    path = str(tmp_path / "pool.db")
+    with closing(open_log(path, create=True)) as log:
+        log.append([event for _, event in busy_pool().events])
+    return path
+
+
+def truth(url: str, upto: int | None = None) -> dict[str, list[tuple[object, ...]]]:
+    """What the views of a log hold, folded from its beginning."""
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        return dump(folded(list(log.read(0, upto))), but="tracking")
+
+
+def held(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """What a reader of the views finds."""
+    with views_current(url) as views:
+        return dump(views.connection, but="tracking")
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Do it in another process; return how that ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def statements(url: str, path: str, stop_at: int | None = None) -> int:
+    """Catch up; return how many statements that took, or kill this process at one of them."""
+    count = 0
+
+    def counted(statement: str) -> None:
+        nonlocal count
+        if count == stop_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(path)) as tables:
+        tables.set_trace_callback(counted)
+        catch_up(log, tables, batch=BATCH)
+    return count
+
+
+def test_views_survive_a_kill_at_any_statement(tmp_path: Path) -> None:
+    url = str(tmp_path / "short.db")
+    with closing(open_log(url, create=True)) as log:
+        log.append([event for _, event in busy_pool().events[:110]])
+    expected = {upto: truth(url, upto) for upto in range(0, 110, BATCH)}
+    whole = truth(url)
+    total = statements(url, str(tmp_path / "other.views"))
+    assert total > 90
+    positions = set()
+    for stop_at in range(total):
+        path = str(tmp_path / f"{stop_at}.views")
+        assert in_a_child(partial(statements, url, path, stop_at)) == -signal.SIGKILL
+        with closing(open_tables(path)) as tables:
+            if tables.execute("PRAGMA user_version").fetchone()[0]:
+                position = reached(tables).position
+                positions.add(position)
+                assert dump(tables, but="tracking") == expected.get(position, whole)
+            else:
+                assert tables.execute("SELECT name FROM sqlite_master").fetchall() == []
+        statements(url, path)
+        with closing(open_tables(path)) as tables:
+            assert dump(tables, but="tracking") == whole
+    assert positions >= {30, 60, 90}
+
+
+def test_several_processes_may_bring_the_same_views_forward(url: str) -> None:
+    def catch_up_here() -> None:
+        path = views_path(url)
+        with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(path)) as tables:
+            catch_up(log, tables, shared=True, batch=3)
+
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            try:
+                catch_up_here()
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0, 0]
+    assert held(url) == truth(url)
+
+
+def test_a_reader_sees_what_was_appended_since(url: str) -> None:
+    assert held(url) == truth(url)
+    with closing(open_log(url, create=False)) as log:
+        log.append([event for _, event in log.read(log.head.position - 1)])
+    assert held(url) == truth(url)
+
+
+def test_views_that_are_current_are_not_written(url: str) -> None:
+    held(url)
+    before = os.stat(f"{url}.views").st_mtime_ns
+    held(url)
+    assert os.stat(f"{url}.views").st_mtime_ns == before
+
+
+@pytest.mark.parametrize("batch", [1000, 7])
+def test_views_at_the_head_of_a_log_know_its_digest(url: str, batch: int) -> None:
+    """By it the next reader sees at once that they are current."""
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(f"{url}.views")) as tables:
+        catch_up(log, tables, batch=batch)
+        head = log.head
+        assert reached(tables)[:2] == (head.position, head.digest)
+        reach(tables, reached(tables)._replace(digest=""))  # as on the way to a head that was cut off
+        catch_up(log, tables)
+        assert reached(tables)[:2] == (head.position, head.digest)
+
+
+def test_a_reader_has_one_moment_before_it(url: str) -> None:
+    with views_current(url) as views:
+        before = dump(views.connection)
+        with closing(open_log(url, create=False)) as log:
+            log.append([event for _, event in log.read(2, 2)])
+        held(url)
+        assert dump(views.connection) == before
+        assert views.position == before["tracking"][0][1]
+
+
+# -- whose views
+
+
+def cut(url: str) -> None:
+    """The log in a file loses its last events: an older copy was put in its place."""
+    older = f"{url}.older"
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(older, create=True)) as copy:
+        copy.append([event for _, event in log.read(0, 100)])
+    replace(url, older)
+
+
+def replace(url: str, other: str) -> None:
+    for suffix in ("-wal", "-shm", ".head"):
+        Path(url + suffix).unlink(missing_ok=True)
+    os.replace(other, url)
+
+
+def written_on(url: str) -> None:
+    """An older copy was put in its place, and a pool went another way from there, beyond where it had been."""
+    cut(url)
+    with closing(open_log(url, create=False)) as log:
+        log.append([event for _, event in busy_pool("htcondor-25").events][:150])
+
+
+def another(url: str) -> None:
+    """Another log of the same length."""
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        length = log.head.position
+    other = f"{url}.other"
+    events = [event for _, event in busy_pool("htcondor-25").events]
+    with closing(open_log(other, create=True)) as copy:
+        copy.append((events + events)[:length])
+    replace(url, other)
+
+
+def altered(url: str) -> None:
+    """A log that ends with the same event at the same place, but has another before."""
+    other = f"{url}.other"
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
+        events = [event for _, event in log.read()]
+        at, event = next((at, event) for at, event in enumerate(events) if isinstance(event, ClusterSubmitted))
+        events[at] = evolve(event, ad={})
+        copy.append(events)
+    replace(url, other)
+
+
+def of_another_format(url: str) -> None:
+    with closing(sqlite3.connect(f"{url}.views")) as tables:
+        tables.execute("DROP TABLE history")
+        tables.execute("CREATE TABLE other (x)")
+        tables.execute(f"PRAGMA user_version={FORMAT + 1}")
+        tables.commit()
+
+
+def removed(url: str) -> None:
+    os.unlink(f"{url}.views")
+
+
+@pytest.mark.parametrize("happens", [cut, written_on, another, altered, of_another_format, removed])
+def test_views_of_another_log_are_made_anew(url: str, happens: Callable[[str], None]) -> None:
+    held(url)
+    happens(url)
+    assert held(url) == truth(url)
+
+
+def test_a_writers_own_log_and_views_in_memory() -> None:
+    pool = busy_pool()
+    with closing(open_tables(None)) as tables:
+        assert catch_up(pool.log, tables) == len(pool.events)
+        assert dump(tables, but="tracking") == dump(folded(pool.events), but="tracking")
+        pool.submit(3)
+        assert catch_up(pool.log, tables) == catch_up(pool.log, tables) == len(pool.events)
+        assert dump(tables, but="tracking") == dump(folded(pool.events), but="tracking")
+        other: Log = Pool().log
+        assert catch_up(other, tables) == other.head.position
+        assert dump(tables, but="tracking") == dump(folded(list(other.read())), but="tracking")
+
+
+def test_a_log_in_memory_is_read_by_its_name() -> None:
+    log = open_log("memory:shared", create=True)
+    Pool(log, cpus=0).submit(2)
+    with views_current("memory:shared") as views:
+        assert views.totals() == {"alice": {1: 2}}
+
+
+# -- what goes wrong
+
+
+@contextmanager
+def as_nobody(folder: Path) -> Iterator[None]:
+    """As a user who may read a folder and what is in it, but not write there."""
+    for path in [*folder.parents, folder]:
+        if path.stat().st_uid == os.geteuid() and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o055)
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("state", ["missing", "current", "behind"])
+def test_a_log_in_a_folder_that_cannot_be_written_is_read(url: str, tmp_path: Path, state: str) -> None:
+    expected = held(url)
+    if state == "missing":
+        removed(url)
+    if state == "behind":
+        with closing(open_log(url, create=False)) as log:
+            log.append([event for _, event in log.read(2, 2)])
+        expected = truth(url)
+    before = sorted(os.listdir(tmp_path))
+    with as_nobody(tmp_path):
+        assert held(url) == expected
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def damaged(path: str) -> None:
+    with open(path, "r+b") as file:
+        file.seek(100)
+        file.write(os.urandom(50_000))
+
+
+def no_database(path: str) -> None:
+    Path(path).write_bytes(b"A letter to my aunt. " * 400)
+
+
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [
+        (damaged, r"the views \S+pool.db.views are damaged \(.+\); `poolbook views` makes them anew"),
+        (no_database, r"the views \S+pool.db.views are damaged \(file is not a database\); `poolbook views`"),
+    ],
+)
+def test_damaged_views_are_told_and_rebuilt_on_demand(url: str, happens: Callable[[str], None], says: str) -> None:
+    held(url)
+    happens(f"{url}.views")
+    with pytest.raises(LogUnavailable, match=says):
+        held(url)
+    assert rebuild(url) == len(folded_events(url))
+    assert held(url) == truth(url)
+
+
+def test_sound_views_are_rebuilt_on_demand_under_their_readers(url: str) -> None:
+    with views_current(url) as reader:
+        before = dump(reader.connection)
+        with closing(sqlite3.connect(f"{url}.views")) as tables:
+            tables.execute("UPDATE jobs SET status = 4")
+            tables.commit()
+        assert held(url) != truth(url)
+        assert rebuild(url) == len(folded_events(url))
+        assert dump(reader.connection) == before
+    assert held(url) == truth(url)
+
+
+@pytest.mark.parametrize("does", [held, rebuild])
+def test_a_file_of_somebody_elses_is_left_alone(url: str, does: Callable[[str], object]) -> None:
+    with closing(sqlite3.connect(f"{url}.views")) as tables:
+        tables.execute("CREATE TABLE recipes (name)")
+    before = Path(f"{url}.views").read_bytes()
+    with pytest.raises(LogUnavailable, match=r"the views \S+ are an SQLite database of somebody else's; move it away"):
+        does(url)
+    assert Path(f"{url}.views").read_bytes() == before
+
+
+def folded_events(url: str) -> list[object]:
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        return list(log.read())
+
+
+def test_there_are_no_views_without_a_log(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"there is no log at \S+nowhere\.db"):
+        views_current(str(tmp_path / "nowhere.db"))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("pool.db", "pool.db.views"),
+        ("sqlite:////folder/pool.db", "/folder/pool.db.views"),
+        ("memory:", None),
+        ("memory:name", None),
+    ],
+)
+def test_views_stand_beside_their_log(url: str, path: str | None) -> None:
+    assert views_path(url) == path
+
+
+def test_views_of_a_log_on_a_server_stand_beside_its_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    here, other = (views_path(f"postgresql://user@host/pool?schema={name}") for name in ("a", "b"))
+    assert here is not None and here.startswith(str(tmp_path)) and here.endswith(".views") and here != other
+
+
+def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None:
+    """Each of them takes longer to import than a short command may run."""
+    held(url)
+    from subprocess import run
+    from sys import executable
+
+    code = (
+        "import sys; from poolbook.adapters.views import views_current; views = views_current(sys.argv[1]); "
+        "views.totals(); views.batches(); list(views.columns(['ClusterId', 'ProcId', 'JobStatus'])); "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & "
+        "{'attrs', 'attr', 'msgspec', 'sqlite_utils', 'eventsourcing', 'numpy'}), "
+        "'poolbook.domain.classad' in sys.modules)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / ".path")}
+    done = run([executable, "-c", code, url], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["False"]

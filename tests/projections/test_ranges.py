@@ -1,0 +1,143 @@
+"""Golden: which rows the queue and the history have for jobs that are changed together, apart, and together again."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.projections.folding import apply
+
+from .pools import folded
+
+NAMED = ("JobStatus", "Colour")
+IDLE, RUNNING, REMOVED, COMPLETED, HELD = 1, 2, 3, 4, 5
+MANY = 100_000
+WHY = (7_000_000, "user_edit", "s")
+
+
+def submitted(count: int) -> e.Event:
+    return e.ClusterSubmitted(*WHY, 1, "alice@x", {"JobStatus": "1"}, count, (), "Idle")
+
+
+def moved(row: str, source: str, target: str, *procs: tuple[int, int]) -> e.Event:
+    return e.JobsMoved(*WHY, 1, procs, row, source, target, {})
+
+
+def painted(colour: str, *procs: tuple[int, int]) -> e.Event:
+    return e.JobsEdited(*WHY, 1, procs, {"Colour": f'"{colour}"'})
+
+
+def held(*procs: tuple[int, int]) -> e.Event:
+    return moved("hold", "Idle", "Held", *procs)
+
+
+def removed(*procs: tuple[int, int], source: str = "Idle") -> e.Event:
+    return moved("remove", source, "Removed", *procs)
+
+
+def began(proc: int) -> e.Event:
+    return e.JobActivated(*WHY, 1, proc, "slot1@h", "claim")
+
+
+def ended(proc: int, target: str) -> e.Event:
+    row = {"Completed": "complete", "Idle": "evict", "": ""}[target]
+    return e.JobExited(*WHY, 1, proc, "slot1@h", "1", "exited", row, target, {})
+
+
+Rows = list[tuple[int, int, int]]
+
+
+@pytest.mark.parametrize(
+    ("happens", "queue", "history"),
+    [
+        ([], [(0, 9, IDLE)], []),
+        # All of them, and a part of them.
+        ([held((0, 9))], [(0, 9, HELD)], []),
+        ([held((3, 4))], [(0, 2, IDLE), (3, 4, HELD), (5, 9, IDLE)], []),
+        ([held((0, 0), (9, 9))], [(0, 0, HELD), (1, 8, IDLE), (9, 9, HELD)], []),
+        ([held((4, 50))], [(0, 3, IDLE), (4, 9, HELD)], []),
+        # One after the other, what becomes equal is one row again.
+        ([held((0, 4)), held((5, 9))], [(0, 9, HELD)], []),
+        ([held((5, 9)), held((0, 4))], [(0, 9, HELD)], []),
+        ([held((0, 2)), held((7, 9)), held((3, 6))], [(0, 9, HELD)], []),
+        ([painted("red", (2, 3)), painted("red", (0, 9))], [(0, 9, IDLE)], []),
+        ([painted("red", (2, 3)), painted("blue", (4, 9))], [(0, 1, IDLE), (2, 3, IDLE), (4, 9, IDLE)], []),
+        # Jobs that went another way stay apart.
+        ([painted("red", (2, 3)), held((0, 9))], [(0, 1, HELD), (2, 3, HELD), (4, 9, HELD)], []),
+        # Removed: jobs that do not run are gone at once.
+        ([removed((0, 9))], [], [(0, 9, REMOVED)]),
+        ([removed((1, 8))], [(0, 0, IDLE), (9, 9, IDLE)], [(1, 8, REMOVED)]),
+        ([removed((0, 4)), removed((5, 9))], [], [(0, 4, REMOVED), (5, 9, REMOVED)]),
+        ([painted("red", (3, 3)), removed((0, 9))], [], [(0, 2, REMOVED), (3, 3, REMOVED), (4, 9, REMOVED)]),
+        ([removed((0, 9)), held((0, 9)), painted("red", (3, 3)), began(3)], [], [(0, 9, REMOVED)]),
+        # A job that runs stays until its processes are gone.
+        ([began(0)], [(0, 0, RUNNING), (1, 9, IDLE)], []),
+        ([began(9), began(5)], [(0, 4, IDLE), (5, 5, RUNNING), (6, 8, IDLE), (9, 9, RUNNING)], []),
+        ([began(0), ended(0, "Completed")], [(1, 9, IDLE)], [(0, 0, COMPLETED)]),
+        ([began(0), ended(0, "Idle")], [(0, 0, IDLE), (1, 9, IDLE)], []),
+        ([began(4), removed((0, 9))], [(4, 4, REMOVED)], [(0, 3, REMOVED), (5, 9, REMOVED)]),
+        ([began(4), removed((4, 4), source="Running"), ended(4, "")], [(0, 3, IDLE), (5, 9, IDLE)], [(4, 4, REMOVED)]),
+        (
+            [began(4), moved("hold", "Running", "Held", (4, 4)), ended(4, "")],
+            [(0, 3, IDLE), (4, 4, HELD), (5, 9, IDLE)],
+            [],
+        ),
+        ([began(4), ended(4, "Idle"), removed((4, 4))], [(0, 3, IDLE), (5, 9, IDLE)], [(4, 4, REMOVED)]),
+        # Two that run are two, however alike their ads are.
+        (
+            [began(4), began(5), painted("red", (0, 9))],
+            [(0, 3, IDLE), (4, 4, RUNNING), (5, 5, RUNNING), (6, 9, IDLE)],
+            [],
+        ),
+        # Whether it runs is for its activation to say, not for what somebody wrote into its ad.
+        (
+            [e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": '"slot1@h"'}), removed((4, 4))],
+            [(0, 3, IDLE), (5, 9, IDLE)],
+            [(4, 4, REMOVED)],
+        ),
+        (
+            [began(4), e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": ""}), removed((4, 4), source="Running")],
+            [(0, 3, IDLE), (4, 4, REMOVED), (5, 9, IDLE)],
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_rows_are_cut_and_joined(happens: list[e.Event], queue: Rows, history: Rows) -> None:
+    events = list(enumerate([submitted(10), *happens], 1))
+    for sizes in ([], [1] * len(events)):
+        tables = folded(events, sizes)
+        assert tables.execute("SELECT first, last, status FROM jobs ORDER BY first").fetchall() == queue
+        assert tables.execute("SELECT first, last, status FROM history ORDER BY id").fetchall() == history
+
+
+@pytest.mark.parametrize(
+    ("happens", "statements"),
+    [
+        (held((0, MANY - 1)), 2),
+        (painted("red", (0, MANY - 1)), 2),
+        (removed((0, MANY - 1)), 2),
+        (held((50, 50)), 4),
+        (began(0), 4),
+    ],
+)
+def test_a_change_of_all_jobs_or_of_one_is_a_handful_of_rows(happens: e.Event, statements: int) -> None:
+    tables = folded([(1, submitted(MANY))])
+    before = tables.total_changes
+    apply(tables, [(2, happens)])
+    assert tables.total_changes - before - 2 <= statements  # but for the row that says how far the views came
+    assert (
+        sum(
+            last - first + 1
+            for first, last in tables.execute("SELECT first, last FROM jobs UNION ALL SELECT first, last FROM history")
+        )
+        == MANY
+    )
+
+
+def test_usage_outgrows_64_bits() -> None:
+    claimed = e.ClaimMade(*WHY, "slot1@h", "c", "alice@x", 1000)
+    ends = [e.ClaimEnded(*WHY, "slot1@h", "c", "alice@x", 2**62) for _ in range(8)]
+    events = [event for end in ends for event in (claimed, end)]
+    for sizes in ([], [1] * len(events)):
+        row = folded(list(enumerate(events, 1)), sizes).execute("SELECT * FROM submitters").fetchone()
+        assert row == ("alice@x", str(2**65), 8, 8, 7_000_000)

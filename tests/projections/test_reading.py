@@ -1,0 +1,316 @@
+"""Golden: what is read of the queue, the history and the pool, as ads, as texts and as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from poolbook.adapters.tools.batches import ClusterRow, cluster_rows, count_statuses
+from poolbook.adapters.tools.cells import shown
+from poolbook.adapters.tools.selection import JobId
+from poolbook.adapters.tools.selection import Selection as Named
+from poolbook.domain import events as e
+from poolbook.domain.classad import Context
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.variants import CHUNK, pack
+from poolbook.projections.selecting import Jobs, Selection
+from poolbook.projections.views import SlotRow, Views
+
+from .pools import Pool, busy_pool, folded, views_of
+
+WHY = (7_000_000, "submitted", "s")
+ATTRIBUTES = (
+    "ClusterId", "ProcId", "JobStatus", "globaljobid", "Args", "cmd", "JobPrio", "RequestCpus", "Note", "Own", "Colour",
+    "HoldReason", "RemoteHost", "LastRemoteHost", "RequestMemory", "RemoteUserCpu", "QDate", "Rank", "Requirements",
+    "NoSuchThing", "TotalSubmitProcs", "NumJobStarts",
+)  # fmt: skip
+
+
+def submitted(cluster: int, owner: str, ad: dict[str, str], count: int = 3, **columns: list[str]) -> e.Event:
+    whole = {"Owner": f'"{owner}"', "QDate": "50"} | ad
+    return e.ClusterSubmitted(*WHY, cluster, f"{owner}@x", whole, count, pack(columns), "Idle")
+
+
+def views(*events: e.Event) -> Views:
+    return Views(folded(list(enumerate(events, 1))))
+
+
+def ids(found: Sequence[tuple[str, ...]]) -> list[str]:
+    return [".".join(row) for row in found]
+
+
+# -- ads and texts
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_texts_are_what_the_ads_show(dialect: str) -> None:
+    busy = views_of(busy_pool(dialect))
+    expected = [tuple(shown(ad.eval(name)) for name in ATTRIBUTES) for ad in busy.ads()]
+    assert list(busy.columns(ATTRIBUTES)) == expected
+    assert len(expected) == sum(sum(row.counts.values()) for row in busy.batches()) > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "shows"),
+    [
+        ('"bare"', "bare"),
+        ('""', ""),
+        ('"a \\"quote\\""', 'a "quote"'),
+        ("12", "12"),
+        ("-12", "-12"),
+        ("0", "0"),
+        ("1.50", "1.5"),
+        ("true", "true"),
+        ("TRUE", "true"),
+        ("undefined", "undefined"),
+        ("error", "error"),
+        ("1 + 1", "2"),
+        ("Base + 1", "8"),
+        ("ProcId + 1", "1 2 3"),
+        ("Indirect", "0 1 2"),
+        ('eval("ProcId")', "0 1 2"),
+        ("Mine", "x y z"),
+        ('strcat(Mine, "!")', "x! y! z!"),
+        ("GlobalJobId", "p#1.0#50 p#1.1#50 p#1.2#50"),
+        ("TARGET.Cpus", "undefined"),
+        ("time()", "1234"),
+        ("no expression at all", "undefined"),
+        ("", "undefined"),
+    ],
+)
+def test_an_attribute_is_shown_as_autoformat_shows_it(text: str, shows: str) -> None:
+    ad = {"Value": text, "Base": "7", "Indirect": "Deeper", "Deeper": "ProcId"}
+    founded = e.PoolFounded(*WHY, "p", "manual", "x", "0.1", {})
+    found = views(founded, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
+    context = Context(now=1234)
+    texts = [row[0] for row in found.columns(["value"], context=context)]
+    assert texts == (shows.split(" ") if len(shows.split(" ")) == 3 else [shows] * 3)
+    assert texts == [shown(ad.eval("Value", None, context)) for ad in found.ads()]
+
+
+def test_the_later_text_of_an_attribute_counts_and_an_empty_one_takes_it_away() -> None:
+    found = views(
+        submitted(1, "alice", {"A": "1", "B": "1", "C": "1"}, B=["2", "2", ""], D=["7", "8", "9"]),
+        e.JobsEdited(*WHY, 1, ((1, 1),), {"c": "3", "d": "", "b": "4"}),
+    )
+    names = ["A", "B", "C", "D"]
+    assert list(found.columns(names)) == [
+        ("1", "2", "1", "7"),
+        ("1", "4", "3", "undefined"),
+        ("1", "undefined", "1", "9"),
+    ]
+    assert [[name for name in names if name in ad] for ad in found.ads()] == [names, names[:3], ["A", "C", "D"]]
+
+
+def test_texts_that_differ_from_job_to_job_are_found_in_any_chunk() -> None:
+    count = 2 * CHUNK + 3
+    found = views(submitted(1, "alice", {}, count, Args=[f'"{proc}"' for proc in range(count)]))
+    assert list(found.columns(["Args", "ProcId"])) == [(str(proc), str(proc)) for proc in range(count)]
+    last = found.job(1, count - 1)
+    assert last is not None and last.eval("Args") == str(count - 1)
+
+
+def test_an_ad_shares_its_clusters_attributes_and_has_the_queues_own() -> None:
+    founded = e.PoolFounded(*WHY, "pool", "manual", "x", "0.1", {})
+    job = views(founded, submitted(12, "alice", {"A": "B + 1", "B": "1"})).job(12, 2)
+    assert job is not None
+    assert job.to_old().splitlines() == [
+        "A = B + 1",
+        "B = 1",
+        'Owner = "alice"',
+        "QDate = 50",
+        "ProcId = 2",
+        "ClusterId = 12",
+        "JobStatus = 1",
+        'GlobalJobId = "pool#12.2#50"',
+    ]
+
+
+# -- which
+
+
+def three_clusters() -> Views:
+    return views(
+        submitted(1, "alice", {}),
+        submitted(2, "bob", {}, 5),
+        submitted(30, "alice", {}, 1),
+        e.JobsEdited(*WHY, 2, ((1, 1), (3, 3)), {"A": "1"}),
+    )
+
+
+ONES, TWOS = ["1.0", "1.1", "1.2"], ["2.0", "2.1", "2.2", "2.3", "2.4"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "selected"),
+    [
+        (Jobs(), [*ONES, *TWOS, "30.0"]),
+        (Jobs(((2, None),)), TWOS),
+        (Jobs(((2, 3),)), ["2.3"]),
+        (Jobs(((2, 4), (2, 0), (1, 1), (2, 4))), ["1.1", "2.0", "2.4"]),
+        (Jobs(((2, 3), (2, None))), TWOS),
+        (Jobs(((2, 5), (3, 0), (3, None), (0, -1))), []),
+        (Jobs(owners=("alice",)), [*ONES, "30.0"]),
+        (Jobs(owners=("alice", "bob")), [*ONES, *TWOS, "30.0"]),
+        (Jobs(owners=("nobody",)), []),
+        (Jobs(((2, 3), (1, 0)), ("alice",)), [*ONES, "2.3", "30.0"]),
+        (Jobs(((2, 3), (1, 0)), ("alice",), together=False), ["1.0"]),
+        (Jobs(((1, None), (2, 2)), ("bob",), together=False), ["2.2"]),
+        (Named((JobId(30), JobId(2, 1)), ("bob",)), [*TWOS, "30.0"]),
+    ],
+)
+def test_jobs_are_selected_by_id_and_owner(selection: Selection, selected: list[str]) -> None:
+    found = three_clusters()
+    assert ids(list(found.columns(["ClusterId", "ProcId"], selection))) == selected
+    assert [f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" for ad in found.ads(selection)] == selected
+
+
+def test_thousands_of_ids_may_be_asked_for() -> None:
+    found = views(submitted(1, "alice", {}, 10_000))
+    assert len(list(found.ads(Jobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
+
+
+def test_a_job_that_is_not_in_the_queue_is_none() -> None:
+    assert three_clusters().job(1, 3) is None
+
+
+# -- counts
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_counts_are_those_of_the_ads(dialect: str) -> None:
+    busy = views_of(busy_pool(dialect))
+    ads = list(busy.ads())
+    assert [ClusterRow(*row) for row in busy.batches()] == cluster_rows(ads)
+    owners = sorted({ad.eval("Owner") for ad in ads})
+    assert busy.totals() == {owner: count_statuses([ad for ad in ads if ad.eval("Owner") == owner]) for owner in owners}
+
+
+def test_a_batch_without_a_name_has_none() -> None:
+    found = views(submitted(1, "alice", {"JobBatchName": '"night \\"shift\\""'}), submitted(2, "bob", {}))
+    assert [row.batch for row in found.batches()] == ['night "shift"', None]
+
+
+# -- the history
+
+
+def ended() -> Views:
+    def removed(*procs: tuple[int, int]) -> e.Event:
+        return e.JobsMoved(*WHY, 1, procs, "remove", "Idle", "Removed", {})
+
+    return views(submitted(1, "alice", {}, 9), removed((6, 6)), removed((0, 2), (4, 4)), removed((7, 8)))
+
+
+NEWEST_FIRST = [8, 7, 4, 2, 1, 0, 6]
+
+
+@pytest.mark.parametrize(
+    ("selection", "limit", "forwards", "procs"),
+    [
+        (Jobs(), None, False, NEWEST_FIRST),
+        (Jobs(), None, True, NEWEST_FIRST[::-1]),
+        (Jobs(), 3, False, [8, 7, 4]),
+        (Jobs(), 0, False, []),
+        (Jobs(((1, None),)), 2, True, [6, 0]),
+        (Jobs(((1, 1), (1, 7), (1, 3))), None, False, [7, 1]),
+        (Jobs(((1, 2), (1, 0))), None, True, [0, 2]),
+        (Jobs(((1, 2), (1, 0))), None, False, [2, 0]),
+        (Jobs(owners=("bob",)), None, False, []),
+    ],
+)
+def test_the_history_is_read_in_the_order_of_the_ends(
+    selection: Jobs, limit: int | None, forwards: bool, procs: list[int]
+) -> None:
+    found = ended().history_ads(selection, limit, forwards)
+    assert [ad.eval("ProcId") for ad in found] == procs
+
+
+def test_the_ads_of_the_history_tell_how_jobs_ended() -> None:
+    pool = Pool()
+    pool.submit(1)
+    pool.run(40)
+    (ad,) = views_of(pool).history_ads()
+    told = ("JobStatus", "ExitCode", "LastRemoteHost", "RemoteWallClockTime", "NumJobStarts", "CompletionDate")
+    assert [ad.eval(name) for name in told] == [4, 0, "slot1_1@h", 30.0, 1, 1_800_000_030]
+    assert "RemoteHost" not in ad
+
+
+# -- the pool
+
+
+def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
+    pool = Pool(cpus=3)
+    pool.submit(1, RequestCpus="2")
+    pool.run(10)
+    parent, child = views_of(pool).slot_ads()
+    told = ("Name", "State", "Activity", "NumDynamicSlots", "ChildState", "ChildCpus", "RemoteUser", "JobId")
+    assert [shown(parent.eval(name)) for name in told] == [
+        "slot1@h", "Unclaimed", "Idle", "1", '{ "Claimed" }', "{ 2 }", "undefined", "undefined",
+    ]  # fmt: skip
+    assert [shown(child.eval(name)) for name in told] == [
+        "slot1_1@h", "Claimed", "Busy", "undefined", "undefined", "undefined", "alice@example.org", "1.0",
+    ]  # fmt: skip
+    assert child.eval("EnteredCurrentActivity") == child.eval("EnteredCurrentState") == 1_800_000_000
+
+
+def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
+    def born(name: str) -> e.Event:
+        return e.SlotBorn(*WHY, name, "h", "static", "", {"A": "1", "B": "1"})
+
+    found = views(
+        e.MachineJoined(*WHY, "h", {"Arch": '"X86_64"'}),
+        e.MachineJoined(*WHY, "gone", {}),
+        *[born(name) for name in ("z", "a", "m")],
+        e.SlotChanged(*WHY, "z", {"A": "2", "B": "", "C": "3"}),
+        e.SlotDied(*WHY, "a"),
+        born("a"),
+        e.MachineLeft(*WHY, "gone"),
+    )
+    assert [row.name for row in found.slots()] == ["z", "m", "a"]
+    assert found.slots()[0] == SlotRow(
+        "z", "h", "static", "", 3, "Owner", "Idle", 7_000_000, 7_000_000, "", "", 0, 0, "", '{"A":"2","C":"3"}'
+    )
+    assert found.machines() == {"h": {"Arch": '"X86_64"'}}
+
+
+# -- why jobs wait
+
+
+def test_reasons_are_told_of_jobs_that_still_wait() -> None:
+    pool = Pool()
+    big = pool.submit(3, RequestCpus="64")
+    other = pool.submit(2, "bob", RequestCpus="32")
+    pool.run(10)
+    assert [(row.job, row.jobs, row.refused_by_slot) for row in views_of(pool).refusals()] == [
+        (f"{big}.0", 3, 1),
+        (f"{other}.0", 2, 1),
+    ]
+    assert views_of(pool).refusals()[0].clauses == (('TARGET.Arch == "X86_64"', 1, 1),)
+    pool.act("remove", s.Selection(clusters=(big,)))
+    assert [row.job for row in views_of(pool).refusals()] == [f"{other}.0"]
+
+
+def held() -> e.Event:
+    return e.JobsMoved(*WHY, 1, ((0, 0),), "hold", "Idle", "Held", {})
+
+
+def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e.Event:
+    unmatched = tuple(e.Unmatched(job, 2, 5, (e.Clause("A", 3, 2),), 1, 1) for job in refusals)
+    return e.CycleHeld(*WHY, tuple(e.Match(job, "slot1@h") for job in matches), unmatched)
+
+
+@pytest.mark.parametrize(
+    ("happens", "told"),
+    [
+        ([cycle(refusals=("1.0",))], ["1.0"]),
+        ([cycle(refusals=("1.0",)), cycle(refusals=("1.2", "1.0"))], ["1.0", "1.2"]),
+        ([cycle(refusals=("1.0", "1.1")), cycle(matches=("1.0",))], ["1.1"]),
+        ([cycle(refusals=("1.0", "1.1")), held()], ["1.1"]),
+        ([cycle(refusals=("7.0", "1.9"))], []),
+    ],
+)
+def test_a_match_takes_back_what_was_said(happens: list[e.Event], told: list[str]) -> None:
+    found = views(submitted(1, "alice", {}), *happens).refusals()
+    assert [row.job for row in found] == told
+    assert all(row[1:] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1) for row in found)

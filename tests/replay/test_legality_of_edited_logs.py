@@ -1,0 +1,305 @@
+"""Property: whatever is done to a sound log, the judge says so; what legality cannot see is listed here, with why.
+
+Who edits a log is thought to be careful: positions are counted anew, and the keys of activations, which are positions,
+follow. What is found is found by what the events say of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import attrs
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.legality import RULES, Violation, examine
+
+from .virtual_pool import Pool
+
+HISTORY = """
+machine h Cpus=3 Memory=4096
+machine k Cpus=2 kind=static
+submit alice 3 seconds=30 grace=5
+run 1 s
+measure 1.0 2000
+suspend alice 1.0
+run 5 s
+continue alice 1.0
+hold alice 1.1
+run 1 min
+release alice 1.1
+edit alice 1 JobPrio=3
+submit bob 2 memory=9000
+submit bob 1 hold
+release bob 3.0
+run 2 min
+submit alice 1 end=failure
+submit alice 1 seconds=9 end=lost
+submit alice 1 seconds=900 grace=-1
+submit bob 1 seconds=900
+run 10 s
+exceed 7.0
+vacate root slot1_2@h
+remove alice 5
+run 11 min
+remove bob 2
+run 1 h
+leave k
+"""
+
+
+@cache
+def sound(dialect: str) -> tuple[e.Event, ...]:
+    pool = Pool(dialect)
+    for line in HISTORY.strip().splitlines():
+        pool.say(line)
+    pool.log.raise_epoch("another", pool.engine.world.now(), "serve")
+    pool.log.raise_epoch("a third", pool.engine.world.now(), "serve")
+    return tuple(event for _, event in pool.events())
+
+
+def edited(after: list[tuple[int | None, e.Event]]) -> list[tuple[int, e.Event]]:
+    """The log that is left: each event with the position that it had, or None for one that is new."""
+    keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None}
+    log = []
+    for position, (_, event) in enumerate(after, 1):
+        if isinstance(event, e.JobExited):
+            event = attrs.evolve(event, key=keys.get(event.key, event.key))
+        log.append((position, event))
+    return log
+
+
+def found(after: list[tuple[int | None, e.Event]]) -> list[Violation]:
+    return examine(edited(after)).violations
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event(dialect: str) -> None:
+    log = sound(dialect)
+    assert examine(enumerate(log, 1)).violations == []
+    missing = set(e.TOPICS.values()) - {type(event) for event in log}
+    assert missing <= {e.MatchVoided}
+
+
+# Every event in turn: left out, or written twice
+
+LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+    e.SlotMoved: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is no less "
+    "a place to be",
+    e.SlotChanged: "of several at one instant the last holds",
+    e.CycleHeld: "without a match it changes nothing",
+    e.MachineLeft: "a machine may be without slots",
+    e.JobsMoved: "a removal by itself: that the answer speaks of it, is for people",
+    e.JobsEdited: "no event repeats what a job's ad says",
+    e.JobExecuting: "a job may end before anybody saw it begin",
+    e.JobMeasured: "a job need not be measured",
+    e.WriterBegan: "the last of all: a log that was cut off is a log",
+}
+TWICE_UNSEEN: dict[type[e.Event], str] = {
+    e.EvidenceNoted: "there may be any number",
+    e.SlotChanged: "the values are those that it has",
+    e.CycleHeld: "without a match it changes nothing",
+    e.JobMeasured: "a job may be measured any number of times",
+    e.JobsEdited: "the values are those that it has",
+}
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
+    log = sound(dialect)
+    unseen = set()
+    for index, event in enumerate(log):
+        rest: list[tuple[int | None, e.Event]] = [(n, other) for n, other in enumerate(log, 1) if n != index + 1]
+        if not found(rest):
+            unseen.add(type(event))
+    assert unseen == set(LEFT_OUT_UNSEEN)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
+    log = sound(dialect)
+    unseen = set()
+    for index, event in enumerate(log):
+        more: list[tuple[int | None, e.Event]] = list(enumerate(log, 1))
+        more.insert(index + 1, (None, event))
+        if not found(more):
+            unseen.add(type(event))
+    assert unseen == set(TWICE_UNSEEN)
+
+
+# Every field of every event in turn: another value
+
+NO_BOUND = "an instant may lie anywhere between its neighbours'"
+NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+SAID = "no event repeats it"
+MEASURED = "what was measured may be anything"
+ADS = "no event repeats what an ad says, but for resources, and what a cluster's ad says of its event"
+
+CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
+    **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
+    **{
+        (kind, "stimulus"): NAME
+        for kind in (e.PoolFounded, e.WriterBegan, e.MachineJoined, e.MachineLeft, e.SlotBorn, e.SlotMoved, e.SlotDied)
+    },
+    **{(kind, "stimulus"): NAME for kind in (e.CycleHeld, e.JobExecuting, e.JobMeasured)},
+    **{(e.PoolFounded, field): SAID for field in ("name", "settings", "uid_domain", "version")},
+    (e.WriterBegan, "writer"): SAID,
+    **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
+    **{(e.EvidenceNoted, field): "a decision repeated would tell" for field in ("name", "expression", "value", "read")},
+    (e.CycleHeld, "unmatched"): "a decision repeated would tell",
+    (e.MachineJoined, "ad"): ADS,
+    (e.SlotBorn, "ad"): ADS,
+    (e.SlotChanged, "changes"): ADS,
+    (e.ClusterSubmitted, "ad"): ADS,
+    (e.JobsMoved, "changes"): ADS,
+    (e.JobsEdited, "changes"): ADS,
+    (e.JobExecuting, "pid"): SAID,
+    (e.JobExecuting, "scratch"): SAID,
+    **{(e.JobMeasured, f): MEASURED for f in ("image", "resident", "disk", "user_cpu", "system_cpu")},
+    (e.JobMeasured, "proc"): "where another job runs, it may be measured as well",
+    **{(e.JobExited, f): MEASURED for f in ("user_cpu", "system_cpu", "resident", "disk", "ended")},
+    (e.JobExited, "code"): "a job may end with any",
+    (e.JobExited, "signal"): "a job may end by any",
+    (e.JobExited, "changes"): ADS,
+}
+
+
+def others(value: Any) -> Iterator[Any]:
+    """Other values of the same kind."""
+    if isinstance(value, str):
+        yield value + "x" if value else "x"
+    elif isinstance(value, int):
+        yield value + 1
+        yield value - 1
+    elif isinstance(value, dict):
+        yield {**value, "Other": "1"}
+        if value:
+            yield {name: text + "1" for name, text in value.items()}
+    elif isinstance(value, tuple):
+        yield ()
+    elif value is None:
+        yield 1
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
+    log = sound(dialect)
+    unseen = set()
+    for index, event in enumerate(log):
+        for field in attrs.fields(type(event)):
+            for value in others(getattr(event, field.name)):
+                after: list[tuple[int | None, e.Event]] = list(enumerate(log, 1))
+                after[index] = (index + 1, attrs.evolve(event, **{field.name: value}))
+                if getattr(event, field.name) != value and not found(after):
+                    unseen.add((type(event), field.name))
+    assert unseen == set(CHANGED_UNSEEN)
+
+
+def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
+    log = list(sound("manual"))
+    index, ended = next((i, event) for i, event in enumerate(log) if isinstance(event, e.ClaimEnded))
+    log[index] = attrs.evolve(ended, usage=7)
+    (violation,) = examine(enumerate(log, 1)).violations
+    assert violation.position == index + 1
+    assert violation.thing == ended.slot
+    assert violation.rule == "usage"
+    assert violation.words == "the claim was held for a usage of 11000000000, but 7 is charged"
+    assert [story.split()[3] for story in violation.story] == [violation.thing] * 8
+    assert violation.story[-1].lstrip().startswith(f"{index + 1} ")
+
+
+# Faults that somebody might plant: the rule that each breaks first
+
+Edit = Callable[[list[e.Event]], None]
+
+
+def the(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object) -> int:
+    """Where the nth event of a kind with these values stands."""
+    places = [
+        index
+        for index, event in enumerate(log)
+        if isinstance(event, kind) and all(getattr(event, name) == value for name, value in values.items())
+    ]
+    return places[nth]
+
+
+def change(kind: type[e.Event], nth: int = 0, **values: Any) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        place = the(log, kind, nth)
+        log[place] = attrs.evolve(log[place], **values)
+
+    return edit
+
+
+def drop(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        del log[the(log, kind, nth, **values)]
+
+    return edit
+
+
+def swap(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        place = the(log, kind, nth, **values)
+        log[place], log[place + 1] = log[place + 1], log[place]
+
+    return edit
+
+
+def repeat(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        place = the(log, kind, nth, **values)
+        log.insert(place + 1, log[place])
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("fault", "edit", "rule"),
+    [
+        ("the founding is left out", drop(e.PoolFounded), "founded"),
+        ("another dialect is named", change(e.PoolFounded, dialect="tarzan"), "reference"),
+        ("a writer's epoch is skipped", change(e.WriterBegan, epoch=3), "epoch"),
+        ("a cause is made up", change(e.SlotMoved, cause="a whim"), "cause"),
+        ("a slot's row is another", change(e.SlotMoved, 1, row="7"), "row"),
+        ("a slot moves from where it is not", change(e.SlotMoved, 3, source="Owner/Idle"), "source"),
+        ("a slot moves to where no row leads", change(e.SlotMoved, 2, target="Drained/Idle"), "row"),
+        ("a claim is charged for less", change(e.ClaimEnded, usage=1), "usage"),
+        ("a claim is given up by another", change(e.ClaimEnded, submitter="eve@example.org"), "claim"),
+        ("a claim goes to somebody else", change(e.ClaimMade, submitter="eve@example.org"), "activation"),
+        ("a claim is never made", drop(e.ClaimMade), "activation"),
+        ("a claim never ends", drop(e.ClaimEnded), "claim"),
+        ("a slot is claimed twice", repeat(e.ClaimMade), "claim"),
+        ("a match is left out", change(e.CycleHeld, matches=()), "match"),
+        ("a job is activated twice", repeat(e.JobActivated), "source"),
+        ("a job runs on a slot that is not there", change(e.JobActivated, slot="slot9@h"), "reference"),
+        ("a job's end is left out", drop(e.JobExited), "activation"),
+        ("a job that ran to its end is said to be evicted", change(e.JobExited, 2, outcome="evicted"), "end"),
+        ("a job ends by a row that leads elsewhere", change(e.JobExited, 1, target="Held"), "row"),
+        ("a job is told to end and nobody writes it down", drop(e.JobSignalled), "end"),
+        ("a job is held that is held", repeat(e.JobsMoved, row="hold"), "source"),
+        ("a job is let go on, and the log does not say so", drop(e.JobsMoved, row="continue"), "activation"),
+        ("jobs are moved that no cluster has", change(e.JobsMoved, procs=((0, 99),)), "reference"),
+        ("an owner is edited", change(e.JobsEdited, changes={"Owner": '"eve"'}), "immutable"),
+        ("a cluster has a job more", change(e.ClusterSubmitted, count=4), "value"),
+        ("a cluster is submitted twice", repeat(e.ClusterSubmitted), "reference"),
+        ("an answer is left out", drop(e.RequestAnswered), "answer"),
+        ("evidence is left out", drop(e.EvidenceNoted), "evidence"),
+        ("a slot keeps what it gave away", drop(e.SlotChanged, 2), "resources"),
+        ("a slot is carved from none", change(e.SlotBorn, 2, parent="slot7@h"), "reference"),
+        ("a slot dies twice", repeat(e.SlotDied), "reference"),
+        ("two transitions change places", swap(e.SlotMoved, row="22"), "source"),
+        ("a claim is made before its slot is claimed", swap(e.SlotMoved, row="9"), "claim"),
+        ("a job is over after its slot has moved on", swap(e.JobExited, row="complete"), "activation"),
+        ("an hour is taken from the log's middle", change(e.JobMeasured, at=1), "order"),
+    ],
+)
+def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
+    log = list(sound("manual"))
+    edit(log)
+    old = {id(event): position for position, event in enumerate(sound("manual"), 1)}
+    violations = found([(old.get(id(event)), event) for event in log])
+    assert violations and violations[0].rule == rule
+    assert {violation.rule for violation in violations} <= set(RULES)

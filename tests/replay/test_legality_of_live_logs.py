@@ -1,0 +1,121 @@
+"""Property: the judge finds nothing in any log that the live engine wrote, whatever it was told to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
+from poolbook.replay.legality import examine
+
+from .virtual_pool import Pool
+
+USERS = st.sampled_from(["alice", "bob"])
+CLUSTERS = st.integers(1, 4)
+PROCS = st.integers(0, 3)
+JOBS = st.one_of(st.builds("{}.{}".format, CLUSTERS, PROCS), st.builds(str, CLUSTERS))
+WHAT = st.one_of(JOBS, st.sampled_from(["alice", "bob", "all"]))
+ENDS = st.sampled_from(["", "end=signal", "end=failure", "end=lost"])
+GRACES = st.sampled_from(["0", "5", "700", "-1"])
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Users and the machine's owner do what they like, and time passes."""
+
+    @initialize(dialect=st.sampled_from(["manual", "htcondor-25"]), kind=st.sampled_from(["static", "partitionable"]))
+    def begin(self, dialect: str, kind: str) -> None:
+        self.pool = Pool(dialect)
+        self.pool.say(f"machine h Cpus=3 Memory=4096 kind={kind} slots=2")
+        for user, grace in (("alice", 5), ("bob", 700), ("alice", -1)):
+            self.pool.say(f"submit {user} 3 seconds=600 grace={grace}")
+
+    @rule(
+        user=USERS,
+        count=st.integers(1, 4),
+        seconds=st.integers(1, 90),
+        grace=GRACES,
+        end=ENDS,
+        prio=st.integers(0, 2),
+        more=st.sampled_from(["", "hold", "differ", "memory=9000", "maxvacate=20"]),
+    )
+    def submit(self, user: str, count: int, seconds: int, grace: str, end: str, prio: int, more: str) -> None:
+        self.pool.say(f"submit {user} {count} seconds={seconds} grace={grace} prio={prio} {end} {more}")
+
+    @rule(
+        user=USERS, what=WHAT, action=st.sampled_from(["hold", "release", "release", "remove", "suspend", "continue"])
+    )
+    def act(self, user: str, what: str, action: str) -> None:
+        self.pool.say(f"{action} {user} {what}")
+
+    @rule(user=USERS, job=JOBS, fast=st.sampled_from(["", "fast"]))
+    def vacate(self, user: str, job: str, fast: str) -> None:
+        self.pool.say(f"vacate {user} {job} {fast}")
+
+    @rule(
+        slot=st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h", "slot2_1@h", "h"]), fast=st.sampled_from(["", "fast"])
+    )
+    def vacate_slot(self, slot: str, fast: str) -> None:
+        self.pool.say(f"vacate root {slot} {fast}")
+
+    @rule(user=USERS, what=WHAT, prio=st.integers(0, 3))
+    def edit(self, user: str, what: str, prio: int) -> None:
+        self.pool.say(f"edit {user} {what} JobPrio={prio}")
+
+    @precondition(lambda self: self.pool.engine.state.by_job)
+    @rule(which=st.integers(0, 9), exceeds=st.booleans())
+    def use(self, which: int, exceeds: bool) -> None:
+        running = sorted(self.pool.engine.state.by_job)
+        cluster, proc = running[which % len(running)]
+        if not exceeds:
+            self.pool.say(f"measure {cluster}.{proc} {1000 + which}")
+        elif not self.pool.engine.state.by_job[cluster, proc].stop:
+            self.pool.say(f"exceed {cluster}.{proc}")
+
+    @rule(what=st.sampled_from(["machine g slots=1", "machine h", "leave g", "leave h", "another writer"]))
+    def pool_itself(self, what: str) -> None:
+        if what != "another writer":
+            self.pool.say(what)
+            return
+        self.pool.log.raise_epoch("another", self.pool.engine.world.now(), "serve")
+        self.pool.engine.load()
+
+    @rule(seconds=st.sampled_from([0.5, 5, 61, 1300]))
+    def passing(self, seconds: float) -> None:
+        self.pool.say(f"run {seconds} s")
+
+    @invariant()
+    def the_judge_finds_nothing(self) -> None:
+        if hasattr(self, "pool"):
+            found = examine(self.pool.log.read()).violations
+            assert not found, "\n".join([f"{found[0].thing}: {found[0].words}", *found[0].story])
+
+    def teardown(self) -> None:
+        if hasattr(self, "pool"):
+            counts_agree(self.pool)
+
+
+def counts_agree(pool: Pool) -> None:
+    """The verdict's counts are those of the log, counted by themselves."""
+    events = [event for _, event in pool.events()]
+    verdict = examine(pool.log.read())
+    assert verdict.events == len(events)
+    slots = Counter(event.row for event in events if isinstance(event, SlotMoved))
+    assert {number: count for number, count in verdict.slots.items() if count} == slots
+    jobs = Counter(event.row for event in events if isinstance(event, JobExited) and event.row)
+    jobs["activate"] += sum(isinstance(event, JobActivated) for event in events)
+    for event in events:
+        if isinstance(event, JobsMoved):
+            jobs[event.row] += sum(last - first + 1 for first, last in event.procs)
+    counted = {
+        row: count for row, count in verdict.jobs.items() if count and row not in ("submit", "submit_on_hold", "leave")
+    }
+    assert counted == {row: count for row, count in jobs.items() if count}
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(
+    max_examples=50, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -1,0 +1,197 @@
+"""Golden: the log as people read it, line by line, and what they may ask for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.domain.lifecycle.tables import SLOT_TABLES
+from poolbook.replay.listing import LETTERS, Wanted, as_dict, entries, line, listed, member_of, members, since, wanted
+
+from .virtual_pool import Pool
+
+NOW = round(datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp()) * 1_000_000
+WHY = (NOW, "user_hold", "hold-1")
+HELD = e.JobsMoved(
+    *WHY, 3, ((0, 1), (5, 5)), "hold", "Idle", "Held", {"HoldReason": '"no \\"more\\""', "HoldReasonCode": "1"}
+)
+
+
+def test_each_member_of_a_set_event_has_a_line_and_a_position_of_its_own() -> None:
+    found = list(members(31, HELD))
+    assert [(member.number, member.thing, member.what) for member in found] == [
+        ("31.0", "3.0", "hold"),
+        ("31.1", "3.1", "hold"),
+        ("31.2", "3.5", "hold"),
+    ]
+    assert line(found[2]) == (
+        "    31.2  2027-01-15 08:00:00  3.5              hold         Idle -> Held"
+        '                             somebody asked for it to be held (no "more", code 1) [hold-1]'
+    )
+
+
+def test_the_members_of_a_cluster_of_any_size_are_there_at_once() -> None:
+    count = 10**12
+    cluster = e.ClusterSubmitted(NOW, "submitted", "s", 1, "alice@example.org", {}, count, (), "Idle")
+    assert [member.thing for member in islice(members(1, cluster), 2)] == ["1.0", "1.1"]
+    last = member_of(1, cluster, count - 1)
+    assert last is not None
+    assert (last.number, last.source, last.target) == (f"1.{count - 1}", "Unsubmitted", "Idle")
+
+
+def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
+    everyone = {int(member.thing.partition(".")[2]): member for member in members(31, HELD)}
+    assert {proc: member_of(31, HELD, proc) for proc in range(7)} == {proc: everyone.get(proc) for proc in range(7)}
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (e.SlotMoved(*WHY, "slot1@h", "10", "Claimed/Idle", "Preempting/Vacating"),
+         "slot1@h          10         H Claimed/Idle -> Preempting/Vacating      somebody asked for it to be held"),
+        (e.SlotMoved(*WHY, "slot1@h", "11", "Claimed/Idle", "Claimed/Busy"),
+         "slot1@h          11           Claimed/Idle -> Claimed/Busy             somebody asked for it to be held"),
+        (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {},
+                     code=3, user_cpu=1_500_000, system_cpu=500_000),
+         "1.0              complete     -> Completed                             it ended by itself "
+         "(exited, code 3, on slot1@h, CPU 2 s)"),
+        (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {}, None, 9),
+         "1.0              complete     -> Completed                             it ended by itself "
+         "(exited, signal 9, on slot1@h)"),
+        (e.SlotChanged(*WHY, "slot1@h", {"Cpus": "1", "Gone": ""}),
+         "slot1@h          changed                                               somebody asked for it to be held "
+         "(Cpus = 1, Gone gone)"),
+        (e.MachineLeft(NOW, "an unknown cause", "hold-1", "h"),
+         "h                left                                                  an unknown cause"),
+    ],
+)  # fmt: skip
+def test_a_line_says_when_what_by_which_row_and_why(event: e.Event, text: str) -> None:
+    assert [line(member) for member in members(7, event)] == [f"       7  2027-01-15 08:00:00  {text} [hold-1]"]
+
+
+def test_a_line_tells_the_time_of_the_zone_that_is_asked_for() -> None:
+    (member,) = members(7, e.MachineLeft(NOW + 500_000, "left", "x", "h"))
+    assert line(member, timezone(timedelta(hours=-5))).split()[1:3] == ["2027-01-15", "03:00:00.500"]
+    assert as_dict(member)["at"] == "2027-01-15T08:00:00.500000Z"
+
+
+def test_an_instant_that_no_calendar_has_is_told_as_a_number() -> None:
+    (member,) = members(7, e.MachineLeft(10**30, "left", "x", "h"))
+    assert f"{10**30} us" in line(member)
+    assert as_dict(member)["at"] == str(10**30)
+
+
+def test_a_number_has_one_letter_in_all_dialects() -> None:
+    for rows in SLOT_TABLES.values():
+        assert {row.number: row.letter for row in rows}.items() <= LETTERS.items()
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("3.1", Wanted("cluster/3", 1)),
+        ("3", Wanted("cluster/3")),
+        ("003", Wanted("cluster/3")),
+        ("cluster/3", Wanted("cluster/3")),
+        ("cluster/3.1", Wanted("cluster/3", 1)),
+        ("slot1@h", Wanted("slot/slot1@h")),
+        ("slot/slot1_2@h", Wanted("slot/slot1_2@h")),
+        ("machine/h", Wanted("machine/h")),
+        ("pool", Wanted("pool")),
+        ("negotiator", Wanted("negotiator")),
+    ],
+)
+def test_people_name_streams_as_they_speak(text: str, means: Wanted) -> None:
+    assert wanted(text) == means
+
+
+@pytest.mark.parametrize("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
+def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"names nothing that a log keeps: give a job \(3.1\)"):
+        wanted(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("90 s", NOW - 90 * 10**6),
+        ("10 min", NOW - 600 * 10**6),
+        ("10m", NOW - 600 * 10**6),
+        ("1.5 hours ago", NOW - 5400 * 10**6),
+        ("2 days", NOW - 172_800 * 10**6),
+        ("1 week", NOW - 604_800 * 10**6),
+        ("2027-01-15T08:00:00+01:00", NOW - 3600 * 10**6),
+        ("2027-01-15 08:00", NOW - 7200 * 10**6),
+        ("2027-01-15", NOW - 36_000 * 10**6),
+    ],
+)
+def test_since_is_a_time_of_the_zone_or_how_long_ago(text: str, means: int) -> None:
+    assert since(text, NOW, timezone(timedelta(hours=2))) == means
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "10", "10 moons", "2027-13-01"])
+def test_what_is_no_time_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time: give a date and time"):
+        since(text, NOW)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    pool = Pool()
+    for command in ("machine h", "submit alice 3 seconds=30", "run 10 s", "hold alice 1.1", "run 1 min"):
+        pool.say(command)
+    return pool
+
+
+def test_a_whole_log_reads_as_it_does_in_the_example(pool: Pool) -> None:
+    text = (Path(__file__).parent / "log.txt").read_text(encoding="utf-8")
+    assert "".join(f"{line(member)}\n" for member in entries(pool.log)) == text
+
+
+def test_the_log_of_one_thing_is_the_part_of_the_whole_that_speaks_of_it(pool: Pool) -> None:
+    whole = list(entries(pool.log))
+    for text in ("1", "1.1", "slot1@h", "slot1_1@h", "machine/h", "requests", "negotiator", "evidence", "pool"):
+        what = wanted(text)
+        part = [m for m in whole if m.stream == what.stream and (what.proc is None or m.thing == text)]
+        assert list(entries(pool.log, what)) == part
+        assert part
+
+
+def test_the_log_since_an_instant_is_its_end(pool: Pool) -> None:
+    begin = NOW + 10_000_000
+    whole = list(entries(pool.log))
+    assert list(entries(pool.log, begin=begin)) == [member for member in whole if member.at >= begin]
+    assert list(entries(pool.log, wanted("1.1"), begin)) == [m for m in whole if m.at >= begin and m.thing == "1.1"]
+
+
+def test_a_cycle_has_a_member_for_each_match_and_each_refusal() -> None:
+    cycle = e.CycleHeld(
+        NOW, "negotiated", "c", (e.Match("1.0", "slot1@h", 2.5),), (e.Unmatched("2.0", 3, 2, (e.Clause("x", 1, 1),)),)
+    )
+    assert [(m.number, m.thing, m.what, m.details) for m in members(9, cycle)] == [
+        ("9.0", "1.0", "match", "with slot1@h, rank 2.5"),
+        ("9.1", "2.0", "no match", "3 jobs like it, 1 of 2 slots meet its Requirements"),
+    ]
+
+
+def test_every_kind_of_event_has_a_line(pool: Pool) -> None:
+    seen = {type(event) for _, event in pool.events()}
+    others = [
+        e.WriterBegan(NOW, "writer", "serve", 2, "host:1"),
+        e.MachineLeft(NOW, "left", "x", "h"),
+        e.MatchVoided(NOW, "match_void", "x", "slot1@h", "1.0"),
+        e.JobsEdited(NOW, "user_edit", "x", 1, ((0, 0),), {"JobPrio": "1"}),
+        e.JobMeasured(NOW, "measured", "x", 1, 0, 2048, 1024, 10, 1_000_000, 0),
+    ]
+    assert seen | {type(event) for event in others} == set(e.TOPICS.values())
+    assert [member.what for member in listed(enumerate(others, 1))] == [
+        "writer",
+        "left",
+        "match void",
+        "edited",
+        "measured",
+    ]

@@ -1,0 +1,177 @@
+"""A whole pool in virtual time, driven by lines as a person would type them: for transcripts and random commands."""
+
+from __future__ import annotations
+
+import re
+
+from poolbook.adapters.engine import Answer, Engine
+from poolbook.adapters.stores import open_log
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.events import Event
+from poolbook.domain.job_ad import quoted
+from poolbook.domain.variants import pack
+from poolbook.domain.world import Launch
+from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld, sleeps
+
+REQUIREMENTS = 'TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory'
+JOB = {
+    "Cmd": '"/bin/sleep"',
+    "Requirements": REQUIREMENTS,
+    "RequestCpus": "1",
+    "RequestMemory": "128",
+    "RequestDisk": "1024",
+    "Rank": "0.0",
+    "JobPrio": "0",
+}
+# What a line's word sets in the job's ad.
+WORDS = {
+    "seconds": "VirtualSeconds",
+    "code": "VirtualCode",
+    "grace": "VirtualGrace",
+    "memory": "RequestMemory",
+    "cpus": "RequestCpus",
+    "prio": "JobPrio",
+    "maxvacate": "JobMaxVacateTime",
+}
+SLOT = {
+    "Start": "true",
+    "Requirements": "Start && TARGET.RequestCpus <= MY.Cpus",
+    "Arch": '"X86_64"',
+    "SlotID": "1",
+}
+UNITS = {"s": 1, "min": 60, "h": 3600}
+
+
+def behave(launch: Launch) -> Behaviour:
+    """As the ad says; with VirtualEnd a job fails to start, is lost, ends by a signal, or exceeds its memory."""
+    usual = sleeps(launch)
+    end = launch.job_ad.get("VirtualEnd", "")
+    never = usual.grace is not None and usual.grace < 0
+    return Behaviour(
+        seconds=usual.seconds,
+        code=usual.code,
+        signal=11 if end == '"signal"' else None,
+        grace=None if never else usual.grace,
+        failure="Failed to execute '/bin/sleep': no such file" if end == '"failure"' else "",
+        lost=end == '"lost"',
+    )
+
+
+class Pool:
+    """A pool and its log."""
+
+    def __init__(self, dialect: str = "manual", **settings: str) -> None:
+        self.log = open_log("memory:", create=True)
+        self.engine = Engine(self.log, VirtualWorld(behave))
+        self.engine.load()
+        self._serial = 0
+        self.engine.handle([s.Found("found", "pool", dialect, "example.org", "0.1", settings)])
+
+    def events(self) -> list[tuple[int, Event]]:
+        return list(self.log.read())
+
+    def say(self, line: str) -> Answer | None:
+        """Do what a line says; None for one that only lets time pass."""
+        command, *words = line.split()
+        return getattr(self, f"_{command}")(*words)  # type: ignore[no-any-return]
+
+    def _handle(self, stimulus: s.Stimulus) -> Answer:
+        return self.engine.handle([stimulus])[0]
+
+    def _id(self, kind: str) -> str:
+        self._serial += 1
+        return f"{kind}-{self._serial}"
+
+    def _machine(self, name: str, *words: str) -> Answer:
+        """machine h Cpus=2 Memory=2048 [kind=static] [slots=2]"""
+        given = dict(word.split("=", 1) for word in words)
+        kind, slots = given.pop("kind", "partitionable"), int(given.pop("slots", "1"))
+        ad = {**SLOT, "Machine": quoted(name)}
+        own = {"Cpus": "2", "Memory": "2048", "Disk": "100000", **given}
+        plans = tuple(s.SlotPlan(f"slot{number}@{name}", kind, own) for number in range(1, slots + 1))
+        return self._handle(s.AddMachine(self._id("machine"), name, ad, plans))
+
+    def _leave(self, name: str) -> Answer:
+        return self._handle(s.RemoveMachine(self._id("leave"), name))
+
+    def _submit(self, user: str, count: str, *words: str) -> Answer:
+        """submit alice 3 seconds=30 memory=128 end=signal [hold] [differ]"""
+        ad = dict(JOB)
+        columns: tuple[bytes, ...] = ()
+        for word in words:
+            name, _, value = word.partition("=")
+            if name == "hold":
+                held = {"JobStatus": "5", "HoldReason": '"submitted on hold at user\'s request"'}
+                ad |= {**held, "HoldReasonCode": "15", "HoldReasonSubCode": "0"}
+            elif name == "differ":
+                columns = pack({"Args": [quoted(str(number)) for number in range(int(count))]})
+            elif name == "end":
+                ad["VirtualEnd"] = quoted(value)
+            else:
+                ad[WORDS.get(name, name)] = value
+        return self._handle(s.Submit(self._id("submit"), user, 0, ad, int(count), columns))
+
+    def _act(self, action: str, user: str, what: str, *words: str) -> Answer:
+        fast = "fast" in words
+        return self._handle(s.Act(self._id(action), user, action, selection(what), fast=fast))
+
+    def _hold(self, *words: str) -> Answer:
+        return self._act("hold", *words)
+
+    def _release(self, *words: str) -> Answer:
+        return self._act("release", *words)
+
+    def _remove(self, *words: str) -> Answer:
+        return self._act("remove", *words)
+
+    def _suspend(self, *words: str) -> Answer:
+        return self._act("suspend", *words)
+
+    def _continue(self, *words: str) -> Answer:
+        return self._act("continue", *words)
+
+    def _vacate(self, user: str, what: str, *words: str) -> Answer:
+        """vacate alice 1.0 [fast]; of a slot: vacate root slot1@h [fast]"""
+        if re.fullmatch(r"[\d.]+", what):
+            return self._act("vacate", user, what, *words)
+        return self._handle(s.VacateSlot(self._id("vacate"), user, what, "fast" in words))
+
+    def _edit(self, user: str, what: str, *words: str) -> Answer:
+        """edit alice 1 JobPrio=5"""
+        changes = dict(word.split("=", 1) for word in words)
+        return self._handle(s.Edit(self._id("edit"), user, selection(what), changes))
+
+    def _measure(self, job: str, resident: str) -> Answer:
+        cluster, _, proc = job.partition(".")
+        key = self.engine.state.by_job[int(cluster), int(proc)].key
+        return self._handle(
+            s.Measured(self._id("usage"), key, 2 * int(resident), int(resident), 10, 5 * SECOND, SECOND)
+        )
+
+    def _exceed(self, job: str) -> Answer:
+        """The job used more memory than it has, and was killed for it."""
+        cluster, _, proc = job.partition(".")
+        key = self.engine.state.by_job[int(cluster), int(proc)].key
+        reason = "Job has gone over cgroup memory limit of 128 megabytes."
+        end = s.Ended(f"end-{key}", key, self.engine.world.now(), signal=9, hold_reason=reason, hold_code=34)
+        return self._handle(end)
+
+    def _run(self, amount: str, unit: str) -> None:
+        """run 30 s: let so much time pass."""
+        until = self.engine.world.now() + round(float(amount) * UNITS[unit] * SECOND)
+        while self.engine.world.now() < until:
+            self.engine.step(until)
+        while self.engine.step(until):
+            pass
+
+
+def selection(what: str) -> s.Selection:
+    """1 is a cluster, 1.0 a job, a name an owner, "all" everything."""
+    if what == "all":
+        return s.Selection(everything=True)
+    if re.fullmatch(r"\d+", what):
+        return s.Selection(clusters=(int(what),))
+    if re.fullmatch(r"\d+\.\d+", what):
+        cluster, proc = what.split(".")
+        return s.Selection(jobs=((int(cluster), int(proc)),))
+    return s.Selection(owners=(what,))
