@@ -31,7 +31,7 @@ from ..domain.events import (
 from ..domain.evolve import fold
 from ..domain.lifecycle import job_machine, slot_machine
 from ..domain.log import Log, LogError
-from ..domain.state import Activation, State
+from ..domain.state import IDLE, Activation, State
 from ..domain.world import Launch, World
 
 Subscriber = Callable[[int, Sequence[Event]], None]
@@ -96,6 +96,11 @@ class Engine:
             self.tables = Tables(slot_machine(self.state.dialect), job_machine(self.state.dialect))
         return self.tables
 
+    @property
+    def unheard(self) -> Sequence[s.Stimulus]:
+        """What the world said and the log could not take: it is said again at the next wait."""
+        return self._unheard
+
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
@@ -156,11 +161,12 @@ class Engine:
             self._last_cycle = now
             self._decide(s.Negotiate(self.id("cycle")), now, events)
             self._wanted = False  # the cycle's own events are no news to it
-        if self.state.matches:
+        local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
+        if self.state.matches or local:
             self._decide(s.ClaimMatches(self.id("claim")), now, events)
 
     def _idle(self) -> bool:
-        return any(cluster.counts[1] for cluster in self.state.clusters.values())
+        return any(cluster.counts[IDLE] and not cluster.local for cluster in self.state.clusters.values())
 
     def _cycle_due(self, now: int) -> bool:
         if not self._idle():
@@ -196,8 +202,9 @@ class Engine:
 
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
-        job, slot = cluster.attributes(activation.proc), self.state.slots[activation.slot].ad
-        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, dict(slot))
+        slot = self.state.slots.get(activation.slot)
+        job, machine = cluster.attributes(activation.proc), {} if slot is None else dict(slot.ad)
+        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine)
 
     def recover(self) -> None:
         """Find out what became of the activations that were alive when the log was last written, and go on."""
@@ -206,7 +213,7 @@ class Engine:
         for activation in living:
             if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
                 self.world.signal(activation.key, "hard" if activation.stop == "hard" else "soft")
-            elif self.state.slots[activation.slot].activity == "Suspended":
+            elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
         self.handle(came)
 

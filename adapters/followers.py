@@ -46,6 +46,11 @@ class Followers:
             self._user_logs = None
         self._complain(writer)
 
+    @property
+    def behind(self) -> bool:
+        """Whether the views have something to catch up with."""
+        return self._behind
+
     def _writer(self, now: int) -> UserLogWriter | None:
         if self._user_logs is None and now >= self._again["user logs"]:
             try:

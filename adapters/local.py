@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ..domain.classad import ClassAd, EvaluationError, parse
-from ..domain.decide.draft import ad_of
 from ..domain.decide.stimuli import Ended, Measured, Started, Stimulus
 from ..domain.events import Ad
+from ..domain.texts import ad_of
 from ..domain.world import How, Launch
 from . import execution
 

@@ -16,12 +16,12 @@ from typing import Any, Self
 from ..domain.classad import EvaluationError, Exceptional, ListValue
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
-from ..domain.decide.draft import ad_of
 from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.events import Ad, Event
 from ..domain.job_ad import quoted
 from ..domain.log import Log
 from ..domain.state import Slot, State
+from ..domain.texts import ad_of
 from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from .engine import Engine
 from .facts import host_name, user_name

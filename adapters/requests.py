@@ -65,6 +65,16 @@ def ask(url: str, request: Callable[[int], Request] | Request, *, create: bool =
             time.sleep(0.02)
 
 
+def is_served(url: str) -> bool:
+    """Whether a server takes requests for the log now."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(place_of(url).socket)
+        except OSError:
+            return False
+    return True
+
+
 def _by_server(place: Place, request: Callable[[int], Request] | Request) -> Any:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)

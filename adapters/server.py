@@ -181,23 +181,48 @@ class Server:
         """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
         self._followers.keep_views(now)
-        soon = now + VIEWS_EVERY
-        came = self.engine.wait(soon if until is None else min(until, soon))
+        if self._followers.behind:
+            soon = now + VIEWS_EVERY
+            until = soon if until is None else min(until, soon)
+        came = self.engine.wait(until)
         asked, self._asked = self._asked, []
         try:
             answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
         except Fenced:
             raise
         except LogError as error:
-            for one in asked:
-                one.client.answer({"error": str(error)})
-            if not self._told and not asked:
-                self._told = True
-                self.trouble(str(error))
-            return
-        self._told = False
-        for one, answer in zip(asked, answers[len(came) :], strict=True):
-            one.client.answer(_as_reply(answer))
+            self._refuse(asked, error)
+        except Exception:
+            if not asked:
+                raise
+            self._one_by_one(came, asked)
+        else:
+            self._told = False
+            for one, answer in zip(asked, answers[len(came) :], strict=True):
+                one.client.answer(_as_reply(answer))
+
+    def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
+        """Nothing could be written down."""
+        for one in asked:
+            one.client.answer({"error": str(error)})
+        if not self._told and not asked:
+            self._told = True
+            self.trouble(str(error))
+
+    def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
+        """One of several requests cannot be decided, which is a fault of ours: it alone is to suffer from it."""
+        self.engine.handle([one for one in came if one not in self.engine.unheard])
+        for one in asked:
+            try:
+                (answer,) = self.engine.handle([one.stimulus])
+                one.client.answer(_as_reply(answer))
+            except Fenced:
+                raise
+            except LogError as error:
+                self._refuse([one], error)
+            except Exception as error:
+                self.trouble(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
+                one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
 
     def trouble(self, text: str) -> None:
         """Something that the one who runs the server should know. Replaced by who does."""

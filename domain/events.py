@@ -39,6 +39,7 @@ CAUSES: dict[str, str] = {
     "match_timeout": "nobody claimed the slot within MATCH_TIMEOUT",
     "match_void": "the job that the slot was matched with no longer waits",
     "activated": "the claim's holder started a job on it",
+    "local": "the access point started it itself: it is of the local universe",
     "job_ended": "the job's processes are gone",
     "no_more_jobs": "no waiting job of the claim's holder fits the slot",
     "worklife": "the claim is older than CLAIM_WORKLIFE",
@@ -333,7 +334,8 @@ class JobsEdited(Event):
 
 @frozen
 class JobActivated(Event):
-    """A claim was activated for the job, which is Running from here on. The position of this event in the log is the
+    """A claim was activated for the job, which is Running from here on. A job of the local universe has no claim, and
+    "local@" and the pool's name for its slot. The position of this event in the log is the
     activation's key: by it the processes are found again."""
 
     cluster: int
@@ -348,12 +350,14 @@ class JobActivated(Event):
 
 @frozen
 class JobExecuting(Event):
-    """The job's own process runs (``pid`` 0: it did, and ended before anybody could tell)."""
+    """The job's own process runs (``pid`` 0: it did, and ended before anybody could tell). ``began``: when it was
+    started, if earlier than ``at``."""
 
     cluster: int
     proc: int
     pid: int
     scratch: str
+    began: int = 0
 
     @property
     def stream(self) -> str:
@@ -392,10 +396,10 @@ class JobSignalled(Event):
 
 @frozen
 class JobExited(Event):
-    """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``row`` and
-    ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed meanwhile
-    stays so). ``code`` or ``signal`` is how the job's own process ended, ``ended`` when that was, if earlier than
-    ``at``. CPU times in microseconds, memory and disk in KiB."""
+    """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``source``,
+    ``row`` and ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed
+    meanwhile stays so). ``code`` or ``signal`` is how the job's own process ended, ``ended`` when that was, if earlier
+    than ``at``. CPU times in microseconds, memory and disk in KiB."""
 
     cluster: int
     proc: int
@@ -412,6 +416,7 @@ class JobExited(Event):
     resident: int = 0
     disk: int = 0
     ended: int = 0
+    source: str = ""
 
     @property
     def stream(self) -> str:

@@ -107,22 +107,29 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
 def _ends(state: State, cluster: Cluster) -> None:
     if not cluster.live:
         del state.clusters[cluster.id]
+        gone = f"{cluster.id}."
+        for job in [job for job in state.refusals if job.startswith(gone)]:
+            del state.refusals[job]
 
 
 def _jobs_moved(state: State, event: e.JobsMoved) -> None:
     cluster = state.clusters[event.cluster]
-    running = state.by_job
-    if event.target in TERMINAL and not (running and _any_running(running, cluster, event.procs)):
-        cluster.end_all(event.procs)
-        _ends(state, cluster)
+    if event.target not in TERMINAL:
+        cluster.edit_all(event.procs, event, event.target)
         return
-    cluster.edit_all(event.procs, event, event.target)
-
-
-def _any_running(running: dict[tuple[int, int], Activation], cluster: Cluster, procs: e.Procs) -> bool:
-    return any(
-        a.cluster == cluster.id and any(first <= a.proc <= last for first, last in procs) for a in running.values()
-    )
+    # What runs is over when its last process is gone; the rest is over now.
+    living = sorted(a.proc for a in state.activations.values() if a.cluster == cluster.id)
+    running = [proc for proc in living if any(first <= proc <= last for first, last in event.procs)]
+    for proc in running:
+        cluster.edit(proc, event, event.target)
+    if not running:
+        cluster.end_all(event.procs)
+    else:
+        for first, last in event.procs:
+            for proc in range(first, last + 1):
+                if proc in cluster and (cluster.id, proc) not in state.by_job:
+                    cluster.end(proc)
+    _ends(state, cluster)
 
 
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
@@ -134,10 +141,13 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
 def _activated(state: State, event: e.JobActivated) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
+    state.refusals.pop(f"{event.cluster}.{event.proc}", None)
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
-    state.slots[event.slot].activation = activation
+    slot = state.slots.get(event.slot)
+    if slot is not None:  # a job of the local universe has none
+        slot.activation = activation
 
 
 def _executing(state: State, event: e.JobExecuting) -> None:

@@ -23,9 +23,9 @@ from .events import (
     JobsMoved,
 )
 from .lifecycle import job as lifecycle
-from .lifecycle.rows import MANUAL
+from .lifecycle.rows import HTCONDOR_25
 
-STATUS_NUMBERS = lifecycle.STATUS_NUMBERS[MANUAL]
+STATUS_NUMBERS = lifecycle.STATUS_NUMBERS[HTCONDOR_25]
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
 TERMINAL = frozenset({"Removed", "Completed"})
 """Where a job's life ends, as soon as none of its processes is left."""
@@ -128,7 +128,7 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
 
 
 def _executing(job: _Attributes, event: JobExecuting) -> None:
-    job.changes["JobCurrentStartExecutingDate"] = seconds(event.at)
+    job.changes["JobCurrentStartExecutingDate"] = seconds(event.began or event.at)
     job.add("NumJobStarts")
 
 

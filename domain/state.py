@@ -20,7 +20,9 @@ from .variants import Variants
 IDLE = STATUS_NUMBERS["Idle"]
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 """The statuses of a job that has processes and has not been told to end."""
+LOCAL_UNIVERSE = "12"
 _GONE = 0
+_STATUSES = max(STATUS_NUMBERS.values()) + 1
 _UNFOLDED_MOST = 16
 """Events of one job that are kept unfolded, at most."""
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
@@ -103,13 +105,18 @@ class Cluster:
         self.cohorts: list[Changes | None] = [{}]
         self.members = [count]
         self.live = count
-        self.counts = [0] * 8
+        self.counts = [0] * _STATUSES
         self.counts[STATUS_NUMBERS[status]] = count
         self._first = 0
         self._unfolded: dict[int, list[Event]] = {}
         self._free: list[int] = []
         self.edited: set[str] = set()
         """The attributes, in small letters, that were edited for some of the jobs since the submission."""
+
+    @property
+    def local(self) -> bool:
+        """Whether its jobs are of the local universe: run by the access point itself, without a slot."""
+        return self.ad.get("JobUniverse") == LOCAL_UNIVERSE
 
     def __contains__(self, proc: object) -> bool:
         return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
@@ -245,7 +252,7 @@ class Cluster:
     def end_all(self, procs: Procs) -> None:
         if sum(last - first + 1 for first, last in procs) == self.live == self.count:
             self.live = 0  # all at once: nobody will look at the rest again
-            self.counts = [0] * 8
+            self.counts = [0] * _STATUSES
             self.status = bytearray(self.count)
             return
         for first, last in procs:

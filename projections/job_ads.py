@@ -92,20 +92,11 @@ class Clusters:
         return Variants(chunks)
 
 
-_EXPRESSIONS: dict[str, Expression | None] = {}
-
-
 def expression(text: str) -> Expression | None:
-    """The expression that an attribute's text is, or None if it is none. What is kept is a cache."""
-    if text in _EXPRESSIONS:
-        return _EXPRESSIONS[text]
-    from ..domain.classad import ClassAd
+    """The expression that an attribute's text is, or None if it is none."""
+    from ..domain.texts import expression as meaning
 
-    read = ClassAd.from_old(f"A = {text}\n")
-    if len(_EXPRESSIONS) >= 64 * _KEPT:
-        _EXPRESSIONS.clear()
-    found = _EXPRESSIONS[text] = read.get("A")
-    return found
+    return meaning(text)
 
 
 def put(ad: ClassAd, texts: Attributes) -> None:

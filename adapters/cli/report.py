@@ -77,7 +77,7 @@ def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
     if isinstance(event, JobActivated):
         row.slot, row.began, row.ended, row.runs = event.slot, event.at, 0, row.runs + 1
     elif isinstance(event, JobExecuting):
-        row.began = event.at
+        row.began = event.began or event.at
     else:
         row.ended, row.cpu, row.memory = event.ended or event.at, event.user_cpu + event.system_cpu, event.resident
         row.state = event.target.lower() or "removed"

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ..requests import ask, new_id
+from ..requests import ask, is_served, new_id
 from ..tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse
 from .common import log_of
 
@@ -116,13 +116,18 @@ def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
-    source = source_of(arguments)
     dry = arguments.last("dry-run")
+    if dry is not None and not arguments.words and Path(dry.values[0]).is_file():
+        # `submit --dry-run job.sub`: its value is what is to be submitted, and there is nowhere to write but here.
+        return _dry_run(source_of(arguments._replace(words=dry.values)), "-")
+    source = source_of(arguments)
     if dry is not None:
         return _dry_run(source, dry.values[0])
     kept: list[Any] = []
     answer = ask(log_of(arguments), request_of(source, kept.append), create=True)
     print(announced(arguments, answer, kept[-1]), end="")
+    if not is_served(log_of(arguments)):
+        print("No pool serves this log now: `poolbook resume` runs its jobs, `poolbook serve` stays.", file=sys.stderr)
     return 0
 
 

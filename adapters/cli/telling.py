@@ -52,7 +52,7 @@ VERIFY = Command(
 VIEWS = Command(
     "views",
     "[options]",
-    "Makes anew, from the log, the tables that q, status and history read. They are kept by themselves: this is for doubt.",
+    "Makes anew, from the log, the tables that q, status and history read (they are kept by themselves).",
     (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
     (("poolbook views", ""),),
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ...domain.classad import ClassAd, EvaluationError
+from ...domain.classad import EvaluationError
 from ...domain.events import Ad, ClusterSubmitted, Procs
 from ...domain.job_ad import unquoted
+from ...domain.texts import ad_of
 from ...domain.variants import Variants
 from .forms import Numbers, number
 
@@ -85,7 +86,7 @@ class LoggedCluster:
         for procs, changes in self._edits:
             if holds(procs, proc):
                 whole.update(changes)
-        ad = ClassAd.from_old("".join(f"{key} = {value}\n" for key, value in whole.items() if value))
+        ad = ad_of(whole)
         try:
             value = ad.eval(name)
         except EvaluationError:

@@ -8,14 +8,17 @@ gone.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ..classad import EvaluationError, symmetric_match
 from ..dialects import Step, chain
 from ..events import ClaimEnded, ClaimMade, JobActivated, JobSignalled, MatchVoided
-from ..state import Activation, Cluster, Slot
-from .draft import Draft, ad_of, job_id
+from ..state import IDLE, Activation, Cluster, Slot
+from ..texts import ad_of
+from .draft import Draft, job_id
 from .matching import slot_ad
 from .slots import merge
-from .waiting import Signature, Significance, job_ad, waiting
+from .waiting import Signature, Significance, idle_procs, job_ad, waiting
 
 MICROSECONDS = 1_000_000
 
@@ -47,6 +50,22 @@ def claim_matches(draft: Draft) -> None:
         claim = f"{name}#{slot.entered_state}#{state.position + 1}"
         draft.emit(ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight(slot)))
         activate(draft, slot, cluster, proc)
+
+
+LOCAL_MOST = 200
+"""Jobs of the local universe that run at one time, at most (the default of START_LOCAL_UNIVERSE)."""
+
+
+def start_local(draft: Draft) -> None:
+    """Start jobs of the local universe: the access point runs them itself, at once, without a match or a slot."""
+    state = draft.state
+    place = f"local@{state.name}"
+    running = sum(1 for activation in state.activations.values() if activation.slot == place)
+    for cluster in [c for c in state.clusters.values() if c.local and c.counts[IDLE]]:
+        for proc in list(islice(idle_procs(cluster, state), max(0, LOCAL_MOST - running))):
+            draft.tables.job.fire("Idle", "activate")
+            draft.emit(JobActivated(*draft.why("local"), cluster.id, proc, place, ""))
+            running += 1
 
 
 def _void(draft: Draft, slot: Slot, happening: str = "match void") -> None:
@@ -89,7 +108,7 @@ def reuse(draft: Draft, slot: Slot) -> None:
 
 def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
     state = draft.state
-    if not any(c.counts[1] for c in state.clusters.values() if c.submitter == submitter):
+    if not any(c.counts[IDLE] for c in state.clusters.values() if c.submitter == submitter):
         return None
     significance = Significance(state)
     ad = slot_ad(slot)
@@ -148,16 +167,17 @@ def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
     if slot.activation is None:
         return False
     happening = "vacate suspended" if slot.activity == "Suspended" else "vacate busy"
-    draft.follow(slot, f"{happening} fast" if fast else happening)
+    for step in chain(draft.state.dialect, f"{happening} fast" if fast else happening):
+        draft.move(slot, step._replace(cause=cause) if step.cause == "vacate_command" else step)
     signal(draft, slot.activation, "hard" if fast else "soft", cause)
     return True
 
 
 def stop(draft: Draft, activation: Activation, cause: str) -> None:
     """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it."""
-    slot = draft.state.slots[activation.slot]
-    if slot.pair == "Claimed/Suspended":
-        draft.follow(slot, "continue")
+    slot = draft.state.slots.get(activation.slot)
+    if slot is not None and slot.pair == "Claimed/Suspended":
+        draft.move(slot, Step("15", cause))
     signal(draft, activation, "soft", cause)
 
 
@@ -197,8 +217,8 @@ def deadline(draft: Draft, activation: Activation) -> int | None:
 
 def escalate(draft: Draft, activation: Activation) -> None:
     """The time to end is up: the slot goes from Vacating to Killing (transition 21), the processes are killed."""
-    slot = draft.state.slots[activation.slot]
-    if slot.pair == "Preempting/Vacating":
+    slot = draft.state.slots.get(activation.slot)
+    if slot is not None and slot.pair == "Preempting/Vacating":
         draft.follow(slot, "kill")
     signal(draft, activation, "hard", "kill_timeout")
 

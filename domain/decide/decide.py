@@ -10,7 +10,7 @@ from ..lifecycle import DIALECTS
 from ..settings import settings
 from ..state import State
 from . import stimuli as s
-from .claims import claim_matches
+from .claims import claim_matches, start_local
 from .draft import Draft, Refusal, Tables
 from .jobs import act, edit, submit, vacate_slot
 from .matching import negotiate
@@ -33,6 +33,11 @@ def _found(draft: Draft, stimulus: s.Found) -> None:
     )
 
 
+def _claim(draft: Draft, stimulus: s.ClaimMatches) -> None:
+    claim_matches(draft)
+    start_local(draft)
+
+
 _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Found: _found,
     s.AddMachine: add_machine,
@@ -42,7 +47,7 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Edit: edit,
     s.VacateSlot: vacate_slot,
     s.Negotiate: lambda draft, _: negotiate(draft),
-    s.ClaimMatches: lambda draft, _: claim_matches(draft),
+    s.ClaimMatches: _claim,
     s.Tick: lambda draft, _: tick(draft),
     s.Started: started,
     s.Measured: measured,

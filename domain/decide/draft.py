@@ -13,7 +13,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from ..classad import ClassAd, Context
+from ..classad import Context
 from ..dialects import Step, chain
 from ..events import Ad, Event, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
@@ -80,11 +80,6 @@ def ranges(procs: Sequence[int]) -> Procs:
         else:
             found.append((proc, proc))
     return tuple(found)
-
-
-def ad_of(attributes: Ad) -> ClassAd:
-    """An ad from texts."""
-    return ClassAd.from_old("".join(f"{name} = {text}\n" for name, text in attributes.items()))
 
 
 def job_id(cluster: int, proc: int) -> str:

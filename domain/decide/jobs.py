@@ -7,6 +7,7 @@ jobs of his own; the pool's owner (``SUPER_USERS``) on all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -17,6 +18,8 @@ from ..classad.match import accepts
 from ..events import Ad, ClusterSubmitted, JobsEdited, RequestAnswered
 from ..job_ad import quoted, seconds
 from ..state import RUNS, Cluster
+from ..texts import expression
+from ..variants import unpack
 from .claims import signal, stop, vacate
 from .draft import Draft, Refusal, ranges
 from .stimuli import Act, Command, Edit, Selection, Submit, VacateSlot
@@ -24,6 +27,8 @@ from .waiting import job_ad
 
 SUPER_USERS = frozenset({"root", "condor"})
 HELD_BY_USER = 1
+NUMBERS_GIVEN_OUT = 10_000
+"""Numbers of clusters that may have been given out at one time and not yet used."""
 
 
 @frozen
@@ -52,8 +57,11 @@ def submit(draft: Draft, command: Submit) -> None:
     number = command.cluster or state.next_cluster
     if number < state.next_cluster and number not in state.skipped:
         raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
+    if number > state.next_cluster + NUMBERS_GIVEN_OUT:
+        raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")
     if command.count < 1:
         raise Refusal("nothing to submit: the queue statement yields no job")
+    _check(command)
     held = command.ad.get("JobStatus") == "5"
     status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
     now = seconds(draft.now)
@@ -65,6 +73,33 @@ def submit(draft: Draft, command: Submit) -> None:
     columns = command.columns
     draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, columns, status))
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
+
+
+# Texts that need no parser to be known as expressions: numbers and strings without an escape.
+_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _check(command: Submit) -> None:
+    """Refuse ads that are none: whatever is in the log must be readable for ever.
+
+    :raises Refusal: a name or a text that no ad can have, or columns that do not fit the number of jobs
+    """
+    try:
+        columns = unpack(command.columns)
+    except Exception:
+        raise Refusal(
+            "the jobs' own attributes cannot be read: they are packed as poolbook submit packs them"
+        ) from None
+    for name, texts in columns.items():
+        if len(texts) != command.count:
+            raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
+    for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:
+        if not _NAME.fullmatch(name):
+            raise Refusal(f"{name!r} is no attribute's name")
+        for text in texts:
+            if not _PLAIN.fullmatch(text) and expression(text) is None:
+                raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
 
 
 # Selecting
@@ -130,7 +165,9 @@ def _allowed(draft: Draft, user: str, cluster: Cluster) -> bool:
 
 def act(draft: Draft, command: Act) -> None:
     """Do with each selected job what the command says, and answer what became of each."""
-    rule = _ACTIONS[command.action]
+    rule = _ACTIONS.get(command.action)
+    if rule is None:
+        raise Refusal(f"{command.action!r} is nothing that can be done with jobs; there are {', '.join(_ACTIONS)}")
     outcomes = _missing(draft, command.selection)
     for cluster, procs, _ in list(selected(draft, command.selection)):
         if not _allowed(draft, command.user, cluster):
@@ -220,7 +257,12 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     if status not in RUNS:
         return False
     for proc in procs:
-        vacate(draft, draft.state.slots[draft.state.by_job[cluster.id, proc].slot], command.fast, "user_vacate")
+        activation = draft.state.by_job[cluster.id, proc]
+        slot = draft.state.slots.get(activation.slot)
+        if slot is None:
+            signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
+        else:
+            vacate(draft, slot, command.fast, "user_vacate")
     return True
 
 
@@ -234,6 +276,7 @@ def _continue(draft: Draft, command: Act, cluster: Cluster, procs: list[int], st
 
 def _pause(draft: Draft, cluster: Cluster, procs: list[int], applies: bool, row: tuple[str, str, str]) -> bool:
     wanted = {"suspend": "Claimed/Busy", "continue": "Claimed/Suspended"}[row[0]]
+    applies = applies and not cluster.local  # without a slot there is nobody to suspend it
     slots = [draft.state.slots[draft.state.by_job[cluster.id, proc].slot] for proc in procs] if applies else []
     if not applies or any(slot.pair != wanted for slot in slots):
         return False
@@ -280,11 +323,13 @@ def edit(draft: Draft, command: Edit) -> None:
 
 
 def _edits(command: Edit, cluster: Cluster, procs: list[int]) -> list[tuple[Ad, list[int]]]:
+    spelled = {name.lower(): name for name in (*cluster.ad, *cluster.variants.names)}
+    wanted = {spelled.get(name.lower(), name): text for name, text in command.changes.items()}
     if not command.add:
-        return [(command.changes, procs)]
+        return [(wanted, procs)]
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for proc in procs:
-        sums = tuple((name, _sum(cluster.value(proc, name, "0"), more)) for name, more in command.changes.items())
+        sums = tuple((name, _sum(cluster.value(proc, name, "0"), more)) for name, more in wanted.items())
         groups.setdefault(sums, []).append(proc)
     return [(dict(changes), group) for changes, group in groups.items()]
 

@@ -8,12 +8,15 @@ free as long as something is left of it; what a job takes is carved from it as a
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..classad import ClassAd, EvaluationError, Expression, symmetric_match, unparse
 from ..classad.analysis import clauses
 from ..classad.match import requirements_met
 from ..events import Clause, CycleHeld, EvidenceNoted, Match, Unmatched
-from ..state import Cluster, Slot
-from .draft import Draft, ad_of, job_id
+from ..state import IDLE, Cluster, Slot
+from ..texts import ad_of
+from .draft import Draft, job_id
 from .slots import carve, dynamic_name, remaining, request
 from .waiting import Signature, Significance, job_ad, waiting
 
@@ -68,7 +71,7 @@ def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
 def negotiate(draft: Draft) -> None:
     """Hold a cycle. One that matches nothing and learns nothing new leaves no event."""
     state = draft.state
-    if not any(cluster.counts[1] for cluster in state.clusters.values()):
+    if not any(cluster.counts[IDLE] for cluster in state.clusters.values()):
         return
     matches, unmatched, evidence = _decide(draft)
     news = tuple(reason for reason in unmatched if state.refusals.get(reason.job) != reason)
@@ -95,7 +98,8 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
     matches: list[tuple[Match, Slot]] = []
     evidence: list[EvidenceNoted] = []
     names = set(state.slots)
-    skipped: dict[int, Signature] = {}
+    skipped: set[int] = set()
+    matched: Counter[int] = Counter()
     for cluster, proc in waiting(state):
         if cluster.id in skipped:
             continue
@@ -113,12 +117,13 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
                 if slot.kind == "partitionable":
                     name = dynamic_name(slot.name, names)
                     names.add(name)
+                matched[cluster.id] += 1
                 matches.append((Match(job_id(cluster.id, proc), name, rank), slot))
                 continue
             failed[signature] = (cluster, proc)
         if significance.uniform(cluster):
-            skipped[cluster.id] = signature
-            alike[signature] = alike.get(signature, 0) + cluster.counts[1]
+            skipped.add(cluster.id)
+            alike[signature] = alike.get(signature, 0) + cluster.counts[IDLE] - matched[cluster.id]
             continue
         alike[signature] = alike.get(signature, 0) + 1
     unmatched = [_unmatched(draft, offers, *failed[signature], alike[signature]) for signature in failed]

@@ -6,6 +6,7 @@ while it ran keeps that status; if it was removed, its last process's end takes 
 
 from __future__ import annotations
 
+from ..dialects import Step
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..job_ad import TERMINAL, quoted
 from ..state import RUNS, Activation
@@ -19,7 +20,14 @@ def started(draft: Draft, stimulus: Started) -> None:
     if activation is None or activation.executing:
         return  # told twice: it stands in the log already
     draft.emit(
-        JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, stimulus.pid, stimulus.scratch)
+        JobExecuting(
+            *draft.why("activated"),
+            activation.cluster,
+            activation.proc,
+            stimulus.pid,
+            stimulus.scratch,
+            min(stimulus.at, draft.now),
+        )
     )
 
 
@@ -55,13 +63,13 @@ def ended(draft: Draft, stimulus: Ended) -> None:
             *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
             outcome, row, target, changes,
             stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
-            min(stimulus.at, draft.now),
+            min(stimulus.at, draft.now), status if row else "",
         )
     )  # fmt: skip
     slot = state.slots.get(activation.slot)
     if slot is not None:
         if slot.pair == "Claimed/Suspended":
-            draft.follow(slot, "continue")
+            draft.move(slot, Step("15", "job_ended"))  # what has ended is stopped no more
         job_gone(draft, slot)
 
 

@@ -13,7 +13,8 @@ from collections.abc import Container
 from ..classad import ClassAd, EvaluationError
 from ..events import Ad, MachineJoined, MachineLeft, SlotBorn, SlotChanged, SlotDied
 from ..state import Cluster, Slot
-from .draft import Draft, Refusal, ad_of
+from ..texts import ad_of
+from .draft import Draft, Refusal
 from .stimuli import AddMachine, RemoveMachine
 from .waiting import job_ad
 

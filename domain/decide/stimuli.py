@@ -117,7 +117,8 @@ class Negotiate(Stimulus):
 
 @frozen
 class ClaimMatches(Stimulus):
-    """The access point claims the slots that it was matched with, and activates the claims."""
+    """The access point claims the slots that it was matched with and activates the claims; jobs of the local universe
+    it starts itself."""
 
 
 @frozen

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from ..classad import ClassAd, parse
 from ..job_ad import LIVED
-from ..state import Cluster, State
-from .draft import ad_of
+from ..state import IDLE, Cluster, State
+from ..texts import ad_of
 
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
@@ -29,7 +29,8 @@ def _prio(cluster: Cluster, proc: int) -> int:
         return 0
 
 
-def _idle(cluster: Cluster, state: State) -> Iterator[int]:
+def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
+    """The processes of a cluster that wait and have nothing left of an earlier run."""
     proc = cluster.next_idle()
     while proc >= 0:
         if (cluster.id, proc) not in state.by_job:  # a job whose processes are still ending waits for that first
@@ -40,14 +41,16 @@ def _idle(cluster: Cluster, state: State) -> Iterator[int]:
 def _ordered(cluster: Cluster, state: State) -> Iterator[tuple[int, int, int]]:
     if "JobPrio" not in cluster.variants.names and "jobprio" not in cluster.edited:
         prio = -_prio(cluster, 0)
-        return ((prio, cluster.id, proc) for proc in _idle(cluster, state))
-    return iter(sorted((-_prio(cluster, proc), cluster.id, proc) for proc in _idle(cluster, state)))
+        return ((prio, cluster.id, proc) for proc in idle_procs(cluster, state))
+    return iter(sorted((-_prio(cluster, proc), cluster.id, proc) for proc in idle_procs(cluster, state)))
 
 
 def waiting(state: State, submitter: str | None = None) -> Iterator[tuple[Cluster, int]]:
-    """The waiting jobs (of one submitter), first come first. The state must not change while this is read, but for
-    jobs that were already yielded."""
-    clusters = [c for c in state.clusters.values() if c.counts[1] and submitter in (None, c.submitter)]
+    """The jobs that wait for a slot (of one submitter), first come first. The state must not change while this is
+    read, but for jobs that were already yielded."""
+    clusters = [
+        c for c in state.clusters.values() if c.counts[IDLE] and submitter in (None, c.submitter) and not c.local
+    ]
     for _, number, proc in heapq.merge(*(_ordered(cluster, state) for cluster in clusters)):
         yield state.clusters[number], proc
 

@@ -15,6 +15,7 @@ from ...domain import events as e
 from ...domain.decide.slots import RESOURCES
 from ...domain.job_ad import job_procs
 from ...domain.lifecycle import HTCONDOR_25, MANUAL, STATUS_NUMBERS, Machine, job_machine, slot_machine
+from ...domain.state import LOCAL_UNIVERSE
 from ..listing import Member, line, member_of, members
 
 KEPT = 8
@@ -96,13 +97,14 @@ class Run:
 
 
 class Cluster:
-    __slots__ = ("count", "id", "live", "runs", "status", "story", "submitter")
+    __slots__ = ("count", "id", "live", "local", "runs", "status", "story", "submitter")
 
     def __init__(self, event: e.ClusterSubmitted, count: int, status: int) -> None:
         self.id, self.submitter, self.count = event.cluster, event.submitter, count
         self.status = bytearray(bytes([status]) * count)
         """A number for each process, 0 for one that is gone."""
         self.live = count
+        self.local = event.ad.get("JobUniverse") == LOCAL_UNIVERSE
         self.runs: dict[int, Run] = {}
         self.story: deque[Told] = deque(maxlen=KEPT_OF_CLUSTER)
 

@@ -170,10 +170,10 @@ def activated(books: Books, event: e.JobActivated) -> None:
     number, proc = event.cluster, event.proc
     cluster = _cluster(books, number, proc)
     slot = books.slots.get(event.slot)
-    if slot is None:
-        books.blame_job(number, proc, "reference", f"there is no slot {event.slot}")
     if cluster is None:
         return
+    if slot is None and not (cluster.local and event.slot.startswith("local@")):
+        books.blame_job(number, proc, "reference", f"there is no slot {event.slot}")
     if not 0 <= proc < cluster.count or not cluster.status[proc]:
         books.blame_job(number, proc, "reference", "it is activated, but not in the queue")
         return
@@ -288,6 +288,9 @@ def exited(books: Books, event: e.JobExited) -> None:
 
 def _row_of_end(books: Books, event: e.JobExited, number: int) -> None:
     status = _status(number)
+    if event.source != (status if event.row else ""):
+        words = f"its end begins in {event.source or 'nothing'}, but it is {status}"
+        books.blame_job(event.cluster, event.proc, "source", words)
     if bool(event.row) != bool(event.target):
         books.blame_job(event.cluster, event.proc, "row", "a row and its target come together, or neither")
     elif event.row and event.target not in books.job_table.lookup.get((status, event.row), ()):

@@ -383,3 +383,20 @@ def test_jobs_of_one_cluster_are_told_apart_when_an_edit_sets_them_apart() -> No
     assert {pool.status(f"1.{proc}") for proc in range(3)} == {"Idle"}
     pool.edit("1.1", Wish="10")
     assert [pool.status(f"1.{proc}") for proc in range(3)] == ["Idle", "Running", "Idle"]
+
+
+def test_a_job_of_the_local_universe_runs_at_once_without_a_slot_and_obeys_like_the_others() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(30, grace=2))
+    pool.submit(3, JobUniverse="12")
+    assert {pool.status(f"1.{proc}") for proc in range(3)} == {"Running"}
+    assert not pool.state.slots
+    pool.act("hold", "1.0")
+    pool.act("vacate", "1.1")
+    pool.act("remove", "1.2")
+    assert pool.act("suspend", "1.1").value[0]["result"] == "Running"
+    pool.advance(3)
+    assert [pool.status(f"1.{proc}") for proc in range(3)] == ["Held", "Running", "ended"]
+    pool.act("release", "1.0")
+    pool.advance(40)
+    assert not pool.state.clusters
+    assert pool.state.usage == {}

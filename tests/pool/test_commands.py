@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -66,7 +67,7 @@ def test_commands_do_the_same_on_a_log_that_is_served_and_on_one_that_lies_still
         with folder.served("-slots", "1") if served else _nothing():
             said.append(
                 [
-                    folder.call("submit", "job.sub", "-terse"),
+                    folder.call("submit", "job.sub", "-terse").partition("\n")[0],
                     folder.call("prio", "-p", "4", "1.1"),
                     folder.call("q", "-af", "ProcId", "JobStatus", "JobPrio"),
                     folder.call("rm", "1.2"),
@@ -329,3 +330,38 @@ def test_json_is_what_it_says_everywhere(folder: Folder) -> None:
     for words in (["q"], ["status"], ["history"], ["log"], ["verify"], ["why", "1.0"], ["views"]):
         json.loads(folder.call(*words, "--json"))
     assert folder.json("status")[0]["State"] == "Unclaimed"
+
+
+def test_a_request_that_makes_no_sense_harms_nobody(folder: Folder) -> None:
+    """Over the socket, as a client gone wrong would send it: each gets an answer, and the server lives."""
+    ad = {"Cmd": '"/bin/true"', "JobUniverse": "5"}
+    submit = {"kind": "Submit", "id": "x", "user": "root", "cluster": 0, "ad": ad, "count": 1, "columns": []}
+    requests: list[object] = [
+        b"\xff\xfe not json",
+        [],
+        {"kind": "Nonsense"},
+        {"kind": "Submit"},
+        {**submit, "count": -1},
+        {**submit, "count": "many"},
+        {**submit, "ad": {"Requirements": "(("}},
+        {**submit, "ad": {"a b": "1"}},
+        {**submit, "columns": ["AAAA"]},
+        {**submit, "cluster": 10**12},
+        {"kind": "Act", "id": "y", "user": "root", "action": "explode", "selection": {}},
+        {"kind": "Act", "id": "z", "user": "root", "action": "hold", "selection": {"constraint": "1 +"}},
+        {"kind": "Edit", "id": "w", "user": "root", "selection": {"everything": True}, "changes": {"Owner": '"bob"'}},
+        {"kind": "VacateSlot", "id": "v", "user": "root", "slot": "nowhere"},
+        {"kind": "reserve"},
+        {**submit, "id": "good"},
+    ]
+    with folder.served() as server, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(folder.path / "pool.db.sock"))
+        stream = connection.makefile("rwb")
+        said = []
+        for request in requests:
+            stream.write((request if isinstance(request, bytes) else json.dumps(request).encode()) + b"\n")
+            stream.flush()
+            said.append(json.loads(stream.readline()))
+        assert server.poll() is None
+    assert [sorted(answer) for answer in said] == [["refusal"]] * 14 + [["answer"]] * 2
+    assert "sound" in folder.call("verify")

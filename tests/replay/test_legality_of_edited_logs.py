@@ -157,6 +157,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.JobsEdited, "changes"): ADS,
     (e.JobExecuting, "pid"): SAID,
     (e.JobExecuting, "scratch"): SAID,
+    (e.JobExecuting, "began"): SAID,
     **{(e.JobMeasured, f): MEASURED for f in ("image", "resident", "disk", "user_cpu", "system_cpu")},
     (e.JobMeasured, "proc"): "where another job runs, it may be measured as well",
     **{(e.JobExited, f): MEASURED for f in ("user_cpu", "system_cpu", "resident", "disk", "ended")},
