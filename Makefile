@@ -4,7 +4,7 @@ BIN := .venv/bin
 # 24 jobs that estimate pi, run for real; the log, the results and all that stands beside them go to build/pi/.
 run: .venv/ready
 	@mkdir -p build/pi
-	@cd docs/examples && ../../$(BIN)/poolbook run pi.sub -log ../../build/pi/pool.db results=../../build/pi
+	@$(BIN)/poolbook run docs/examples/pi.sub here=docs/examples results=../../build/pi -log build/pi/pool.db
 	@echo && $(BIN)/python docs/examples/pi.py --sum build/pi/pi.*.out
 
 test: .venv/ready

@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from .domain.decide import Refusal
     from .domain.log import LogError
     from .domain.submit import SubmitError
+    from .domain.world import Launch
     from .replay.virtual import Behaviour
 
 __version__ = "0.1.0"
 
-__all__ = ["Behaviour", "Expr", "LogError", "Pool", "Refusal", "SubmitError", "__version__"]
+__all__ = ["Behaviour", "Expr", "Launch", "LogError", "Pool", "Refusal", "SubmitError", "__version__"]
 
 # Loaded when asked for: a short command must not wait for the whole of a pool.
 _LATE = {
     "Behaviour": ".replay.virtual",
     "Expr": ".adapters.pool",
+    "Launch": ".domain.world",
     "LogError": ".domain.log",
     "Pool": ".adapters.pool",
     "Refusal": ".domain.decide",

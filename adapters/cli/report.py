@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 
 from attrs import define
@@ -11,6 +14,7 @@ from ...domain.job_ad import unquoted
 from ...domain.variants import Variants
 from ..engine import Engine
 from ..stores.location import locate
+from .common import DEFAULT_LOG
 
 MOST = 40
 """Jobs that the table lists."""
@@ -35,11 +39,26 @@ def report(engine: Engine, url: str, clusters: Sequence[int], seconds: float) ->
         _table(engine, number, events)
     where = locate(url)
     print(f"\n{seconds:.1f} s; every transition stands in the log {where.place}")
-    shell = "" if url == "pool.db" else f" -log {url}"
-    first = clusters[0]
-    print(f"\n  poolbook why {first}.0{shell:<20}  how this job came to its end, in sentences")
-    print(f"  poolbook history{shell:<20}  the jobs that have left the queue")
-    print(f"  poolbook verify{shell:<20}   the log's seal, and that every transition was legal")
+    ending = "" if url == DEFAULT_LOG else f" -log {url}"
+    worth_typing = (
+        (f"why {clusters[0]}.0", "how this job came to its end, in sentences"),
+        ("history", "the jobs that have left the queue"),
+        ("verify", "the log's seal, and that every transition was legal"),
+    )
+    calls = [(f"{_called()} {words}{ending}", purpose) for words, purpose in worth_typing]
+    width = max(len(call) for call, _ in calls)
+    print()
+    for call, purpose in calls:
+        print(f"  {call:<{width}}   {purpose}")
+
+
+def _called() -> str:
+    """The command as its user may type it again."""
+    own = sys.argv[0]
+    found = shutil.which("poolbook")
+    if found is not None and os.path.realpath(found) == os.path.realpath(own):
+        return "poolbook"
+    return os.path.relpath(own) if os.path.basename(own) == "poolbook" else "poolbook"
 
 
 def _table(engine: Engine, number: int, events: Sequence[Event]) -> None:

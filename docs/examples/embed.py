@@ -4,9 +4,14 @@ Time is virtual here: an hour of the pool's life takes a moment. `Pool.open("poo
 real instead, on this machine.
 """
 
-from poolbook import Behaviour, Pool
+from poolbook import Behaviour, Launch, Pool
 
-with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(seconds=600, code=launch.proc % 2)) as pool:
+def behave(launch: Launch) -> Behaviour:
+    """Ten minutes each; every second job fails."""
+    return Behaviour(seconds=600, code=launch.proc % 2)
+
+
+with Pool.open("memory:", user="alice", uid_domain="example.org", behave=behave) as pool:
     pool.add_machine("node1", cpus=4, memory=8192)
     pool.subscribe(lambda position, event: None)  # called with every event, once it is in the log
 

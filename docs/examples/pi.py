@@ -4,18 +4,17 @@
 import random
 import sys
 
-DARTS = 8_000_000
 
-
-def throw(seed: int) -> int:
+def hits(seed: int, darts: int) -> int:
     """How many of the darts land in the circle."""
-    rng = random.Random(seed)
-    draw = rng.random
-    return sum(1 for _ in range(DARTS) if (x := draw()) * x + (y := draw()) * y < 1.0)
+    draw = random.Random(seed).random
+    return sum(1 for _ in range(darts) if (x := draw()) * x + (y := draw()) * y < 1.0)
 
 
 if sys.argv[1:2] == ["--sum"]:
-    results = [int(open(name).read()) for name in sys.argv[2:]]
-    print(f"pi is about {4 * sum(results) / (DARTS * len(results)):.5f}, by {len(results)} jobs of {DARTS:,} darts each")
+    results = [tuple(map(int, open(name).read().split())) for name in sys.argv[2:]]
+    inside, thrown = (sum(column) for column in zip(*results))
+    print(f"pi is about {4 * inside / thrown:.5f}, by {len(results)} jobs of {results[0][1]:,} darts each")
 else:
-    print(throw(int(sys.argv[1])))
+    number, darts = int(sys.argv[1]), int(sys.argv[2])
+    print(hits(number, darts), darts)
