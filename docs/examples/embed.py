@@ -6,6 +6,7 @@ real instead, on this machine.
 
 from poolbook import Behaviour, Launch, Pool
 
+
 def behave(launch: Launch) -> Behaviour:
     """Ten minutes each; every second job fails."""
     return Behaviour(seconds=600, code=launch.proc % 2)

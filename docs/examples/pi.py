@@ -3,6 +3,7 @@
 
 import random
 import sys
+from pathlib import Path
 
 
 def hits(seed: int, darts: int) -> int:
@@ -12,8 +13,8 @@ def hits(seed: int, darts: int) -> int:
 
 
 if sys.argv[1:2] == ["--sum"]:
-    results = [tuple(map(int, open(name).read().split())) for name in sys.argv[2:]]
-    inside, thrown = (sum(column) for column in zip(*results))
+    results = [tuple(map(int, Path(name).read_text().split())) for name in sys.argv[2:]]
+    inside, thrown = (sum(column) for column in zip(*results, strict=True))
     print(f"pi is about {4 * inside / thrown:.5f}, by {len(results)} jobs of {results[0][1]:,} darts each")
 else:
     number, darts = int(sys.argv[1]), int(sys.argv[2])

@@ -6,9 +6,12 @@ Run it with pytest. hypothesis looks for the workload that breaks the rule, and 
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from poolbook import Behaviour, Pool
 
-WORK = st.lists(st.tuples(st.sampled_from(["alice", "bob"]), st.sampled_from([512, 6000]), st.integers(1, 5)), max_size=8)
+WORK = st.lists(
+    st.tuples(st.sampled_from(["alice", "bob"]), st.sampled_from([512, 6000]), st.integers(1, 5)), max_size=8
+)
 
 
 @settings(max_examples=30, deadline=None)

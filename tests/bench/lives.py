@@ -95,4 +95,6 @@ def _one(event: Event, cluster: int, proc: int, slot: str, at: int) -> Event:
     return attrs.evolve(event, **fields)
 
 
-_NAMES = {kind: frozenset(field.name for field in attrs.fields(kind)) for kind, _ in LIFE}
+_NAMES: dict[type[Event], frozenset[str]] = {
+    kind: frozenset(field.name for field in attrs.fields(kind)) for kind, _ in LIFE
+}

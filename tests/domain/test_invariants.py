@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotBorn
@@ -35,7 +36,7 @@ class Flaky:
             raise LogUnavailable("no space left on the disk")
         return self._log.append(events)
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
 
@@ -128,7 +129,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_state_is_the_log_folded(self) -> None:
-        assert as_plain(self.pool.state) == as_plain(fold(self.log.read()))  # type: ignore[attr-defined]
+        assert as_plain(self.pool.state) == as_plain(fold(self.log.read()))
 
     @invariant()
     def a_job_runs_once_at_a_time_and_a_slot_runs_one_job(self) -> None:
@@ -186,20 +187,20 @@ class PoolMachine(RuleBasedStateMachine):
                 assert jobs.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
 
 
-TestInvariants = PoolMachine.TestCase
-TestInvariants.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
+def bounds(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+def test_what_must_always_hold_of_a_pool_holds() -> None:
+    run_state_machine_as_test(PoolMachine, settings=bounds(100, 30))
 
 
 @pytest.mark.soak
-class TestInvariantsAtLength(PoolMachine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(
-        max_examples=int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10,
-        stateful_step_count=60,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+def test_what_must_always_hold_of_a_pool_holds_at_length() -> None:
+    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10
+    run_state_machine_as_test(PoolMachine, settings=bounds(examples, 60))
 
 
 def test_what_a_life_changes_is_what_is_named_so() -> None:
