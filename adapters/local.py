@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import selectors
 import signal
 import time
@@ -18,50 +19,73 @@ from . import execution
 SOFT_KILL = int(signal.SIGTERM)
 
 
-def _value(ad: ClassAd, name: str, other: ClassAd | None = None) -> object:
-    try:
-        return ad.eval(name, other) if name in ad else None
-    except EvaluationError:
-        return None
+class _Read:
+    """An ad to be asked for values. A text that is a plain number or string is read as it stands; the ad is made when
+    an attribute turns out to be an expression."""
+
+    def __init__(self, texts: Ad) -> None:
+        self._texts = texts
+        self._ad: ClassAd | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._texts
+
+    def value(self, expression: str) -> object:
+        """The value of an expression over the ad; None where it has none."""
+        if self._ad is None:
+            self._ad = ad_of(self._texts)
+        try:
+            return parse(expression).evaluate(self._ad)
+        except EvaluationError:
+            return None
+
+    def text(self, name: str) -> str:
+        found = self._texts.get(name, "")
+        if _PLAIN_STRING.fullmatch(found):
+            return found[1:-1]
+        value = self.value(name) if found else ""
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> int | None:
+        found = self._texts.get(name, "")
+        if found.isdecimal():
+            return int(found)
+        value = self.value(name) if found else None
+        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _text(ad: ClassAd, name: str) -> str:
-    value = _value(ad, name)
-    return value if isinstance(value, str) else ""
+_PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
 
 
-def _number(ad: ClassAd, name: str, other: ClassAd | None = None) -> int | None:
-    value = _value(ad, name, other)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def arguments(ad: ClassAd) -> tuple[str, ...]:
+def arguments(job: _Read) -> tuple[str, ...]:
     """The arguments that an ad gives its job: ``Arguments`` in the new syntax, or ``Args`` in the old one, which
     knows no quotes."""
-    if "Arguments" in ad:
-        found = parse("argsToList(Arguments)").evaluate(ad)
+    if "Arguments" in job:
+        found = job.value("argsToList(Arguments)")
         return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
-    return tuple(_text(ad, "Args").split())
+    return tuple(job.text("Args").split())
 
 
-def environment(ad: ClassAd) -> dict[str, str]:
+def environment(job: _Read) -> dict[str, str]:
     """The environment that an ad gives its job: ``Environment`` in the new syntax, or ``Env`` in the old one."""
-    if "Environment" in ad:
-        found = parse("argsToList(Environment)").evaluate(ad)
+    if "Environment" in job:
+        if job.text("Environment") == "":
+            return {}
+        found = job.value("argsToList(Environment)")
         entries = [str(value) for value in found] if isinstance(found, Sequence) else []
     else:
-        entries = _text(ad, "Env").split(_text(ad, "EnvDelim") or ";")
+        entries = job.text("Env").split(job.text("EnvDelim") or ";")
     return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
 
 
-def kill_signal(ad: ClassAd) -> int:
+def kill_signal(job: _Read) -> int:
     """The job's soft kill signal: ``KillSig``, a name or a number; SIGTERM unless given."""
-    value = _value(ad, "KillSig")
-    if isinstance(value, str):
-        name = value.upper()
-        found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
-        return int(found) if isinstance(found, signal.Signals) else SOFT_KILL
-    return value if isinstance(value, int) and 0 < value < signal.NSIG else SOFT_KILL
+    number = job.number("KillSig")
+    if number is not None:
+        return number if 0 < number < signal.NSIG else SOFT_KILL
+    name = job.text("KillSig").upper()
+    found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+    return int(found) if isinstance(found, signal.Signals) else SOFT_KILL
 
 
 def _old_form(ad: Ad) -> str:
@@ -70,24 +94,24 @@ def _old_form(ad: Ad) -> str:
 
 def activation(launch: Launch, iwd: str = "/") -> execution.Activation:
     """What the supervisor has to know to start a job."""
-    job, slot = ad_of(launch.job_ad), ad_of(launch.slot_ad)
-    memory, disk = _number(slot, "Memory") or 0, _number(slot, "Disk") or 0
-    dynamic = _value(slot, "DynamicSlot") is True
-    wall = _number(job, "AllowedExecuteDuration")
+    job, slot = _Read(launch.job_ad), _Read(launch.slot_ad)
+    memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
+    dynamic = launch.slot_ad.get("DynamicSlot") == "true"
+    wall = job.number("AllowedExecuteDuration")
     return execution.Activation(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",
         slot=launch.slot,
-        executable=_text(job, "Cmd"),
+        executable=job.text("Cmd"),
         arguments=arguments(job),
         environment=environment(job),
-        iwd=_text(job, "Iwd") or iwd,
-        stdin=_text(job, "In"),
-        stdout=_text(job, "Out"),
-        stderr=_text(job, "Err"),
+        iwd=job.text("Iwd") or iwd,
+        stdin=job.text("In"),
+        stdout=job.text("Out"),
+        stderr=job.text("Err"),
         job_ad=_old_form(launch.job_ad),
         machine_ad=_old_form(launch.slot_ad),
-        cpus=_number(slot, "Cpus") or 1,
+        cpus=slot.number("Cpus") or 1,
         memory_mb=memory,
         disk_kb=disk,
         # A static slot's share is an estimate; what was carved for the job is what the job asked for.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from attrs import define, field
 
@@ -286,6 +287,9 @@ class State:
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)
     answers: dict[str, str] = field(factory=dict)
     """The answers to the latest requests, by the requests' ids."""
+    kept: dict[str, Any] = field(factory=dict, eq=False, repr=False)
+    """What was computed of the state and may be used again while what it was computed of is the same. No event made
+    it, and nothing that is decided depends on its being there."""
     refusals: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
 

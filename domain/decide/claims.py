@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ..classad import EvaluationError, symmetric_match
+from ..classad import EvaluationError
 from ..dialects import Step, chain
 from ..events import ClaimEnded, ClaimMade, JobActivated, JobSignalled, MatchVoided
 from ..state import IDLE, Activation, Cluster, Slot
 from ..texts import ad_of
 from .draft import Draft, job_id
-from .matching import slot_ad
 from .slots import merge
-from .waiting import Signature, Significance, idle_procs, job_ad, waiting
+from .waiting import Signature, fits, idle_procs, job_ad, significance, waiting
 
 MICROSECONDS = 1_000_000
 
@@ -110,20 +109,19 @@ def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | Non
     state = draft.state
     if not any(c.counts[IDLE] for c in state.clusters.values() if c.submitter == submitter):
         return None
-    significance = Significance(state)
-    ad = slot_ad(slot)
+    likeness = significance(state)
     refused: set[Signature] = set()
     skipped: set[int] = set()
     taken = set(state.matches.values())
     for cluster, proc in waiting(state, submitter):
         if cluster.id in skipped or (cluster.id, proc) in taken:
             continue
-        signature = significance.signature(cluster, proc)
+        signature = likeness.signature(cluster, proc)
         if signature not in refused:
-            if symmetric_match(job_ad(cluster, proc), ad, draft.context):
+            if fits(draft, slot, cluster, proc, signature):
                 return cluster, proc
             refused.add(signature)
-        if significance.uniform(cluster):
+        if likeness.uniform(cluster):
             skipped.add(cluster.id)
     return None
 

@@ -15,10 +15,9 @@ from ..classad.analysis import clauses
 from ..classad.match import requirements_met
 from ..events import Clause, CycleHeld, EvidenceNoted, Match, Unmatched
 from ..state import IDLE, Cluster, Slot
-from ..texts import ad_of
 from .draft import Draft, job_id
 from .slots import carve, dynamic_name, remaining, request
-from .waiting import Signature, Significance, job_ad, waiting
+from .waiting import Signature, job_ad, significance, slot_ad, waiting
 
 FREE = "Unclaimed/Idle"
 
@@ -47,13 +46,6 @@ class _Offers:
         return sorted(found, key=lambda offer: offer[:2])
 
 
-def slot_ad(slot: Slot) -> ClassAd:
-    """The ad of a slot as the negotiator reads it: its own, with state and activity."""
-    ad = ad_of(slot.ad)
-    ad["State"], ad["Activity"] = slot.state, slot.activity
-    return ad
-
-
 def _rank(job: ClassAd, slot: ClassAd, draft: Draft) -> float:
     """The job's Rank of the slot: what is no number counts as 0, as in the reference."""
     try:
@@ -61,11 +53,6 @@ def _rank(job: ClassAd, slot: ClassAd, draft: Draft) -> float:
     except EvaluationError:
         return 0.0
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
-    """Whether job and slot accept each other now."""
-    return symmetric_match(job_ad(cluster, proc), slot_ad(slot), draft.context)
 
 
 def negotiate(draft: Draft) -> None:
@@ -90,7 +77,7 @@ def negotiate(draft: Draft) -> None:
 def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], list[EvidenceNoted]]:
     """What the cycle finds, without doing it: matches, why others got nothing, and the evidence."""
     state = draft.state
-    offers, significance = _Offers(draft), Significance(state)
+    offers, likeness = _Offers(draft), significance(state)
     left = {slot.name: remaining(slot) for slot in offers.free.values() if slot.kind == "partitionable"}
     ranked: dict[Signature, list[tuple[float, int, Slot]]] = {}
     failed: dict[Signature, tuple[Cluster, int]] = {}
@@ -103,7 +90,7 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
     for cluster, proc in waiting(state):
         if cluster.id in skipped:
             continue
-        signature = significance.signature(cluster, proc)
+        signature = likeness.signature(cluster, proc)
         if signature not in failed:
             if signature not in ranked:
                 job = job_ad(cluster, proc)
@@ -121,7 +108,7 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
                 matches.append((Match(job_id(cluster.id, proc), name, rank), slot))
                 continue
             failed[signature] = (cluster, proc)
-        if significance.uniform(cluster):
+        if likeness.uniform(cluster):
             skipped.add(cluster.id)
             alike[signature] = alike.get(signature, 0) + cluster.counts[IDLE] - matched[cluster.id]
             continue

@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from ..classad import ClassAd, parse
+from ..classad import ClassAd, parse, symmetric_match
 from ..job_ad import LIVED
-from ..state import IDLE, Cluster, State
+from ..state import IDLE, Cluster, Slot, State
 from ..texts import ad_of
+from .draft import Draft
 
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
@@ -55,8 +56,18 @@ def waiting(state: State, submitter: str | None = None) -> Iterator[tuple[Cluste
         yield state.clusters[number], proc
 
 
+def significance(state: State) -> Significance:
+    """The significance of attributes in this state: kept for as long as no slot's ad changes."""
+    stamp = (len(state.slots), max((slot.version for slot in state.slots.values()), default=0))
+    known = state.kept.get("significance")
+    if known is None or known[0] != stamp:
+        known = state.kept["significance"] = (stamp, Significance(state))
+    found: Significance = known[1]
+    return found
+
+
 class Significance:
-    """Which attributes are significant, and by them each job's signature; good for one decision."""
+    """Which attributes are significant, and by them each job's signature."""
 
     def __init__(self, state: State) -> None:
         names = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
@@ -66,14 +77,14 @@ class Significance:
                     short = name.rpartition(".")[2]
                     names.setdefault(short.lower(), short)
         self._names = names
-        self._of_cluster: dict[int, Signature] = {}
+        self._of_cluster: dict[int, tuple[Cluster, int, Signature]] = {}
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
         """The signature of one job."""
         variants = cluster.variants
         known = self._of_cluster.get(cluster.id)
-        if known is not None:
-            return known
+        if known is not None and known[0] is cluster and known[1] == len(cluster.edited):
+            return known[2]
         texts = {**cluster.ad, **variants.of(proc), **cluster.changes(proc)}
         lower = {name.lower(): name for name in texts}
         wanted = list(self._names)
@@ -92,7 +103,9 @@ class Significance:
         signature = tuple(sorted(found))
         own = {name.lower() for name in variants.names}
         if seen.isdisjoint(own) and seen.isdisjoint(cluster.edited) and seen.isdisjoint(LIVED):
-            self._of_cluster[cluster.id] = signature
+            self._of_cluster[cluster.id] = (cluster, len(cluster.edited), signature)
+        else:
+            self._of_cluster.pop(cluster.id, None)
         return signature
 
     def uniform(self, cluster: Cluster) -> bool:
@@ -133,6 +146,28 @@ def _names_in(text: str) -> Iterator[str]:
         scope, _, short = name.rpartition(".")
         if scope.lower() != "target":
             yield short.lower()
+
+
+_FITS_KEPT = 10_000
+
+
+def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signature) -> bool:
+    """Whether job and slot accept each other now. The answer for jobs alike is kept for this second."""
+    kept: dict[tuple[Signature, str, int, int], bool] = draft.state.kept.setdefault("fits", {})
+    key = (signature, slot.name, slot.version, draft.now // 1_000_000)
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= _FITS_KEPT:
+            kept.clear()
+        found = kept[key] = symmetric_match(job_ad(cluster, proc), slot_ad(slot), draft.context)
+    return found
+
+
+def slot_ad(slot: Slot) -> ClassAd:
+    """The ad of a slot as the negotiator reads it: its own, with state and activity."""
+    ad = ad_of(slot.ad)
+    ad["State"], ad["Activity"] = slot.state, slot.activity
+    return ad
 
 
 def job_ad(cluster: Cluster, proc: int) -> ClassAd:

@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         assert POSTGRES is not None
         yield f"{POSTGRES}?schema={schema}"
         with psycopg.connect(POSTGRES, autocommit=True) as server:
-            server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # type: ignore[call-overload]
+            server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 def story(pool: Pool) -> None:

@@ -1,0 +1,44 @@
+"""Golden: what of a job's ad reaches its processes."""
+
+from __future__ import annotations
+
+import pytest
+from poolbook.adapters.local import activation
+from poolbook.domain.world import Launch
+
+
+@pytest.mark.parametrize(
+    ("ad", "name", "expected"),
+    [
+        ({"Args": '"a  b \'c\'"'}, "arguments", ("a", "b", "'c'")),
+        ({"Arguments": '"-c \'echo ""two words""\' x"'.replace('""', '\\"')}, "arguments", ("-c", 'echo "two words"', "x")),
+        ({"Arguments": '""'}, "arguments", ()),
+        ({"Env": '"A=1;B=two words"'}, "environment", {"A": "1", "B": "two words"}),
+        ({"Env": '"A=1|B=2"', "EnvDelim": '"|"'}, "environment", {"A": "1", "B": "2"}),
+        ({"Environment": "\"A=1 B='two words' C='it''s'\""}, "environment", {"A": "1", "B": "two words", "C": "it's"}),
+        ({"Environment": '""'}, "environment", {}),
+        ({"KillSig": '"SIGUSR1"'}, "kill_signal", 10),
+        ({"KillSig": '"usr2"'}, "kill_signal", 12),
+        ({"KillSig": "9"}, "kill_signal", 9),
+        ({"KillSig": '"SIGNOTHING"'}, "kill_signal", 15),
+        ({"KillSig": "3000"}, "kill_signal", 15),
+        ({"Cmd": 'strcat("/bin/", "true")'}, "executable", "/bin/true"),
+        ({"Cmd": '"/bin/with \\"quotes\\""'}, "executable", '/bin/with "quotes"'),
+        ({"In": '"/dev/null"'}, "stdin", "/dev/null"),
+        ({"Iwd": '"/tmp"'}, "iwd", "/tmp"),
+        ({}, "kill_signal", 15),
+        ({}, "iwd", "/"),
+    ],
+)
+def test_an_activation_is_what_the_ad_says(ad: dict[str, str], name: str, expected: object) -> None:
+    slot = {"Memory": "512", "Disk": "1024", "Cpus": "2", "DynamicSlot": "true"}
+    found = activation(Launch("7", 1, 0, "slot1_1@h", {"Cmd": '"/bin/true"', **ad}, slot))
+    assert getattr(found, name) == expected
+    assert (found.cpus, found.memory_mb, found.disk_kb) == (2, 512, 1024)
+    assert (found.limits.memory_mb, found.limits.disk_kb) == (512, 1024)
+
+
+def test_a_static_slots_share_is_no_limit_and_a_duration_is() -> None:
+    ad = {"Cmd": '"/bin/true"', "AllowedExecuteDuration": "2 * 30"}
+    found = activation(Launch("7", 1, 0, "slot1@h", ad, {"Memory": "512", "DynamicSlot": "false"}))
+    assert (found.limits.memory_mb, found.limits.wall_us) == (None, 60_000_000)
