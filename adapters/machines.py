@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 from ..domain.decide.slots import RESOURCES
@@ -32,6 +33,25 @@ def detected(execute: Path) -> dict[str, int]:
     }
 
 
+def _distribution() -> Ad:
+    """What HTCondor's ads say of the distribution: "Debian12", "Debian", 12 ..."""
+    try:
+        found = platform.freedesktop_os_release()
+    except OSError:
+        return {}
+    name = found.get("NAME", "").split()[0] if found.get("NAME") else found["ID"].capitalize()
+    major = found.get("VERSION_ID", "").partition(".")[0]
+    ad = {
+        "OpSysAndVer": quoted(name + major),
+        "OpSysName": quoted(name),
+        "OpSysShortName": quoted(name),
+        "OpSysLongName": quoted(found.get("PRETTY_NAME", name)),
+    }
+    if major.isdigit():
+        ad |= {"OpSysMajorVer": major, "OpSysVer": str(int(major) * 100)}
+    return ad
+
+
 def machine_ad(name: str, resources: dict[str, int], uid_domain: str) -> Ad:
     """What all slots of a machine say of it."""
     ad = {
@@ -40,13 +60,13 @@ def machine_ad(name: str, resources: dict[str, int], uid_domain: str) -> Ad:
         "Machine": quoted(name),
         "Arch": quoted(architecture()),
         "OpSys": quoted(operating_system()),
+        **_distribution(),
         "CondorVersion": quoted(CONDOR_VERSION),
         "CondorPlatform": quoted(condor_platform()),
         "FileSystemDomain": quoted(uid_domain),
         "UidDomain": quoted(uid_domain),
         "HasFileTransfer": "true",
         "GPUs": "0",
-        "LoadAvg": "0.0",
         "MaxJobRetirementTime": "0",
         "Rank": "0.0",
         "SlotWeight": "Cpus",
