@@ -83,6 +83,39 @@ class Event:
 
 
 @frozen
+class MachineEvent(Event):
+    """Of one machine."""
+
+    machine: str
+
+    @property
+    def stream(self) -> str:
+        return f"machine/{self.machine}"
+
+
+@frozen
+class SlotEvent(Event):
+    """Of one slot."""
+
+    slot: str
+
+    @property
+    def stream(self) -> str:
+        return f"slot/{self.slot}"
+
+
+@frozen
+class ClusterEvent(Event):
+    """Of jobs of one cluster."""
+
+    cluster: int
+
+    @property
+    def stream(self) -> str:
+        return f"cluster/{self.cluster}"
+
+
+@frozen
 class Clause:
     """A condition of a Requirements expression, and how many of the slots it leaves (alone; with those before)."""
 
@@ -164,101 +197,63 @@ class EvidenceNoted(Event):
 
 
 @frozen
-class MachineJoined(Event):
-    machine: str
+class MachineJoined(MachineEvent):
     ad: Ad
 
-    @property
-    def stream(self) -> str:
-        return f"machine/{self.machine}"
+
+@frozen
+class MachineLeft(MachineEvent):
+    """The machine and its slots are no longer in the pool."""
 
 
 @frozen
-class MachineLeft(Event):
-    machine: str
-
-    @property
-    def stream(self) -> str:
-        return f"machine/{self.machine}"
-
-
-@frozen
-class SlotBorn(Event):
+class SlotBorn(SlotEvent):
     """A slot exists from here on, in Owner/Idle. ``kind``: static, partitionable or dynamic (then ``parent`` is the
     slot whose resources it was carved from). ``ad`` is its whole ad."""
 
-    slot: str
     machine: str
     kind: str
     parent: str
     ad: Ad
 
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
-
 
 @frozen
-class SlotMoved(Event):
+class SlotMoved(SlotEvent):
     """A transition of a slot's state and activity, by a row of the dialect's table."""
 
-    slot: str
     row: str
     source: str
     target: str
 
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
-
 
 @frozen
-class SlotChanged(Event):
+class SlotChanged(SlotEvent):
     """The slot's ad has these new values (an empty text: the attribute is gone)."""
 
-    slot: str
     changes: Ad
 
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
+
+@frozen
+class SlotDied(SlotEvent):
+    """The slot is gone."""
 
 
 @frozen
-class SlotDied(Event):
-    slot: str
-
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
-
-
-@frozen
-class ClaimMade(Event):
+class ClaimMade(SlotEvent):
     """``submitter`` holds the slot from here on; ``weight`` is the slot's weight in thousandths."""
 
-    slot: str
     claim: str
     submitter: str
     weight: int
 
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
-
 
 @frozen
-class ClaimEnded(Event):
+class ClaimEnded(SlotEvent):
     """The claim is over. ``usage``: microseconds that it was held, times the slot's weight in thousandths."""
 
-    slot: str
     claim: str
     submitter: str
     usage: int
-
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
 
 
 # Matchmaking
@@ -275,100 +270,69 @@ class CycleHeld(Event):
 
 
 @frozen
-class MatchVoided(Event):
+class MatchVoided(SlotEvent):
     """A match that will not be claimed."""
 
-    slot: str
     job: str
-
-    @property
-    def stream(self) -> str:
-        return f"slot/{self.slot}"
 
 
 # Jobs
 
 
 @frozen
-class ClusterSubmitted(Event):
+class ClusterSubmitted(ClusterEvent):
     """``count`` jobs, alike but for ``columns`` (``domain/variants.py`` packs and unpacks them)."""
 
-    cluster: int
     submitter: str
     ad: Ad
     count: int
     columns: tuple[bytes, ...]
     status: str
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobsMoved(Event):
+class JobsMoved(ClusterEvent):
     """A transition of each of these jobs, by a row of the job table; ``changes`` are the same for all of them."""
 
-    cluster: int
     procs: Procs
     row: str
     source: str
     target: str
     changes: Ad
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobsEdited(Event):
-    cluster: int
+class JobsEdited(ClusterEvent):
     procs: Procs
     changes: Ad
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobActivated(Event):
+class JobActivated(ClusterEvent):
     """A claim was activated for the job, which is Running from here on. A job of the local universe has no claim, and
     "local@" and the pool's name for its slot. The position of this event in the log is the
     activation's key: by it the processes are found again."""
 
-    cluster: int
     proc: int
     slot: str
     claim: str
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobExecuting(Event):
+class JobExecuting(ClusterEvent):
     """The job's own process runs (``pid`` 0: it did, and ended before anybody could tell). ``began``: when it was
     started, if earlier than ``at``."""
 
-    cluster: int
     proc: int
     pid: int
     scratch: str
     began: int = 0
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobMeasured(Event):
+class JobMeasured(ClusterEvent):
     """Memory in KiB (``image`` virtual, ``resident`` real), scratch ``disk`` in KiB, CPU times in microseconds."""
 
-    cluster: int
     proc: int
     image: int
     resident: int
@@ -376,32 +340,22 @@ class JobMeasured(Event):
     user_cpu: int
     system_cpu: int
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobSignalled(Event):
+class JobSignalled(ClusterEvent):
     """The job's processes were told to end: ``soft`` by its kill signal, ``hard`` at once."""
 
-    cluster: int
     proc: int
     how: str
 
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
-
 
 @frozen
-class JobExited(Event):
+class JobExited(ClusterEvent):
     """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``source``,
     ``row`` and ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed
     meanwhile stays so). ``code`` or ``signal`` is how the job's own process ended, ``ended`` when that was, if earlier
     than ``at``. CPU times in microseconds, memory and disk in KiB."""
 
-    cluster: int
     proc: int
     slot: str
     key: str
@@ -417,10 +371,6 @@ class JobExited(Event):
     disk: int = 0
     ended: int = 0
     source: str = ""
-
-    @property
-    def stream(self) -> str:
-        return f"cluster/{self.cluster}"
 
 
 TOPICS: dict[str, type[Event]] = {
