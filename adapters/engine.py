@@ -8,11 +8,12 @@ decision.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ..domain.decide import Refusal, Tables, decide
 from ..domain.decide import stimuli as s
@@ -48,16 +49,23 @@ class Answer:
     refusal: str = ""
 
 
-def _wakes_negotiator(event: Event) -> bool:
-    """Whether a job that waits may fit somewhere since this event."""
+def _better(event: Event) -> bool:
+    """Whether any job that waits may fit a slot since this event."""
+    return (isinstance(event, SlotMoved) and event.target == "Unclaimed/Idle") or isinstance(
+        event, SlotBorn | SlotChanged
+    )
+
+
+def _waits_anew(event: Event) -> int | None:
+    """The cluster of which jobs may wait, or may fit, since this event that did not before."""
     match event:
-        case SlotMoved():
-            return event.target == "Unclaimed/Idle"
-        case JobsMoved():
-            return event.target == "Idle"
-        case JobExited():
-            return event.target != "Completed"
-    return isinstance(event, ClusterSubmitted | SlotBorn | SlotChanged | JobsEdited)
+        case JobsMoved() if event.target == "Idle":
+            return event.cluster
+        case JobExited() if event.target != "Completed":
+            return event.cluster
+        case ClusterSubmitted() | JobsEdited():
+            return event.cluster
+    return None
 
 
 @define
@@ -71,10 +79,15 @@ class Engine:
     _stale: bool = True
     """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
     _wanted: bool = True
-    """Whether something happened since the last cycle that a waiting job could profit from."""
+    """Whether a slot has become better since the last cycle, so that any job may fit."""
+    _anew: set[int] = field(factory=set)
+    """The clusters of which jobs wait that did not at the last cycle."""
     _last_cycle: int = 0
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
+    _ahead: int = 0
+    _news: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    _telling: bool = False
     _unheard: list[s.Stimulus] = field(factory=list)
     """What the world said once and will not say again, and the log could not take."""
 
@@ -84,6 +97,12 @@ class Engine:
         if self._stale:
             self.load()
         return self._state
+
+    def now(self) -> int:
+        """The log's time: the world's, unless that has been set back. Then it goes on from the log's last instant, as
+        fast as the world's."""
+        self._ahead = max(self._ahead, self.state.at - self.world.now())
+        return self.world.now() + self._ahead
 
     def load(self) -> None:
         """Fold the log."""
@@ -118,7 +137,7 @@ class Engine:
 
         :raises LogError: nothing of all this happened
         """
-        before, now = self.state.position, self.world.now()
+        before, now = self.state.position, self.now()
         events: list[Event] = []
         try:
             answers = [self._decide(stimulus, now, events) for stimulus in stimuli]
@@ -131,9 +150,23 @@ class Engine:
             raise
         self._perform(before, events)
         if events:
-            for subscriber in self._subscribers:
-                subscriber(before + 1, events)
+            self._news.append((before + 1, events))
+            self._tell()
         return answers
+
+    def _tell(self) -> None:
+        """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
+        what it heard."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._news:
+                first, events = self._news.popleft()
+                for subscriber in self._subscribers:
+                    subscriber(first, events)
+        finally:
+            self._telling = False
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
         if isinstance(stimulus, s.Found):
@@ -148,7 +181,11 @@ class Engine:
                 raise
             return Answer(refusal=str(refusal))
         events += decided
-        self._wanted = self._wanted or any(map(_wakes_negotiator, decided))
+        for event in decided:
+            self._wanted = self._wanted or _better(event)
+            cluster = _waits_anew(event)
+            if cluster is not None:
+                self._anew.add(cluster)
         known = self.state.answers.get(stimulus.id)
         return Answer(None if known is None else msgspec.json.decode(known))
 
@@ -157,10 +194,13 @@ class Engine:
         if not self.executing or not self.state.dialect:
             return
         if self._cycle_due(now):
-            self._wanted = False
-            self._last_cycle = now
-            self._decide(s.Negotiate(self.id("cycle")), now, events)
+            whole = self._wanted or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
+            if whole:
+                self._last_cycle = now
+            clusters = () if whole else tuple(sorted(self._anew))
+            self._decide(s.Negotiate(self.id("cycle"), clusters), now, events)
             self._wanted = False  # the cycle's own events are no news to it
+            self._anew.clear()
         local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
         if self.state.matches or local:
             self._decide(s.ClaimMatches(self.id("claim")), now, events)
@@ -171,11 +211,11 @@ class Engine:
     def _cycle_due(self, now: int) -> bool:
         if not self._idle():
             return False
-        return self._wanted or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
+        return self._wanted or bool(self._anew) or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
 
     def nothing_fits(self) -> bool:
         """Whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.state.activations or self.state.matches or self._wanted)
+        return not (self.state.activations or self.state.matches or self._wanted or self._anew)
 
     # The world
 
@@ -215,37 +255,44 @@ class Engine:
                 self.world.signal(activation.key, "hard" if activation.stop == "hard" else "soft")
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
+            else:  # it may have been told to go on while nobody was there to tell it
+                self.world.signal(activation.key, "continue")
         self.handle(came)
 
     def next_wake(self) -> int | None:
         """The instant at which something is due by itself."""
-        due = next_deadline(self.state, self.world.now(), self._tables())
+        due = next_deadline(self.state, self.now(), self._tables())
         if self._idle():
             cycle = self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
             due = cycle if due is None else min(due, cycle)
         return due
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
-        """Wait for what happens in the world or is due by itself, `until` at most, and return it, not yet dealt
-        with."""
+        """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
+        it, not yet dealt with."""
         wake = self.next_wake() if self.executing else None
+        if wake is not None:
+            wake -= self._ahead
         if until is not None:
             wake = until if wake is None else min(wake, until)
         if self._unheard:
             retry = self.world.now() + RETRY
             wake = retry if wake is None else min(wake, retry)
-        came = [*self._unheard, *self.world.wait(wake)]
+        came = [*self._unheard, *map(self._in_log_time, self.world.wait(wake))]
         self._unheard = []
-        now = self.world.now()
+        now = self.now()
         due = next_deadline(self.state, now, self._tables())
         if due is not None and due <= now:
             came.append(s.Tick(self.id("tick")))
         return came
 
+    def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
+        return evolve(said, at=said.at + self._ahead) if self._ahead and isinstance(said, s.Started | s.Ended) else said
+
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
         came = self.wait(until)
-        if not came and not (self.executing and self._cycle_due(self.world.now())):
+        if not came and not (self.executing and self._cycle_due(self.now())):
             return False
         self.handle(came)
         return True

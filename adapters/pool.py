@@ -7,8 +7,10 @@ is locked as ``poolbook serve`` would lock it.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -121,6 +123,8 @@ class Pool:
     ) -> None:
         """Add a machine (memory in MiB, disk in KiB) with one partitionable slot, or with `static` equal ones;
         `attributes` are further attributes of its slots' ads, as expressions."""
+        if min(cpus, memory, disk) < 1 or not all(isinstance(amount, int) for amount in (cpus, memory, disk)):
+            raise ValueError("a machine has whole numbers of cores, MiB and KiB, at least 1 of each")
         host = name or host_name()
         stimulus = machine(
             self._engine.id("machine"), host, {"Cpus": cpus, "Memory": memory, "Disk": disk}, self.state.uid_domain,
@@ -146,6 +150,8 @@ class Pool:
         """
         from .submission import submission_of, submit_request
 
+        if not isinstance(description, str | Mapping):
+            raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(
@@ -298,9 +304,16 @@ def text_of(value: object) -> str:
         return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         return repr(value)
-    return quoted(str(value))
+    if value is None:
+        return "undefined"
+    if isinstance(value, str):
+        return quoted(value)
+    raise ValueError(f"{value!r} is no value of an attribute: give a number, a text, True, False, None or an Expr")
+
+
+_JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
 
 
 def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
@@ -309,16 +322,20 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     single: list[tuple[int, int]] = []
     owners: list[str] = []
     for job in jobs:
-        if isinstance(job, tuple):
+        if isinstance(job, tuple) and len(job) == 2 and all(type(part) is int and part >= 0 for part in job):
             single.append(job)
-            continue
-        cluster, dot, proc = str(job).partition(".")
-        if cluster.isdigit() and proc.isdigit():
-            single.append((int(cluster), int(proc)))
-        elif cluster.isdigit() and not dot:
-            clusters.append(int(cluster))
+        elif type(job) is int and job > 0:
+            clusters.append(job)
+        elif isinstance(job, str) and (found := _JOB.fullmatch(job)):
+            cluster, proc, owner = found.groups()
+            if owner:
+                owners.append(owner)
+            elif proc is None:
+                clusters.append(int(cluster))
+            else:
+                single.append((int(cluster), int(proc)))
         else:
-            owners.append(str(job))
+            raise ValueError(f"{job!r} is no job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
     if not (jobs or constraint):
         raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)

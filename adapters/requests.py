@@ -42,7 +42,7 @@ def ask(url: str, request: Callable[[int], Request] | Request, *, create: bool =
     place = place_of(url)
     until = time.monotonic() + PATIENCE
     while True:
-        lock = WriterLock(place)
+        lock = WriterLock(url)
         try:
             taken = lock.take()
         except OSError as error:

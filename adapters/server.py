@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from attrs import define
@@ -24,11 +25,19 @@ from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.log import Fenced, Log, LogError
 from .engine import Answer, Engine
+from .facts import user_name
 from .followers import VIEWS_EVERY, Followers
 from .local import LocalWorld
 from .place import WriterLock, place_of
+from .requests import is_served
 from .wire import stimulus_of
 
+PATIENCE = 10.0
+"""Seconds that a server waits for a short command to give the log back."""
+SLOW_CLIENTS = 20_000
+"""Microseconds between two tries to send to a client that does not read."""
+LONGEST_LINE = 64 << 20
+MOST_UNSENT = 64 << 20
 _PEER = struct.Struct("3i")
 
 
@@ -44,34 +53,57 @@ class _Asked:
     stimulus: s.Stimulus
 
 
+@cache
+def _name_of(uid: int) -> str:
+    """A user's name, kept: it must be known also when no descriptor is left to look it up with."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "root" if uid == 0 else str(uid)
+
+
 class _Client:
     """One connection: lines of JSON in, one line of JSON out for each."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.received = bytearray()
-        _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-        try:
-            self.user = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            self.user = str(uid)
+        self.unsent = bytearray()
+        _, self.uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        self.user = _name_of(self.uid)
 
     def lines(self) -> list[bytes] | None:
-        """The whole lines that have arrived; None when the other side is gone."""
+        """The whole lines that have arrived; None when the other side is gone, or sends a line without an end."""
         try:
             piece = self.connection.recv(1 << 20)
+        except BlockingIOError:
+            return []
         except OSError:
             return None
-        if not piece:
-            return None
         self.received += piece
+        if not piece or len(self.received) > LONGEST_LINE:
+            return None
+        if b"\n" not in piece:
+            return []
         *whole, rest = self.received.split(b"\n")
         self.received = bytearray(rest)
         return [bytes(line) for line in whole]
 
     def answer(self, value: dict[str, Any]) -> None:
-        with suppress(OSError):  # it went away: when it asks again with the same id, it gets this answer
-            self.connection.sendall(json.dumps(value).encode() + b"\n")
+        self.unsent += json.dumps(value).encode() + b"\n"
+        self.send()
+
+    def send(self) -> bool:
+        """Send what can be sent without waiting; False if the other side is gone or has not read for too long. (When
+        it asks again with the same id, it gets this answer.)"""
+        try:
+            del self.unsent[: self.connection.send(self.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.unsent.clear()
+            return False
+        return len(self.unsent) <= MOST_UNSENT
 
 
 class Server:
@@ -84,16 +116,10 @@ class Server:
         :raises LogError: the log cannot be opened
         """
         self.place = place_of(url)
-        self._lock = WriterLock(self.place)
-        try:
-            taken = self._lock.take()
-        except OSError as error:
-            raise LogError(f"{self.place.lock} cannot be written: {error.strerror}") from None
-        if not taken:
-            raise AlreadyServed(
-                f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and a "
-                "second pool needs a log of its own (--log)"
-            )
+        for uid in (0, os.geteuid()):
+            _name_of(uid)
+        self._lock = WriterLock(url)
+        self._take_lock(url)
         try:
             self.log = open_log()
             self.log.raise_epoch(f"{os.uname().nodename}:{os.getpid()}", time.time_ns() // 1000, "serve")
@@ -110,6 +136,22 @@ class Server:
         self._told = False
         self._clients: dict[int, _Client] = {}
         self._listen()
+
+    def _take_lock(self, url: str) -> None:
+        """Become the writer; a short command that is it now is waited for."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self._lock.take():
+                    return
+            except OSError as error:
+                raise LogError(f"{self.place.lock} cannot be written: {error.strerror}") from None
+            if is_served(url) or time.monotonic() > until:
+                raise AlreadyServed(
+                    f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
+                    "a second pool needs a log of its own (--log)"
+                )
+            time.sleep(0.02)
 
     # Sockets
 
@@ -129,7 +171,13 @@ class Server:
         self._wake_in.recv(4096)
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # no descriptor is left: who has waited longest with nothing to say gives his
+            if self._clients:
+                self._drop(next(iter(self._clients.values())))
+            return
+        connection.setblocking(False)
         client = _Client(connection)
         self._clients[connection.fileno()] = client
         self.world.watch(connection.fileno(), lambda: self._read(client))
@@ -137,13 +185,24 @@ class Server:
     def _read(self, client: _Client) -> None:
         lines = client.lines()
         if lines is None:
-            fileno = client.connection.fileno()
-            self.world.unwatch(fileno)
-            del self._clients[fileno]
-            client.connection.close()
+            self._drop(client)
             return
         for line in lines:
             self._request(client, line)
+
+    def _drop(self, client: _Client) -> None:
+        fileno = client.connection.fileno()
+        if self._clients.pop(fileno, None) is not None:
+            self.world.unwatch(fileno)
+            client.connection.close()
+
+    def _send_rest(self) -> bool:
+        """Send what clients were too slow to take; True if something is left. Who does not read is given up."""
+        slow = [client for client in self._clients.values() if client.unsent]
+        for client in slow:
+            if not client.send():
+                self._drop(client)
+        return any(client.unsent for client in self._clients.values())
 
     def _request(self, client: _Client, line: bytes) -> None:
         try:
@@ -154,8 +213,14 @@ class Server:
                 self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
                 client.answer({"answer": self._reserved})
                 return
-            self._asked.append(_Asked(client, stimulus_of({**request, "user": client.user})))
-        except (ValueError, Refusal) as error:
+            stimulus = stimulus_of({**request, "user": client.user})
+            if isinstance(stimulus, s.Submit) and client.uid != os.geteuid():
+                raise Refusal(
+                    f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
+                    "pool of their own"
+                )
+            self._asked.append(_Asked(client, stimulus))
+        except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
 
     # Serving
@@ -183,6 +248,9 @@ class Server:
         self._followers.keep_views(now)
         if self._followers.behind:
             soon = now + VIEWS_EVERY
+            until = soon if until is None else min(until, soon)
+        if self._send_rest():
+            soon = now + SLOW_CLIENTS
             until = soon if until is None else min(until, soon)
         came = self.engine.wait(until)
         asked, self._asked = self._asked, []
@@ -226,7 +294,8 @@ class Server:
 
     def trouble(self, text: str) -> None:
         """Something that the one who runs the server should know. Replaced by who does."""
-        print(f"poolbook: {text}", flush=True)
+        with suppress(OSError):  # nobody may be reading any more
+            print(f"poolbook: {text}", flush=True)
 
     def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
         return self.engine.handle(stimuli)

@@ -15,6 +15,7 @@ from .state import Activation, Claim, Cluster, Slot, State
 from .variants import Variants
 
 ANSWERS_KEPT = 10_000
+ANSWERS_SIZE = 8_000_000
 BIRTH = "Owner/Idle"
 """The state and activity in which every slot begins."""
 
@@ -31,8 +32,9 @@ def _writer(state: State, event: e.WriterBegan) -> None:
 def _answered(state: State, event: e.RequestAnswered) -> None:
     answers = state.answers
     answers[event.stimulus] = event.answer
-    if len(answers) > ANSWERS_KEPT:
-        del answers[next(iter(answers))]
+    state.answers_size += len(event.answer)
+    while len(answers) > ANSWERS_KEPT or (state.answers_size > ANSWERS_SIZE and len(answers) > 1):
+        state.answers_size -= len(answers.pop(next(iter(answers))))
 
 
 def _machine(state: State, event: e.MachineJoined) -> None:
@@ -99,6 +101,7 @@ def _match_voided(state: State, event: e.MatchVoided) -> None:
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
     state.clusters[event.cluster] = cluster
+    state.queued += 1
     state.skipped.discard(event.cluster)
     state.skipped.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
@@ -107,6 +110,7 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
 def _ends(state: State, cluster: Cluster) -> None:
     if not cluster.live:
         del state.clusters[cluster.id]
+        state.queued += 1
         gone = f"{cluster.id}."
         for job in [job for job in state.refusals if job.startswith(gone)]:
             del state.refusals[job]
@@ -135,6 +139,7 @@ def _jobs_moved(state: State, event: e.JobsMoved) -> None:
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
+    state.queued += 1
     cluster.edited.update(name.lower() for name in event.changes)
 
 
@@ -159,9 +164,15 @@ def _job_fact(state: State, event: e.JobExecuting | e.JobMeasured) -> None:
     state.clusters[event.cluster].edit(event.proc, event, None)
 
 
+def _measured(state: State, event: e.JobMeasured) -> None:
+    state.by_job[event.cluster, event.proc].measured = event.at
+    _job_fact(state, event)
+
+
 def _signalled(state: State, event: e.JobSignalled) -> None:
     activation = state.by_job[event.cluster, event.proc]
-    activation.stop, activation.stopped = event.how, event.at
+    activation.stop, activation.told = event.how, event.at
+    activation.stopped = activation.stopped or event.at
 
 
 def _exited(state: State, event: e.JobExited) -> None:
@@ -199,7 +210,7 @@ _FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.JobsEdited: _jobs_edited,
     e.JobActivated: _activated,
     e.JobExecuting: _executing,
-    e.JobMeasured: _job_fact,
+    e.JobMeasured: _measured,
     e.JobSignalled: _signalled,
     e.JobExited: _exited,
 }

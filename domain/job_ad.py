@@ -90,11 +90,19 @@ class _Attributes:
         found = self.changes.get(name)
         return found if found is not None else self.base.get(name, default)
 
+    def whole(self, name: str) -> int:
+        """A whole number; 0 for what a user has put there instead of one."""
+        text = self.text(name)
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
     def add(self, name: str, amount: int = 1) -> None:
-        self.changes[name] = str(int(self.text(name, "0") or 0) + amount)
+        self.changes[name] = str(self.whole(name) + amount)
 
     def add_real(self, name: str, microseconds: int) -> None:
-        before = round(float(self.text(name, "0") or 0) * 1_000_000)
+        try:
+            before = round(float(self.text(name, "0") or 0) * 1_000_000)
+        except (ValueError, OverflowError):
+            before = 0
         self.changes[name] = real(before + microseconds)
 
 
@@ -124,7 +132,7 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
         job.add(name)
     if not job.text("JobStartDate"):
         changes["JobStartDate"] = changes["FirstJobMatchDate"] = now
-        changes["InitialWaitDuration"] = str(int(now) - int(job.text("QDate", now) or now))
+        changes["InitialWaitDuration"] = str(int(now) - (job.whole("QDate") or int(now)))
 
 
 def _executing(job: _Attributes, event: JobExecuting) -> None:
@@ -144,9 +152,9 @@ def _measured(job: _Attributes, event: JobMeasured) -> None:
 
 def _exited(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
-    began = job.text("JobCurrentStartDate")
+    began = job.whole("JobCurrentStartDate")
     ended = event.ended or event.at
-    wall = max(0, ended // 1_000_000 - int(began)) if began else 0
+    wall = max(0, ended // 1_000_000 - began) if began else 0
     for name in ("RemoteWallClockTime", "CumulativeSlotTime"):
         job.add_real(name, wall * 1_000_000)
     changes["LastRemoteWallClockTime"] = real(wall * 1_000_000)
@@ -154,14 +162,14 @@ def _exited(job: _Attributes, event: JobExited) -> None:
     changes["RemoteSysCpu"] = real(event.system_cpu)
     job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
-    if event.resident > int(job.text("ResidentSetSize", "0") or 0):
+    if event.resident > job.whole("ResidentSetSize"):
         changes["ResidentSetSize"] = str(event.resident)
         changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
     if event.disk:
         changes["DiskUsage"] = str(event.disk)
     changes["LastRemoteHost"] = job.text("RemoteHost")
     changes["LastPublicClaimId"] = job.text("PublicClaimId")
-    changes["JobLastStartDate"] = began
+    changes["JobLastStartDate"] = str(began) if began else ""
     changes["CurrentHosts"] = "0"
     for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
         changes[name] = ""
@@ -179,7 +187,8 @@ def _exited(job: _Attributes, event: JobExited) -> None:
         job.add_real("CommittedSlotTime", wall * 1_000_000)
         job.add("CommittedTime", wall)
     if event.row:
-        _status(changes, event.target, STATUS_NAMES[int(job.text("JobStatus", "2"))], event.at)
+        source = event.source or STATUS_NAMES.get(job.whole("JobStatus"), "Running")
+        _status(changes, event.target, source, event.at)
     changes.update(event.changes)
 
 

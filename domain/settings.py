@@ -23,6 +23,17 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+_MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
+_LONGEST = 10**10
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return abs(float(text)) < _LONGEST
+    except ValueError:
+        return False
+
+
 def settings(given: dict[str, str]) -> dict[str, str]:
     """All settings, with `given` ones in place of defaults.
 
@@ -31,8 +42,6 @@ def settings(given: dict[str, str]) -> dict[str, str]:
     for name, text in given.items():
         if name not in SETTINGS:
             raise ValueError(f"{name} is no setting of a pool; there are {', '.join(SETTINGS)}")
-        try:
-            float(text)
-        except ValueError:
-            raise ValueError(f"{name} = {text}: a number of seconds is wanted") from None
+        if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
+            raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")
     return {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}

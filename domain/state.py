@@ -42,7 +42,8 @@ class Claim:
 @define
 class Activation:
     """A job's processes on a slot, from the activation until the last of them is gone. ``stop`` is what they were told
-    (empty, soft or hard) at the instant ``stopped``."""
+    (empty, soft or hard), first at the instant ``stopped``; ``told`` is when they were told last, ``measured`` when
+    they were measured last."""
 
     key: str
     cluster: int
@@ -52,6 +53,8 @@ class Activation:
     executing: bool = False
     stop: str = ""
     stopped: int = 0
+    told: int = 0
+    measured: int = 0
 
 
 @define
@@ -276,6 +279,8 @@ class State:
     machines: dict[str, Ad] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)
     clusters: dict[int, Cluster] = field(factory=dict)
+    queued: int = 0
+    """Changes whenever a cluster comes, goes or has an attribute edited."""
     next_cluster: int = 1
     skipped: set[int] = field(factory=set)
     """Cluster numbers below the next that were given out and not yet used."""
@@ -287,6 +292,7 @@ class State:
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)
     answers: dict[str, str] = field(factory=dict)
     """The answers to the latest requests, by the requests' ids."""
+    answers_size: int = 0
     kept: dict[str, Any] = field(factory=dict, eq=False, repr=False)
     """What was computed of the state and may be used again while what it was computed of is the same. No event made
     it, and nothing that is decided depends on its being there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -18,6 +19,11 @@ def log_of(arguments: Arguments) -> str:
     """The log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder."""
     given = arguments.last("log")
     return given.values[0] if given is not None else os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+
+
+def shown(url: str) -> str:
+    """A log's URL as it may be printed: without a password."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def setting(name: str = "") -> Setting:

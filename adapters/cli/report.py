@@ -14,7 +14,7 @@ from ...domain.job_ad import unquoted
 from ...domain.variants import Variants
 from ..engine import Engine
 from ..stores.location import locate
-from .common import DEFAULT_LOG
+from .common import DEFAULT_LOG, shown
 
 MOST = 40
 """Jobs that the table lists."""
@@ -29,7 +29,6 @@ class _Row:
     exit: str = ""
     cpu: int = 0
     memory: int = 0
-    runs: int = 0
 
 
 def report(engine: Engine, url: str, clusters: Sequence[int], seconds: float) -> None:
@@ -38,8 +37,8 @@ def report(engine: Engine, url: str, clusters: Sequence[int], seconds: float) ->
         events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
         _table(engine, number, events)
     where = locate(url)
-    print(f"\n{seconds:.1f} s; every transition stands in the log {where.place}")
-    ending = "" if url == DEFAULT_LOG else f" -log {url}"
+    print(f"\n{seconds:.1f} s; every transition stands in the log {shown(where.place)}")
+    ending = "" if url == DEFAULT_LOG else f" -log {shown(url)}"
     worth_typing = (
         (f"why {clusters[0]}.0", "how this job came to its end, in sentences"),
         ("history", "the jobs that have left the queue"),
@@ -81,7 +80,7 @@ def _table(engine: Engine, number: int, events: Sequence[Event]) -> None:
         own = variants.of(proc)
         words = unquoted(own.get("Arguments") or own.get("Args") or arguments)
         line = f"{command.rpartition('/')[2]} {words}".strip()
-        run = f"{(row.ended - row.began) / 1e6:.2f} s" if row.ended else ""
+        run = f"{max(0, row.ended - row.began) / 1e6:.2f} s" if row.ended and row.began else ""
         cpu = f"{row.cpu / 1e6:.2f} s" if row.ended else ""
         memory = f"{row.memory / 1024:.1f} MiB" if row.memory else ""
         print(
@@ -94,7 +93,7 @@ def _table(engine: Engine, number: int, events: Sequence[Event]) -> None:
 
 def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
     if isinstance(event, JobActivated):
-        row.slot, row.began, row.ended, row.runs = event.slot, event.at, 0, row.runs + 1
+        row.slot, row.began, row.ended = event.slot, 0, 0
     elif isinstance(event, JobExecuting):
         row.began = event.began or event.at
     else:

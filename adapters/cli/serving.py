@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse, whole_number
-from .common import log_of
+from .common import log_of, shown
 from .submitting import OPTIONS as SUBMIT_OPTIONS
 from .submitting import WORDS, source_of
 
@@ -48,8 +48,9 @@ SERVE = Command(
 )
 
 
-def open_server(arguments: Arguments) -> Server:
-    """Become the pool of the log that the arguments name, and find what ran before."""
+def open_server(arguments: Arguments, create: bool = True) -> Server:
+    """Become the pool of the log that the arguments name, and find what ran before. `create`: begin a log if there is
+    none."""
     from ...domain.dialects import DEFAULT_DIALECT
     from ..founding import open_pool_log
     from ..server import Server
@@ -63,7 +64,7 @@ def open_server(arguments: Arguments) -> Server:
         settings[name] = value
     dialect = arguments.last("dialect")
     spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
-    server = Server(url, lambda: open_pool_log(url, create=True, settings=settings, dialect=spoken))
+    server = Server(url, lambda: open_pool_log(url, create=create, settings=settings, dialect=spoken))
     try:
         _offer(server, arguments)
         server.begin()
@@ -83,9 +84,9 @@ def _offer(server: Server, arguments: Arguments) -> None:
     for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
         given = arguments.last(option)
         if given is not None:
-            resources[name] = whole_number(RUN, given, 1)
+            resources[name] = whole_number(SERVE, given, 1)
     slots = arguments.last("slots")
-    static = whole_number(RUN, slots, 1) if slots is not None else 0
+    static = whole_number(SERVE, slots, 1) if slots is not None else 0
     name, state = host_name(), server.engine.state
     try:
         wanted = machine(server.engine.id("machine"), name, resources, state.uid_domain, static)
@@ -132,7 +133,7 @@ def run(argv: Sequence[str]) -> int:
 
 def resume(argv: Sequence[str]) -> int:
     arguments = parse(RESUME, argv)
-    server = open_server(arguments)
+    server = open_server(arguments, create=False)
     try:
         clusters = tuple(server.engine.state.clusters)
         if not clusters:
@@ -148,7 +149,7 @@ def serve(argv: Sequence[str]) -> int:
     server = open_server(arguments)
     try:
         server.catch_signals()
-        print(f"poolbook: serving {log_of(arguments)}; Ctrl-C stops it", flush=True)
+        print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
         while not server.stopping:
             server.step()
         print("poolbook: stopping; jobs are vacated and run again when the pool is back", flush=True)

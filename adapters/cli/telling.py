@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
-from .common import log_of
+from .common import log_of, shown
 
 WHY = Command(
     "why",
@@ -165,7 +165,7 @@ def _verdict_json(url: str, problems: Sequence[object], verdict: object) -> None
     print(
         json.dumps(
             {
-                "log": url,
+                "log": shown(url),
                 "seal": [{"position": p.position, "text": p.text} for p in problems],  # type: ignore[attr-defined]
                 "events": verdict.events,  # type: ignore[attr-defined]
                 "dialect": verdict.dialect,  # type: ignore[attr-defined]
@@ -183,7 +183,7 @@ def _verdict(url: str, problems: Sequence[object], verdict: object) -> None:
     assert isinstance(verdict, Verdict)
     sound = not problems and not verdict.violations
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print(f"{url}: {'sound' if sound else 'NOT SOUND'}")
+    print(f"{shown(url)}: {'sound' if sound else 'NOT SOUND'}")
     if problems:
         print(f"\nThe seal is broken in {len(problems)} place{'s' * (len(problems) > 1)}:")
         for problem in problems:
@@ -212,5 +212,5 @@ def views(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         print(json.dumps({"position": position, "file": views_path(url)}))
     else:
-        print(f"The views of {url} are made anew, up to event {position}.")
+        print(f"The views of {shown(url)} are made anew, up to event {position}.")
     return 0

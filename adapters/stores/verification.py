@@ -155,7 +155,7 @@ class _Walk:
         while rows := self._tables.rows(after, count):
             yield from rows
             after = self._further(after, rows[-1][0])
-            size = sum(len(row[4] or b"") for row in rows)
+            size = sum(len(row[4]) for row in rows if isinstance(row[4], bytes | str))
             count = max(1, min(_CHUNK, 8 * len(rows), (1 << 23) * len(rows) // (size + 1)))
 
     def _appends(self) -> Iterator[Appended]:

@@ -9,6 +9,7 @@ gone.
 from __future__ import annotations
 
 from itertools import islice
+from math import isfinite
 
 from ..classad import EvaluationError
 from ..dialects import Step, chain
@@ -16,8 +17,9 @@ from ..events import ClaimEnded, ClaimMade, JobActivated, JobSignalled, MatchVoi
 from ..state import IDLE, Activation, Cluster, Slot
 from ..texts import ad_of
 from .draft import Draft, job_id
+from .matching import evidence
 from .slots import merge
-from .waiting import Signature, fits, idle_procs, job_ad, significance, waiting
+from .waiting import Signature, fits, idle_procs, job_ad, significance, slot_ad, waiting
 
 MICROSECONDS = 1_000_000
 
@@ -30,7 +32,7 @@ def weight(slot: Slot) -> int:
         value = ad.eval(name)
     except EvaluationError:
         value = 1
-    return round(value * 1000) if isinstance(value, int | float) and value >= 0 else 1000
+    return round(value * 1000) if isinstance(value, int | float) and isfinite(value) and value >= 0 else 1000
 
 
 def claim_matches(draft: Draft) -> None:
@@ -91,8 +93,9 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id))
 
 
-def reuse(draft: Draft, slot: Slot) -> None:
-    """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim."""
+def reuse(draft: Draft, slot: Slot, before: int) -> None:
+    """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
+    cluster of the job that it had; that one of another fits is noted with its evidence."""
     assert slot.claim is not None
     life = draft.state.setting("CLAIM_WORKLIFE")
     if 0 <= life <= draft.now - slot.claim.since:
@@ -102,7 +105,10 @@ def reuse(draft: Draft, slot: Slot) -> None:
     if found is None:
         release(draft, slot)
     else:
-        activate(draft, slot, *found)
+        cluster, proc = found
+        if cluster.id != before:
+            draft.emit(evidence(draft, job_ad(cluster, proc), slot_ad(slot)))
+        activate(draft, slot, cluster, proc)
 
 
 def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
@@ -199,7 +205,7 @@ def vacate_time(draft: Draft, activation: Activation) -> int:
         )
     except EvaluationError:
         return machine
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         return machine
     return min(machine, round(value * MICROSECONDS))
 
@@ -207,9 +213,9 @@ def vacate_time(draft: Draft, activation: Activation) -> int:
 def deadline(draft: Draft, activation: Activation) -> int | None:
     """When an activation that was told to end is told so again, harder; None while nobody told it."""
     if activation.stop == "soft":
-        return activation.stopped + vacate_time(draft, activation)
+        return activation.told + vacate_time(draft, activation)
     if activation.stop == "hard":
-        return activation.stopped + draft.state.setting("KILLING_TIMEOUT")
+        return activation.told + draft.state.setting("KILLING_TIMEOUT")
     return None
 
 
@@ -221,11 +227,11 @@ def escalate(draft: Draft, activation: Activation) -> None:
     signal(draft, activation, "hard", "kill_timeout")
 
 
-def job_gone(draft: Draft, slot: Slot) -> None:
-    """The last process of the slot's job is gone: the slot goes on."""
+def job_gone(draft: Draft, slot: Slot, cluster: int) -> None:
+    """The last process of the slot's job, of this cluster, is gone: the slot goes on."""
     if slot.state == "Preempting":
         happening = "killed" if slot.activity == "Killing" else "vacated"
         _finish(draft, slot, chain(draft.state.dialect, happening))
         return
     draft.follow(slot, "job ended")
-    reuse(draft, slot)
+    reuse(draft, slot, cluster)

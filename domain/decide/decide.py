@@ -46,7 +46,7 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Act: act,
     s.Edit: edit,
     s.VacateSlot: vacate_slot,
-    s.Negotiate: lambda draft, _: negotiate(draft),
+    s.Negotiate: lambda draft, stimulus: negotiate(draft, stimulus.clusters),
     s.ClaimMatches: _claim,
     s.Tick: lambda draft, _: tick(draft),
     s.Started: started,

@@ -16,7 +16,7 @@ from attrs import Factory, frozen
 from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationError, Expression, parse
 from ..classad.match import accepts
 from ..events import Ad, ClusterSubmitted, JobsEdited, RequestAnswered
-from ..job_ad import quoted, seconds
+from ..job_ad import LIVED, quoted, seconds
 from ..state import RUNS, Cluster
 from ..texts import expression
 from ..variants import unpack
@@ -305,7 +305,9 @@ IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "qdate", "jobstat
 def edit(draft: Draft, command: Edit) -> None:
     """Set attributes of jobs, or add to numbers."""
     for name, text in command.changes.items():
-        if name.lower() in IMMUTABLE:
+        if not _NAME.fullmatch(name):
+            raise Refusal(f"{name!r} is no attribute's name: letters, digits and _, and no digit first")
+        if name.lower() in IMMUTABLE or name.lower() in LIVED:
             raise Refusal(f"{name} cannot be changed: the pool itself keeps it")
         try:
             parse(text)

@@ -9,6 +9,9 @@ free as long as something is left of it; what a job takes is carved from it as a
 from __future__ import annotations
 
 from collections import Counter
+from math import isfinite
+
+from attrs import evolve
 
 from ..classad import ClassAd, EvaluationError, Expression, symmetric_match, unparse
 from ..classad.analysis import clauses
@@ -52,19 +55,17 @@ def _rank(job: ClassAd, slot: ClassAd, draft: Draft) -> float:
         value = job.eval("Rank", slot, draft.context) if "Rank" in job else 0.0
     except EvaluationError:
         return 0.0
-    return float(value) if isinstance(value, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def negotiate(draft: Draft) -> None:
-    """Hold a cycle. One that matches nothing and learns nothing new leaves no event."""
+def negotiate(draft: Draft, clusters: tuple[int, ...] = ()) -> None:
+    """Hold a cycle (for the jobs of some clusters). One that matches nothing and learns nothing new leaves no event."""
     state = draft.state
-    if not any(cluster.counts[IDLE] for cluster in state.clusters.values()):
-        return
-    matches, unmatched, evidence = _decide(draft)
-    news = tuple(reason for reason in unmatched if state.refusals.get(reason.job) != reason)
+    matches, unmatched, notes = _decide(draft, clusters)
+    news = tuple(reason for reason in unmatched if not _known(reason, state.refusals.get(reason.job)))
     if not matches and not news:
         return
-    for note in evidence:
+    for note in notes:
         draft.emit(note)
     draft.emit(CycleHeld(*draft.why("negotiated"), tuple(match for match, _ in matches), news))
     for match, slot in matches:
@@ -74,7 +75,14 @@ def negotiate(draft: Draft) -> None:
         draft.follow(slot, "match")
 
 
-def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], list[EvidenceNoted]]:
+def _known(reason: Unmatched, before: Unmatched | None) -> bool:
+    """Whether the log has this reason; that it holds for more or fewer jobs now is no news."""
+    return before is not None and evolve(before, jobs=reason.jobs) == reason
+
+
+def _decide(
+    draft: Draft, clusters: tuple[int, ...]
+) -> tuple[list[tuple[Match, Slot]], list[Unmatched], list[EvidenceNoted]]:
     """What the cycle finds, without doing it: matches, why others got nothing, and the evidence."""
     state = draft.state
     offers, likeness = _Offers(draft), significance(state)
@@ -83,11 +91,11 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
     failed: dict[Signature, tuple[Cluster, int]] = {}
     alike: dict[Signature, int] = {}
     matches: list[tuple[Match, Slot]] = []
-    evidence: list[EvidenceNoted] = []
+    notes: list[EvidenceNoted] = []
     names = set(state.slots)
     skipped: set[int] = set()
     matched: Counter[int] = Counter()
-    for cluster, proc in waiting(state):
+    for cluster, proc in waiting(state, clusters=clusters):
         if cluster.id in skipped:
             continue
         signature = likeness.signature(cluster, proc)
@@ -96,7 +104,7 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
                 job = job_ad(cluster, proc)
                 ranked[signature] = offers.ranked(job)
                 if ranked[signature]:
-                    evidence.append(_evidence(draft, job, offers.ad(ranked[signature][0][2])))
+                    notes.append(evidence(draft, job, offers.ad(ranked[signature][0][2])))
             found = _take(draft, ranked[signature], offers, left, cluster, proc)
             if found is not None:
                 rank, slot = found
@@ -114,7 +122,7 @@ def _decide(draft: Draft) -> tuple[list[tuple[Match, Slot]], list[Unmatched], li
             continue
         alike[signature] = alike.get(signature, 0) + 1
     unmatched = [_unmatched(draft, offers, *failed[signature], alike[signature]) for signature in failed]
-    return matches, unmatched, evidence
+    return matches, unmatched, notes
 
 
 def _take(
@@ -146,7 +154,7 @@ def _take(
 # Why
 
 
-def _evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvidenceNoted:
+def evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvidenceNoted:
     """What the job's Requirements read, of its own ad and of the best slot's."""
     requirements = job["Requirements"]
     read: dict[str, str] = {}

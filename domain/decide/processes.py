@@ -33,7 +33,7 @@ def started(draft: Draft, stimulus: Started) -> None:
 
 def measured(draft: Draft, stimulus: Measured) -> None:
     activation = draft.state.activations.get(stimulus.key)
-    if activation is None:
+    if activation is None or not _notable(draft, activation, stimulus):
         return
     draft.emit(
         JobMeasured(
@@ -41,6 +41,26 @@ def measured(draft: Draft, stimulus: Measured) -> None:
             stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
         )
     )  # fmt: skip
+
+
+MEASURED_EVERY = 300_000_000
+"""Microseconds after which a measurement is written down although nothing changed but CPU time, as HTCondor's queue is
+told every five minutes."""
+NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
+"""A size has changed when it did so by more than a tenth, and by more than a MiB."""
+
+
+def _notable(draft: Draft, activation: Activation, new: Measured) -> bool:
+    """Whether a measurement says something: the first, one in which a size has changed, or one after a long time."""
+    if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
+        return True
+    cluster = draft.state.clusters[activation.cluster]
+    for name, size in (("ImageSize", new.image), ("ResidentSetSize", new.resident), ("DiskUsage", new.disk)):
+        text = cluster.value(activation.proc, name, "0")
+        before = int(text) if text.isdecimal() else 0
+        if abs(size - before) > max(before // NOTABLE_SHARE, NOTABLE_KIB):
+            return True
+    return False
 
 
 def ended(draft: Draft, stimulus: Ended) -> None:
@@ -70,7 +90,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     if slot is not None:
         if slot.pair == "Claimed/Suspended":
             draft.move(slot, Step("15", "job_ended"))  # what has ended is stopped no more
-        job_gone(draft, slot)
+        job_gone(draft, slot, activation.cluster)
 
 
 def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:
@@ -86,7 +106,7 @@ def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> t
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
         (end.lost, "lost", "lost", "evict", {}),
-        (told or bool(activation.stop), "evicted", "evicted", "evict", {}),
+        (told or 0 < activation.stopped <= end.at, "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )
     outcome, cause, row, changes = next(case[1:] for case in cases if case[0])

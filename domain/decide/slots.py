@@ -13,7 +13,7 @@ from collections.abc import Container
 from ..classad import ClassAd, EvaluationError
 from ..events import Ad, MachineJoined, MachineLeft, SlotBorn, SlotChanged, SlotDied
 from ..state import Cluster, Slot
-from ..texts import ad_of
+from ..texts import ad_of, expression
 from .draft import Draft, Refusal
 from .stimuli import AddMachine, RemoveMachine
 from .waiting import job_ad
@@ -35,6 +35,10 @@ def add_machine(draft: Draft, stimulus: AddMachine) -> None:
     for plan in stimulus.slots:
         if plan.name in draft.state.slots:
             raise Refusal(f"slot {plan.name} exists already: slots' names are unique in a pool")
+    for plan in stimulus.slots:
+        for name, text in {**stimulus.ad, **plan.ad}.items():
+            if expression(text) is None:
+                raise Refusal(f"machine {stimulus.machine}: {name} = {text}: this is no ClassAd expression")
     draft.emit(MachineJoined(*draft.why("configured"), stimulus.machine, stimulus.ad))
     for plan in stimulus.slots:
         ad = {**stimulus.ad, **plan.ad}

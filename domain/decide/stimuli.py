@@ -112,7 +112,10 @@ class VacateSlot(Command):
 
 @frozen
 class Negotiate(Stimulus):
-    """Hold a negotiation cycle."""
+    """Hold a negotiation cycle; with ``clusters``, for the jobs of these alone: enough where no slot has become better
+    since the last cycle."""
+
+    clusters: tuple[int, ...] = ()
 
 
 @frozen

@@ -1,14 +1,15 @@
 """The jobs that wait, in the order in which they are served, and which of them are alike.
 
-Order: JobPrio, higher first; then the order of submission (cluster, process). Jobs are alike for a match if all the
-attributes are equal that their own Requirements and Rank and the slots' expressions may read of them: such jobs form an
-autocluster, and what was found for one holds for all.
+Order: of one submitter's jobs by JobPrio, higher first, then by submission (cluster, process); submitters take turns,
+beginning with the one who has used least (a full fair share is the negotiator's, later). Jobs are alike for a match if
+all the attributes are equal that their own Requirements and Rank and the slots' expressions may read of them: such jobs
+form an autocluster, and what was found for one holds for all.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..classad import ClassAd, parse, symmetric_match
 from ..job_ad import LIVED
@@ -39,30 +40,81 @@ def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
         proc = cluster.next_idle(proc)
 
 
-def _ordered(cluster: Cluster, state: State) -> Iterator[tuple[int, int, int]]:
-    if "JobPrio" not in cluster.variants.names and "jobprio" not in cluster.edited:
-        prio = -_prio(cluster, 0)
-        return ((prio, cluster.id, proc) for proc in idle_procs(cluster, state))
-    return iter(sorted((-_prio(cluster, proc), cluster.id, proc) for proc in idle_procs(cluster, state)))
+Entry = tuple[int, int, Cluster]
+"""A cluster, or its jobs of one priority: the negated JobPrio, the cluster's number, the cluster."""
 
 
-def waiting(state: State, submitter: str | None = None) -> Iterator[tuple[Cluster, int]]:
-    """The jobs that wait for a slot (of one submitter), first come first. The state must not change while this is
-    read, but for jobs that were already yielded."""
-    clusters = [
-        c for c in state.clusters.values() if c.counts[IDLE] and submitter in (None, c.submitter) and not c.local
+def _plain_prio(cluster: Cluster) -> bool:
+    """Whether all jobs of the cluster have one JobPrio."""
+    return "JobPrio" not in cluster.variants.names and "jobprio" not in cluster.edited
+
+
+def _queues(state: State) -> dict[str, list[Entry]]:
+    """Each submitter's clusters in their order: kept until a cluster comes or goes or is edited."""
+    known: tuple[int, dict[str, list[Entry]]] | None = state.kept.get("queues")
+    if known is None or known[0] != state.queued:
+        known = state.kept["queues"] = (state.queued, _sorted(state.clusters.values()))
+    return known[1]
+
+
+def _sorted(clusters: Iterable[Cluster]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for cluster in clusters:
+        if not cluster.local:
+            prio = -_prio(cluster, 0) if _plain_prio(cluster) else 0
+            found.setdefault(cluster.submitter, []).append((prio, cluster.id, cluster))
+    for entries in found.values():
+        entries.sort(key=lambda entry: entry[:2])
+    return found
+
+
+def _of_one(state: State, entries: list[Entry]) -> Iterator[tuple[Cluster, int]]:
+    """The waiting jobs of one submitter, first come first."""
+    plain = [entry for entry in entries if entry[2].counts[IDLE]]
+    edited = [cluster for _, _, cluster in plain if not _plain_prio(cluster)]
+    if not edited:
+        return ((cluster, proc) for _, _, cluster in plain for proc in idle_procs(cluster, state))
+    each = [
+        sorted((-_prio(cluster, proc), cluster.id, proc) for proc in idle_procs(cluster, state)) for cluster in edited
     ]
-    for _, number, proc in heapq.merge(*(_ordered(cluster, state) for cluster in clusters)):
-        yield state.clusters[number], proc
+    rest = (
+        (prio, number, proc)
+        for prio, number, cluster in plain
+        if _plain_prio(cluster)
+        for proc in idle_procs(cluster, state)
+    )
+    return ((state.clusters[number], proc) for _, number, proc in heapq.merge(rest, *each))
+
+
+def waiting(state: State, submitter: str | None = None, clusters: Sequence[int] = ()) -> Iterator[tuple[Cluster, int]]:
+    """The jobs that wait for a slot (of one submitter, of some clusters), first come first; of several submitters, one
+    job of each in turn, beginning with who has used least. The state must not change while this is read."""
+    queues = _sorted(state.clusters[n] for n in clusters if n in state.clusters) if clusters else _queues(state)
+    if submitter is not None:
+        yield from _of_one(state, queues.get(submitter, []))
+        return
+    turns = sorted(queues, key=lambda name: (state.usage.get(name, 0), queues[name][0][1], name))
+    jobs = [_of_one(state, queues[name]) for name in turns]
+    while jobs:
+        left = []
+        for mine in jobs:
+            job = next(mine, None)
+            if job is not None:
+                yield job
+                left.append(mine)
+        jobs = left
 
 
 def significance(state: State) -> Significance:
-    """The significance of attributes in this state: kept for as long as no slot's ad changes."""
+    """The significance of attributes in this state: kept for as long as no slot reads others."""
     stamp = (len(state.slots), max((slot.version for slot in state.slots.values()), default=0))
-    known = state.kept.get("significance")
-    if known is None or known[0] != stamp:
-        known = state.kept["significance"] = (stamp, Significance(state))
-    found: Significance = known[1]
+    known: tuple[tuple[int, int], Significance] | None = state.kept.get("significance")
+    if known is not None and known[0] == stamp:
+        return known[1]
+    found = Significance(state)
+    if known is not None and known[1].names == found.names:
+        found = known[1]
+    state.kept["significance"] = (stamp, found)
     return found
 
 
@@ -76,7 +128,7 @@ class Significance:
                 for name in _read(text).external:
                     short = name.rpartition(".")[2]
                     names.setdefault(short.lower(), short)
-        self._names = names
+        self.names = names
         self._of_cluster: dict[int, tuple[Cluster, int, Signature]] = {}
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
@@ -87,7 +139,7 @@ class Significance:
             return known[2]
         texts = {**cluster.ad, **variants.of(proc), **cluster.changes(proc)}
         lower = {name.lower(): name for name in texts}
-        wanted = list(self._names)
+        wanted = list(self.names)
         seen = set(wanted)
         found: list[tuple[str, str]] = []
         for name in wanted:  # grows: what a significant attribute reads is significant

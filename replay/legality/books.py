@@ -87,12 +87,13 @@ class Slot:
 class Run:
     """An activation."""
 
-    __slots__ = ("executing", "key", "slot", "stop", "story")
+    __slots__ = ("executing", "key", "slot", "stop", "stopped", "story")
 
     def __init__(self, key: int, slot: str) -> None:
         self.key, self.slot = str(key), slot
         self.executing = False
         self.stop = ""
+        self.stopped = 0
         self.story: deque[Told] = deque(maxlen=KEPT)
 
 

@@ -249,7 +249,7 @@ def signalled(books: Books, event: e.JobSignalled) -> None:
         books.blame_job(event.cluster, event.proc, "value", f"{event.how!r} is no way to end a job: soft or hard")
     elif event.how == "soft" and run.stop:
         books.blame_job(event.cluster, event.proc, "end", "it is told to end softly a second time")
-    run.stop = event.how
+    run.stop, run.stopped = event.how, run.stopped or event.at
     run.story.append((books.position, event))
 
 
@@ -308,7 +308,8 @@ def _outcome(books: Books, event: e.JobExited, run: Run, status: int) -> None:
         return
     if event.row and event.row not in outcome.rows:
         books.blame_job(*job, "end", f"outcome {event.outcome} is not followed by {event.row}")
-    if outcome.told is not None and outcome.told != bool(run.stop):
+    in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it was over before that
+    if outcome.told is not None and outcome.told != bool(run.stop) and not in_time:
         told = "had been told to end" if run.stop else "had not been told to end"
         books.blame_job(*job, "end", f"outcome {event.outcome}, but it {told}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):

@@ -78,7 +78,7 @@ def test_a_claim_that_is_older_than_its_worklife_is_not_used_again() -> None:
     assert rows(pool, "slot1@h").count("9") == 2
 
 
-def test_jobs_are_matched_by_priority_then_in_the_order_of_their_submission() -> None:
+def test_a_users_jobs_are_matched_by_priority_then_by_submission_and_users_take_turns() -> None:
     pool = TestPool(settings={"CLAIM_WORKLIFE": "0"})
     pool.submit(2)
     pool.submit(1, JobPrio="5")
@@ -87,7 +87,7 @@ def test_jobs_are_matched_by_priority_then_in_the_order_of_their_submission() ->
     pool.machine(static=1, cpus=1)
     pool.advance(150)
     matched = [match.job for event in of_job(pool, CycleHeld) for match in event.matches]  # type: ignore[attr-defined]
-    assert matched == ["2.0", "1.1", "1.0", "3.0"]
+    assert matched == ["2.0", "3.0", "1.1", "1.0"]
 
 
 def test_rank_chooses_among_the_slots_that_match() -> None:

@@ -338,6 +338,7 @@ def test_a_request_that_makes_no_sense_harms_nobody(folder: Folder) -> None:
     submit = {"kind": "Submit", "id": "x", "user": "root", "cluster": 0, "ad": ad, "count": 1, "columns": []}
     requests: list[object] = [
         b"\xff\xfe not json",
+        b"[" * 200_000,
         [],
         {"kind": "Nonsense"},
         {"kind": "Submit"},
@@ -363,5 +364,54 @@ def test_a_request_that_makes_no_sense_harms_nobody(folder: Folder) -> None:
             stream.flush()
             said.append(json.loads(stream.readline()))
         assert server.poll() is None
-    assert [sorted(answer) for answer in said] == [["refusal"]] * 14 + [["answer"]] * 2
+    assert [sorted(answer) for answer in said] == [["refusal"]] * 15 + [["answer"]] * 2
     assert "sound" in folder.call("verify")
+
+
+def test_clients_that_do_not_read_or_are_too_many_harm_nobody(folder: Folder) -> None:
+    folder.write("job.sub", "hold = true\n" + SLEEP.format(1, 4000))
+    folder.call("submit", "job.sub")
+    address = str(folder.path / "pool.db.sock")
+    with folder.served() as server:
+        limit = 40
+        subprocess.run(["prlimit", f"--nofile={limit}:{limit}", f"--pid={server.pid}"], check=True)
+        deaf = socket.socket(socket.AF_UNIX)
+        deaf.connect(address)
+        jobs = [(1, proc) for proc in range(0, 4000, 2)]
+        for number in range(20):
+            act = {"kind": "Act", "id": f"n{number}", "user": "", "action": "hold", "selection": {"jobs": jobs}}
+            deaf.sendall(json.dumps(act).encode() + b"\n")
+        many = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+        for one in many:
+            one.settimeout(5)
+            try:
+                one.connect(address)
+            except OSError:
+                break
+        assert "1.1 marked" in folder.call("rm", "1.1")
+        for one in [deaf, *many]:
+            one.close()
+        assert "1.3 marked" in folder.call("rm", "1.3")
+        assert server.poll() is None
+
+
+def test_another_users_job_is_not_run_with_our_rights(folder: Folder) -> None:
+    import sys
+
+    from .real import environment
+
+    for place in [folder.path, *folder.path.parents][:-2]:
+        place.chmod(0o755)
+    (folder.path / "x").mkdir()
+    with folder.served():
+        (folder.path / "pool.db.sock").chmod(0o666)
+        request = {"kind": "Submit", "id": "x", "user": "root", "cluster": 0, "ad": {}, "count": 1, "columns": []}
+        code = (
+            "import os, socket, sys; os.setgid(65534); os.setuid(65534); c = socket.socket(socket.AF_UNIX);"
+            "c.connect(sys.argv[1]); c.sendall(sys.argv[2].encode() + b'\\n'); print(c.recv(9999).decode())"
+        )
+        said = subprocess.run(
+            [sys.executable, "-c", code, str(folder.path / "pool.db.sock"), json.dumps(request)],
+            env=environment(), capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        assert "takes jobs of no other user" in said.stdout, said.stderr

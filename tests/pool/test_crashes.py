@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.place import WriterLock
 from poolbook.adapters.stores import open_log, verify_seal
 from poolbook.domain.events import JobExecuting, JobExited
 from poolbook.domain.evolve import fold
@@ -126,3 +128,65 @@ def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
         said = folder.call("serve", code=1)
         assert "serves the log pool.db already" in said
         assert "--log" in said
+
+
+LONG = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"
+
+
+def living(words: str) -> int:
+    """How many processes are called so."""
+    return int(subprocess.run(["pgrep", "-fc", words], capture_output=True, text=True).stdout)
+
+
+def test_a_link_to_a_log_is_the_same_log(folder: Folder) -> None:
+    folder.write("job.sub", LONG.format("771", 2))
+    with folder.served("-slots", "2", "-cpus", "2"):
+        folder.call("submit", "job.sub")
+        folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n2\n")
+        os.symlink("pool.db", folder.path / "link.db")
+        assert "already" in folder.call("serve", "-log", "link.db", code=1)
+        assert folder.call("q", "-log", "link.db", "-af", "JobStatus") == "2\n2\n"
+        assert living("sleep 771") == 2
+
+
+def test_a_server_waits_for_a_short_command_to_give_the_log_back(folder: Folder) -> None:
+    folder.write("job.sub", LONG.format("1", 1))
+    folder.call("submit", "job.sub")
+    lock = WriterLock(str(folder.path / "pool.db"))
+    assert lock.take()
+    server = folder.start("serve", "-slots", "1")
+    time.sleep(1)
+    assert server.poll() is None
+    lock.give_up()
+    folder.wait_for(lambda: "1.0" in folder.call("history", "-af:j", "ExitCode"))
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(30) == 0
+    assert server.stdout is not None
+    server.stdout.close()
+
+
+def test_what_was_asked_while_the_pool_was_dead_is_done_when_it_is_back(folder: Folder) -> None:
+    """A suspended job goes on; one that had ended before it was vacated has ended, and is not run again."""
+    folder.write("long.sub", LONG.format("772", 1))
+    folder.write("short.sub", "output = out\n" + LONG.format("1", 1))
+    with folder.served("-slots", "2", "-cpus", "2") as server:
+        folder.call("submit", "long.sub")
+        folder.call("submit", "short.sub")
+        folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n2\n")
+        folder.call("suspend", "1.0")
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        (folder.path / "pool.db.sock").unlink()
+        time.sleep(1.5)
+        folder.call("continue", "1.0")
+        folder.call("vacate", "2.0")
+        with folder.served("-slots", "2", "-cpus", "2"):
+            folder.wait_for(lambda: "2.0 0" in folder.call("history", "-af:j", "ExitCode"))
+            starts = [event for event in folder.json("log", "2.0") if event["what"] == "activate"]
+            assert len(starts) == 1
+            pid = [event["details"] for event in folder.json("log", "1.0") if event["what"] == "executing"][-1]
+            number = int(pid.partition("pid ")[2])
+            folder.wait_for(lambda: Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "S")
+            folder.call("rm", "-all")
+            folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "")
+    assert "sound" in folder.call("verify")

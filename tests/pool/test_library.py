@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from poolbook import Behaviour, Expr, LogError, Pool, Refusal, SubmitError
+from poolbook.adapters.place import WriterLock
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES")
 KINDS = ["memory", "sqlite", *(["postgresql"] if POSTGRES else [])]
@@ -127,9 +129,27 @@ def test_real_jobs_run_from_a_program(tmp_path: Path) -> None:
     path = str(tmp_path / "pool.db")
     with Pool.open(path, execute=True) as pool:
         pool.add_machine("here", cpus=2, memory=1024)
-        text = "executable = /bin/sh\narguments = \"-c 'exit $(x)'\"\nrequest_memory = 32\nrequest_disk = 1 MB\nqueue x in (0 3)\n"
-        pool.submit(text, folder=tmp_path)
+        text = "executable = /bin/sh\narguments = \"-c 'exit $(x)'\"\nrequest_memory = 32\nrequest_disk = 1 MB\n"
+        pool.submit(text + "queue x in (0 3)\n", folder=tmp_path)
         assert pool.run(limit=30)
         assert sorted(ad["ExitCode"] for ad in pool.history()) == [0, 3]
         with pytest.raises(LogError, match="serves the log"):
             Pool.open(path, execute=True)
+
+
+if POSTGRES:
+
+    def test_a_log_on_a_server_has_one_writer_wherever_it_keeps_its_state(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As from two machines, or two users of one."""
+        url = f"{POSTGRES}?schema=t{uuid.uuid4().hex}"
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "one"))
+        first = WriterLock(url)
+        assert first.take()
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "two"))
+        second = WriterLock(url)
+        assert not second.take()
+        first.give_up()
+        assert second.take()
+        second.give_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from poolbook.adapters.local import activation
 from poolbook.domain.world import Launch
 
@@ -10,8 +11,12 @@ from poolbook.domain.world import Launch
 @pytest.mark.parametrize(
     ("ad", "name", "expected"),
     [
-        ({"Args": '"a  b \'c\'"'}, "arguments", ("a", "b", "'c'")),
-        ({"Arguments": '"-c \'echo ""two words""\' x"'.replace('""', '\\"')}, "arguments", ("-c", 'echo "two words"', "x")),
+        ({"Args": "\"a  b 'c'\""}, "arguments", ("a", "b", "'c'")),
+        (
+            {"Arguments": '"-c \'echo ""two words""\' x"'.replace('""', '\\"')},
+            "arguments",
+            ("-c", 'echo "two words"', "x"),
+        ),
         ({"Arguments": '""'}, "arguments", ()),
         ({"Env": '"A=1;B=two words"'}, "environment", {"A": "1", "B": "two words"}),
         ({"Env": '"A=1|B=2"', "EnvDelim": '"|"'}, "environment", {"A": "1", "B": "2"}),

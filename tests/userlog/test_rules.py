@@ -166,7 +166,7 @@ def measured_three_times() -> Pool:
     pool = running()
     pool.measure(JOB_1, 2600, 1616)
     pool.measure(JOB_1, 2600, 1616)
-    pool.measure(JOB_1, 2600, 1700)
+    pool.measure(JOB_1, 2600, 9700)
     return pool
 
 
