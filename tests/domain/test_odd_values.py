@@ -14,7 +14,7 @@ from poolbook.domain.variants import pack
 from poolbook.replay.legality import judge
 from poolbook.replay.virtual import Behaviour
 
-from .pools import JOB, TestPool
+from .pools import JOB, TestPool, selection
 
 ODD = [
     '"x"', "1.5", "-1", "undefined", "error", "{}", "{1, 2}", "[a = 1]", 'real("NaN")', 'real("INF")', '-real("INF")',
@@ -43,8 +43,8 @@ def test_odd_values_are_decided_about_or_refused(
     pool.handle(s.Submit("odd", "alice", 0, {**JOB, **({} if varied else submitted)}, 2, pack(columns)))
     pool.submit()
     pool.advance(2)
-    pool.edit("1", **edited)
-    pool.edit("1", add=True, **edited)
+    for add in (False, True):
+        pool.handle(s.Edit(pool.id(), "alice", selection("1"), edited, add))
     for action in ("suspend", "continue", "vacate", "hold", "release", "vacate", "remove"):
         pool.act(action, "1.0")
         pool.advance(7)
@@ -58,7 +58,8 @@ def test_odd_values_are_decided_about_or_refused(
 def test_what_the_pool_itself_counts_cannot_be_edited(name: str) -> None:
     pool = TestPool()
     pool.submit()
-    assert "the pool itself keeps it" in pool.edit("1", **{name: "7"}).refusal
+    refused = pool.handle(s.Edit(pool.id(), "alice", selection("1"), {name: "7"}))
+    assert "the pool itself keeps it" in refused.refusal
 
 
 def test_a_clock_that_is_set_back_makes_no_time_negative_and_no_timer_late() -> None:
