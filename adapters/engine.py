@@ -8,6 +8,7 @@ decision.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -106,7 +107,14 @@ class Engine:
 
     def load(self) -> None:
         """Fold the log."""
-        self._state = fold(self.log.read())
+        # What is folded lives on; looking through it for cycles again and again costs a tenth of the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._state = fold(self.log.read())
+        finally:
+            if collecting:
+                gc.enable()
         self._stale = False
         self._wanted = True
 

@@ -17,6 +17,8 @@ from .views import catch_up, open_tables, views_path
 
 VIEWS_EVERY = 500_000
 """Microseconds between two updates of the views: whoever reads brings them up to date himself if they are behind."""
+VIEWS_PATIENCE = 5_000_000
+"""Microseconds that the update may be late while the pool is busy."""
 RETRY = 5_000_000
 """Microseconds until what failed is tried again."""
 
@@ -67,14 +69,18 @@ class Followers:
 
     def begin(self, now: int) -> None:
         """Write what is missing since the log was last followed."""
+        self._again["views"] = now + VIEWS_EVERY
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)
 
-    def keep_views(self, now: int, force: bool = False) -> None:
-        """Bring the views up to date, if that is due."""
-        if not self._behind or (not force and now < self._again["views"]):
+    def keep_views(self, now: int, busy: bool) -> None:
+        """Bring the views up to date, if that is due: soon while little happens, later while much does."""
+        if not self._behind or now < self._again["views"] + (VIEWS_PATIENCE if busy else 0):
             return
+        self._update_views(now)
+
+    def _update_views(self, now: int) -> None:
         try:
             if self._views is None:
                 self._views = open_tables(views_path(self._url))
@@ -100,5 +106,6 @@ class Followers:
             self._views = None
 
     def close(self, now: int) -> None:
-        self.keep_views(now, force=True)
+        if self._behind:
+            self._update_views(now)
         self._close_views()

@@ -146,6 +146,11 @@ class LocalWorld:
     def now(self) -> int:
         return time.time_ns() // 1000
 
+    def prepare(self) -> None:
+        """Have the supervisor there before the first job is to start."""
+        self._supervisor.poll(0.0)
+        self._listen()
+
     def watch(self, fileno: int, called: Callable[[], None]) -> None:
         """End a wait when something can be read there, and call."""
         self._selector.register(fileno, selectors.EVENT_READ, called)

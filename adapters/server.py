@@ -245,7 +245,6 @@ class Server:
     def step(self, until: int | None = None) -> None:
         """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
-        self._followers.keep_views(now)
         if self._followers.behind:
             soon = now + VIEWS_EVERY
             until = soon if until is None else min(until, soon)
@@ -254,6 +253,7 @@ class Server:
             until = soon if until is None else min(until, soon)
         came = self.engine.wait(until)
         asked, self._asked = self._asked, []
+        self._followers.keep_views(self.world.now(), busy=bool(came or asked))
         try:
             answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
         except Fenced:

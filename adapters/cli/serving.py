@@ -120,6 +120,7 @@ def run(argv: Sequence[str]) -> int:
         from ..requests import new_id
         from ..submission import submit_request
 
+        server.world.prepare()
         number = server.engine.state.next_cluster
         parsed = source.parsed(number)
         (answer,) = server.handle([submit_request(parsed, new_id(), user_name(), number, source.name)])
