@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.stores import head_of, open_log, verify_seal
+from poolbook.domain.evolve import fold
 from poolbook.domain.log import LogError
+from poolbook.replay.legality import judge
 
 from .make import GOLDEN, keep, one_of_each_kind, written
 
@@ -61,3 +63,11 @@ def test_a_release_keeps_its_log_once(tmp_path: Path) -> None:
     assert (tmp_path / "9.9.txt").read_text(encoding="utf-8") == written(path)
     with pytest.raises(LogError, match="a log once released is not changed; name another release"):
         keep("9.9", path, tmp_path)
+
+
+def test_it_replays_to_a_state_and_every_transition_in_it_is_legal(log: Path) -> None:
+    reader = open_log(str(log), create=False, read_only=True)
+    events = list(reader.read())
+    reader.close()
+    assert fold(iter(events)).position == len(events)
+    assert list(judge(events)) == []
