@@ -10,9 +10,7 @@ import fcntl
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
-
-from attrs import frozen
+from typing import Any, NamedTuple
 
 from .stores.location import locate
 
@@ -20,8 +18,9 @@ from .stores.location import locate
 _SOCKET_NAME_LIMIT = 100
 
 
-@frozen
-class Place:
+class Place(NamedTuple):
+    """Everything beside one log stands at a name that begins with ``base``."""
+
     base: Path
 
     @property

@@ -9,16 +9,15 @@ events: a writer that has been overtaken fails, whatever streams it writes to, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from attrs import frozen
+if TYPE_CHECKING:
+    from .events import Event
 
-from .events import Event
 
-
-@frozen
-class Head:
-    """Where a log ends. ``digest`` is hexadecimal and covers every event before it."""
+class Head(NamedTuple):
+    """Where a log ends. ``digest`` is hexadecimal and covers every event before it. (A tuple, and the events are not
+    imported here: a short command asks for no more than this and the errors.)"""
 
     epoch: int
     position: int

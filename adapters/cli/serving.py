@@ -36,7 +36,7 @@ RESUME = Command(
     "resume",
     "[options]",
     "Goes on with the jobs that a log has, until none is left that can run.",
-    (*POOL_OPTIONS, LOG, HELP),
+    (*POOL_OPTIONS, Option("json", 2, "", "print how the jobs fared as JSON"), LOG, HELP),
     (("poolbook resume", "after Ctrl-C, a crash, or a power cut"),),
 )
 SERVE = Command(
@@ -138,7 +138,7 @@ def resume(argv: Sequence[str]) -> int:
     try:
         clusters = tuple(server.engine.state.clusters)
         if not clusters:
-            print("There are no jobs in the queue.")
+            print("[]" if arguments.has("json") else "There are no jobs in the queue.")
             return 0
         return _to_the_end(server, arguments, clusters)
     finally:
@@ -178,7 +178,7 @@ def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...])
         progress.say("stopping: jobs that run are told to end")
         server.shut_down()
     progress.end()
-    report(server.engine, log_of(arguments), clusters, progress.seconds())
+    report(server.engine, log_of(arguments), clusters, progress.seconds(), arguments.has("json"))
     if server.stopping:
         return 130
     return 0 if not _left(server, clusters, held=True) and not progress.failed else 1

@@ -9,9 +9,10 @@ from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
 from poolbook.domain.evolve import fold
 from poolbook.domain.lifecycle import NotAllowed, job_machine, slot_machine
+from poolbook.replay.listing import members as members_of
 from poolbook.replay.virtual import Behaviour
 
-from .pools import TestPool
+from .pools import JOB, TestPool
 
 # What the live pool drives today.
 DRIVEN_SLOT_ROWS = {
@@ -111,3 +112,38 @@ def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
     assert len(pool.events()) == before
     assert pool.state.position == fold(pool.log.read()).position == before
     assert not pool.state.clusters
+
+
+def test_a_set_event_is_its_members_fired_one_by_one() -> None:
+    """A command over a cluster tells of each job what the same command for each job alone tells."""
+    told = []
+    for one_by_one in (False, True):
+        pool = TestPool(behave=lambda launch: Behaviour(900, grace=None))
+        pool.machine(cpus=2)
+        pool.submit(6)
+        pool.act("hold", "1.4")
+        before = len(pool.events())
+        for action in ("hold", "release", "remove"):
+            for what in [f"1.{proc}" for proc in range(6)] if one_by_one else ["1"]:
+                pool.act(action, what)
+        members = [
+            (member.thing, member.what, member.source, member.target)
+            for position, event in pool.log.read(before)
+            if isinstance(event, JobsMoved)
+            for member in members_of(position, event)
+        ]
+        machine = job_machine("manual")
+        assert all(machine.fire(source, row) == target for _, row, source, target in members)
+        told.append(sorted(members))
+    assert told[0] == told[1]
+    assert len(told[0]) == 5 + 6 + 6
+
+
+def test_commands_that_wait_together_share_one_append() -> None:
+    pool = TestPool()
+    appended: list[int] = []
+    pool.engine.subscribe(lambda first, events: appended.append(len(events)))
+    answers = pool.engine.handle([s.Submit(pool.id(), "alice", 0, JOB, 1, ()) for _ in range(5)])
+    assert [answer.value["cluster"] for answer in answers] == [1, 2, 3, 4, 5]
+    assert len(appended) == 1
+    assert pool.log.head.position == 1 + appended[0]

@@ -415,3 +415,33 @@ def test_another_users_job_is_not_run_with_our_rights(folder: Folder) -> None:
             env=environment(), capture_output=True, text=True, timeout=30,
         )  # fmt: skip
         assert "takes jobs of no other user" in said.stdout, said.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["q", "-totals"], ["q", "-af", "ClusterId", "JobStatus"], ["-help"], ["rm", "-help"]]
+)
+def test_a_short_command_imports_nothing_that_takes_long(folder: Folder, words: list[str]) -> None:
+    import sys
+
+    from .real import environment
+
+    folder.write("job.sub", "hold = true\n" + SLEEP.format(1, 3))
+    folder.call("submit", "job.sub")
+    code = (
+        "import sys; from poolbook.adapters.cli.main import main; main(sys.argv[1:]);"
+        "slow = ['numpy', 'attrs', 'msgspec', 'eventsourcing', 'transitions', 'sqlite_utils', 'psycopg', 'psutil'];"
+        "print([name for name in slow if name in sys.modules])"
+    )
+    with folder.served():
+        folder.call("q", "-totals")
+        said = subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=folder.path, env=environment(), capture_output=True, text=True
+        ).stdout
+    assert said.splitlines()[-1] == "[]"
+
+
+def test_a_run_tells_how_its_jobs_fared_as_json_too(folder: Folder) -> None:
+    folder.write("job.sub", shell("exit 4"))
+    call = folder.start("run", "job.sub", "--json", "-quiet")
+    (job,) = json.loads(call.communicate(timeout=60)[0])
+    assert (job["ClusterId"], job["ProcId"], job["State"], job["ExitCode"]) == (1, 0, "completed", 4)
