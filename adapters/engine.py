@@ -123,6 +123,10 @@ class Engine:
             self.tables = Tables(slot_machine(self.state.dialect), job_machine(self.state.dialect))
         return self.tables
 
+    def read_on(self) -> None:
+        """Fold what is behind the state's position in the log."""
+        fold(self.log.read(self.state.position), self.state)
+
     @property
     def unheard(self) -> Sequence[s.Stimulus]:
         """What the world said and the log could not take: it is said again at the next wait."""

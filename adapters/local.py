@@ -146,6 +146,10 @@ class LocalWorld:
     def now(self) -> int:
         return time.time_ns() // 1000
 
+    def claimed(self) -> frozenset[str]:
+        """The activations that this folder knows: that run under its supervisor, or whose ends it keeps."""
+        return self._supervisor.claimed()
+
     def prepare(self) -> None:
         """Have the supervisor there before the first job is to start."""
         self._supervisor.poll(0.0)

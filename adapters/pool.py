@@ -81,7 +81,7 @@ class Pool:
             from .server import Server
 
             server = Server(url, open_log)
-            server.engine.recover()
+            server.begin()
             return cls(server.engine, who, server.close)
         log = open_log()
         world = VirtualWorld(behave)

@@ -23,6 +23,7 @@ from attrs import define
 
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
+from ..domain.events import WriterBegan
 from ..domain.log import Fenced, Log, LogError
 from .engine import Answer, Engine
 from .facts import user_name
@@ -109,9 +110,10 @@ class _Client:
 class Server:
     """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
 
-    def __init__(self, url: str, open_log: Callable[[], Log]) -> None:
+    def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False) -> None:
         """Take the lock, open the log, become its writer.
 
+        :param lost: jobs that another machine or folder has begun, and this one knows nothing of, are lost
         :raises AlreadyServed: another process has the lock
         :raises LogError: the log cannot be opened
         """
@@ -122,10 +124,13 @@ class Server:
         self._take_lock(url)
         try:
             self.log = open_log()
-            self.log.raise_epoch(f"{os.uname().nodename}:{os.getpid()}", time.time_ns() // 1000, "serve")
             self.world = LocalWorld(self.place.folder)
             self.engine = Engine(self.log, self.world)
             self.engine.load()
+            here = f"{os.uname().nodename}:{self.place.folder}"
+            self._lost = self._strangers(here, lost)
+            self.log.raise_epoch(here, self.engine.now(), "serve")
+            self.engine.read_on()
         except BaseException:
             self._lock.give_up()
             raise
@@ -229,7 +234,27 @@ class Server:
         """Bring up to date what follows the log, find what ran before, and start what waits."""
         self._followers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._followers.follow(first, events, self.world.now()))
+        if self._lost:
+            now = self.world.now()
+            self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])
         self.engine.recover()
+
+    def _strangers(self, here: str, lost: bool) -> list[str]:
+        """The activations that another machine or folder has begun, and this one knows nothing of.
+
+        :raises LogError: there are some, and nobody said that they are lost
+        """
+        before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
+        living = self.engine.state.activations
+        if not living or not before or before[-1] == here:
+            return []
+        strangers = sorted(set(living) - self.world.claimed(), key=int)
+        if strangers and not lost:
+            raise LogError(
+                f"{len(strangers)} jobs of this log were begun at {before[-1]} and may run there still: serve the log "
+                "there; or, if they cannot be running any more, -lost lets them be run again"
+            )
+        return strangers  # none: the log was moved together with what stands beside it
 
     def catch_signals(self) -> None:
         """Let SIGINT and SIGTERM stop the server cleanly; a second one leaves the jobs to their supervisor."""

@@ -22,6 +22,7 @@ POOL_OPTIONS = (
     Option("memory", 3, "<MiB>", "offer this much memory"),
     Option("set", 3, "<NAME=value>", "a setting of a new log, such as MachineMaxVacateTime=20 (seconds)"),
     Option("dialect", 3, "<name>", "the dialect of a new log: manual or htcondor-25"),
+    Option("lost", 4, "", "jobs that another machine or folder has begun are lost: run them again"),
     Option("quiet", 1, "", "no progress"),
 )
 RUN = Command(
@@ -64,7 +65,11 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
         settings[name] = value
     dialect = arguments.last("dialect")
     spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
-    server = Server(url, lambda: open_pool_log(url, create=create, settings=settings, dialect=spoken))
+    server = Server(
+        url,
+        lambda: open_pool_log(url, create=create, settings=settings, dialect=spoken),
+        lost=arguments.has("lost"),
+    )
     try:
         _offer(server, arguments)
         server.begin()

@@ -190,3 +190,26 @@ def test_what_was_asked_while_the_pool_was_dead_is_done_when_it_is_back(folder: 
             folder.call("rm", "-all")
             folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "")
     assert "sound" in folder.call("verify")
+
+
+def test_a_log_whose_jobs_may_run_elsewhere_is_not_served_here_unless_they_are_known_to_be_lost(folder: Folder) -> None:
+    folder.write("job.sub", LONG.format("773", 1))
+    with folder.served("-slots", "1") as server:
+        folder.call("submit", "job.sub")
+        folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n")
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        elsewhere = Folder(folder.path / "elsewhere")
+        elsewhere.path.mkdir()
+        for path in folder.path.glob("pool.db*"):
+            if path.is_file():
+                (elsewhere.path / path.name).write_bytes(path.read_bytes())
+        said = elsewhere.call("serve", "-slots", "1", code=1)
+        assert "1 jobs of this log were begun at" in said and "-lost" in said
+        assert living("sleep 773") == 1
+        with elsewhere.served("-slots", "1", "-lost"):
+            elsewhere.wait_for(lambda: living("sleep 773") == 2)
+            assert "lost" in elsewhere.call("log", "1.0")
+            elsewhere.call("rm", "-all")
+            elsewhere.wait_for(lambda: elsewhere.call("q", "-af", "JobStatus") == "")
+        assert "sound" in elsewhere.call("verify")

@@ -153,3 +153,20 @@ if POSTGRES:
         first.give_up()
         assert second.take()
         second.give_up()
+
+
+def test_a_log_of_virtual_time_can_be_served_by_the_real_clock(tmp_path: Path) -> None:
+    """Its instants lie in the future; time goes on from there."""
+    path = str(tmp_path / "pool.db")
+    with Pool.open(path, user="alice") as pool:
+        pool.add_machine("node1")
+        pool.submit({"executable": "/bin/true"}, count=1)
+        pool.run()
+    with Pool.open(path, execute=True) as pool:
+        pool.add_machine("here", cpus=1, memory=512)
+        pool.submit("executable = /bin/true\nrequest_memory = 32\nrequest_disk = 1 MB\nqueue 2\n", folder=tmp_path)
+        assert pool.run(limit=30)
+        assert pool.judge() == []
+        times = [event.at for _, event in pool.events()]
+        assert times == sorted(times)
+        assert all(amount >= 0 for amount in pool.usage().values())
