@@ -32,7 +32,7 @@ from ..domain.events import (
 )
 from ..domain.evolve import fold
 from ..domain.lifecycle import job_machine, slot_machine
-from ..domain.log import Log, LogError
+from ..domain.log import Log
 from ..domain.state import IDLE, Activation, State
 from ..domain.world import Launch, World
 
@@ -309,5 +309,3 @@ class Engine:
         self.handle(came)
         return True
 
-
-__all__ = ["Answer", "Engine", "LogError"]

@@ -9,7 +9,7 @@ from ..domain.decide import Tables, decide
 from ..domain.decide.stimuli import Found
 from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.lifecycle import job_machine, slot_machine
-from ..domain.log import Log, LogError
+from ..domain.log import Log
 from ..domain.state import State
 from .facts import VERSION, host_name
 from .stores import open_log
@@ -45,5 +45,3 @@ def open_pool_log(
         raise
     return log
 
-
-__all__ = ["LogError", "open_pool_log"]

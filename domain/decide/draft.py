@@ -42,7 +42,8 @@ class Draft:
     def __init__(self, state: State, stimulus: str, now: int, tables: Tables) -> None:
         self.state, self.stimulus, self.now, self.tables = state, stimulus, now, tables
         self.events: list[Event] = []
-        self.context = Context(now=now // 1_000_000, seed=state.position)
+        second = now // 1_000_000
+        self.context = Context(now=second, seed=second)  # what is drawn holds for a second, like what was found
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
