@@ -1,4 +1,4 @@
-"""How fast user logs are written: a script that prints figures, no test. `python tests/userlog/bench.py`."""
+"""How fast user logs are written: a script that prints figures, no test. `python tests/bench/bench_userlog.py`."""
 
 from __future__ import annotations
 
