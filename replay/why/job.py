@@ -127,6 +127,8 @@ class _Life:
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         held = "" if self.match == event.slot else ", which its submitter held since a job before it"
+        if event.cause == "local":
+            held = " without a slot: it is of the local universe, which the access point runs itself"
         self.run, self.status, self.match = event, "Running", ""
         self.executing = self.measured = self.told = None
         self.since = self._say(position, event, f"It started on {event.slot}{held}.")
