@@ -162,10 +162,13 @@ class Server:
 
     def _listen(self) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        # It gets its name when it listens: who sees it can connect. (One of a server that was killed is replaced.)
+        unnamed = f"{self.place.socket}.new"
         with suppress(FileNotFoundError):
-            os.unlink(self.place.socket)  # of a server that was killed: we have its lock
-        self._listener.bind(self.place.socket)
+            os.unlink(unnamed)
+        self._listener.bind(unnamed)
         self._listener.listen(128)
+        os.rename(unnamed, self.place.socket)
         self.world.watch(self._listener.fileno(), self._accept)
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
