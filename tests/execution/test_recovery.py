@@ -79,6 +79,7 @@ def test_an_acknowledged_directory_that_the_job_used_is_removed(bench: Bench) ->
 def test_a_running_job_is_not_let_go_by_an_acknowledgement(bench: Bench) -> None:
     bench.sh("1", "while ! [ -e stop ]; do sleep 0.01; done; exit 3", run_in_iwd=True)
     bench.supervisor.acknowledge(["1"])
+    assert isinstance(bench.supervisor.recover(["1"])["1"], Running)  # it has heard of it, while the job runs
     (bench.home / "stop").touch()
     assert bench.end("1").code == 3
     assert bench.supervisor.claimed() == {"1"}
