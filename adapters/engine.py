@@ -308,4 +308,3 @@ class Engine:
             return False
         self.handle(came)
         return True
-

@@ -44,4 +44,3 @@ def open_pool_log(
         log.close()
         raise
     return log
-
