@@ -321,7 +321,7 @@ class Server:
                 one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
 
     def trouble(self, text: str) -> None:
-        """Something that the one who runs the server should know. Replaced by who does."""
+        """Something that the one who runs the server should know."""
         with suppress(OSError):  # nobody may be reading any more
             print(f"poolbook: {text}", flush=True)
 

@@ -113,8 +113,6 @@ def reuse(draft: Draft, slot: Slot, before: int) -> None:
 
 def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
     state = draft.state
-    if not any(c.counts[IDLE] for c in state.clusters.values() if c.submitter == submitter):
-        return None
     likeness = significance(state)
     refused: set[Signature] = set()
     skipped: set[int] = set()

@@ -105,9 +105,8 @@ def _check(command: Submit) -> None:
 # Selecting
 
 
-def selected(draft: Draft, selection: Selection) -> Iterator[tuple[Cluster, list[int], bool]]:
-    """Each cluster that the command means, with its processes, and whether it was named (so that its absence matters
-    to the user)."""
+def selected(draft: Draft, selection: Selection) -> Iterator[tuple[Cluster, list[int]]]:
+    """Each cluster that the command means, with its processes."""
     state = draft.state
     constraint = _constraint(selection.constraint)
     wanted: dict[int, set[int] | None] = dict.fromkeys(selection.clusters)
@@ -127,7 +126,7 @@ def selected(draft: Draft, selection: Selection) -> Iterator[tuple[Cluster, list
         if constraint is not None:
             procs_ = [proc for proc in procs_ if _meets(draft, constraint, job_ad(cluster, proc))]
         if procs_:
-            yield cluster, procs_, cluster.id in wanted
+            yield cluster, procs_
 
 
 def _constraint(text: str) -> Expression | None:
@@ -169,7 +168,7 @@ def act(draft: Draft, command: Act) -> None:
     if rule is None:
         raise Refusal(f"{command.action!r} is nothing that can be done with jobs; there are {', '.join(_ACTIONS)}")
     outcomes = _missing(draft, command.selection)
-    for cluster, procs, _ in list(selected(draft, command.selection)):
+    for cluster, procs in list(selected(draft, command.selection)):
         if not _allowed(draft, command.user, cluster):
             outcomes += _outcomes(cluster, procs, "permission denied")
             continue
@@ -314,7 +313,7 @@ def edit(draft: Draft, command: Edit) -> None:
         except ClassAdSyntaxError as error:
             raise Refusal(f"{name} = {text}: {error}") from None
     outcomes = _missing(draft, command.selection)
-    for cluster, procs, _ in list(selected(draft, command.selection)):
+    for cluster, procs in list(selected(draft, command.selection)):
         if not _allowed(draft, command.user, cluster):
             outcomes += _outcomes(cluster, procs, "permission denied")
             continue
