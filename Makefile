@@ -28,6 +28,14 @@ soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready
 	$(BIN)/python -m pytest -q -n auto -m soak
 
+# Follows a real HTCondor pool while it runs. REALPOOL is the pool's folder, REALPOOL_SCRIPT what builds and runs it (as
+# root, with debootstrap and chroot).
+realpool: export POOLBOOK_REALPOOL ?= $(or $(REALPOOL),/var/tmp/poolbook-realpool)
+realpool: export POOLBOOK_REALPOOL_SCRIPT ?= $(or $(REALPOOL_SCRIPT),../shared/realpool/pool)
+realpool: .venv/ready
+	@test -f "$$POOLBOOK_REALPOOL_SCRIPT" || { echo "name the script that runs a pool: make realpool REALPOOL_SCRIPT=..."; exit 2; }
+	$(BIN)/python -m pytest -q -m realpool
+
 coverage: .venv/ready
 	$(BIN)/coverage run -m pytest -q
 	$(BIN)/coverage report
@@ -42,4 +50,4 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-.PHONY: run test check bench soak coverage clean
+.PHONY: run test check bench soak realpool coverage clean

@@ -9,10 +9,12 @@ from ..domain.decide import Tables, decide
 from ..domain.decide.stimuli import Found
 from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.lifecycle import job_machine, slot_machine
-from ..domain.log import Log
+from ..domain.log import Log, LogError
 from ..domain.state import State
+from ..replay.imports import is_imported
 from .facts import VERSION, host_name
 from .stores import open_log
+from .stores.location import shown
 
 
 def open_pool_log(
@@ -28,12 +30,12 @@ def open_pool_log(
     """The log at `url`, begun if it is new. What a pool is called and how it works is settled in its first event:
     `dialect`, `settings` and names count for a new log only.
 
-    :raises LogError: there is no log and `create` is not set, or it cannot be opened
+    :raises LogError: there is no log and `create` is not set, it cannot be opened, or it is no pool's own
     :raises Refusal: a dialect or a setting that does not exist
     """
     log = open_log(url, create=create)
     if log.head.position:
-        return log
+        return _of_a_pool(log, url)
     host = name or host_name()
     found = Found("founding", host, dialect, uid_domain or host, VERSION, dict(settings or {}))
     at = time.time_ns() // 1000 if now is None else now
@@ -43,4 +45,19 @@ def open_pool_log(
     except BaseException:
         log.close()
         raise
+    return log
+
+
+def _of_a_pool(log: Log, url: str) -> Log:
+    """The log, unless it was imported: what its events tell of is no pool of ours."""
+    imported = True
+    try:
+        imported = is_imported(log)
+    finally:
+        if imported:
+            log.close()
+    if imported:
+        raise LogError(
+            f"{shown(url)} was imported from a real pool's records: it can be audited, not served; begin another log"
+        )
     return log

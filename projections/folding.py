@@ -12,12 +12,13 @@ from typing import Any
 
 from ..domain.events import Event
 from .accounting import AccountingFold
+from .archive import ArchiveFold
 from .matching import MatchingFold
 from .queue import QueueFold
 from .slots import SlotsFold
 from .tracking import Reached, fingerprint, reach
 
-FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold)
+FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, ArchiveFold)
 
 
 def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "") -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 1
+FORMAT = 2
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
 
 APPLICATION_ID = 0x506F6F76
@@ -17,11 +17,12 @@ APPLICATION_ID = 0x506F6F76
 
 
 class Table(NamedTuple):
-    """Columns with their types, the primary key, and the columns of an index of its own."""
+    """Columns with their types, the primary key, and the columns of indexes of their own."""
 
     columns: dict[str, type]
     key: str | tuple[str, ...] | None = None
     indexed: tuple[str, ...] = ()
+    ordered: tuple[str, ...] = ()
 
 
 TABLES: dict[str, Table] = {
@@ -69,6 +70,27 @@ TABLES: dict[str, Table] = {
         },
         ("cluster", "proc"),
     ),
+    # Ads of the history that an import kept: where each stands, when its job left the queue (seconds), and what it used
+    # (microseconds). `counted`: 0 if a later ad of the same job stands for it.
+    "archive": Table(
+        {
+            "id": int, "cluster": int, "proc": int, "qdate": int, "left": int, "position": int, "number": int,
+            "account": int, "wall": int, "cpu": int, "slot_time": int, "counted": int,
+        },
+        "id",
+        ("cluster", "proc"),
+        ("left",),
+    ),
+    # Whose the jobs in the archive are, and what all of them used: microseconds as text, as they may outgrow 64 bits.
+    "accounts": Table(
+        {
+            "id": int, "user": str, "owner": str, "acct_group": str, "jobs": int, "wall": str, "cpu": str,
+            "slot_time": str,
+        },
+        "id",
+    ),
+    # Ads that tell how things stood at one moment, as condor_q, condor_status and condor_userprio print them.
+    "samples": Table({"kind": str, "at": int, "position": int, "count": int, "source": int}, None, ("kind", "at")),
 }  # fmt: skip
 
 
@@ -90,8 +112,8 @@ def create(connection: sqlite3.Connection) -> None:
             connection.execute(f"DROP TABLE {old}")
         for name, table in TABLES.items():
             connection.execute(writer.create_table_sql(name, table.columns, pk=table.key, not_null=set(table.columns)))
-            if table.indexed:
-                connection.execute(f"CREATE INDEX {name}_by_{table.indexed[0]} ON {name} ({', '.join(table.indexed)})")
+            for index in filter(None, (table.indexed, table.ordered)):
+                connection.execute(f"CREATE INDEX {name}_by_{index[0]} ON {name} ({', '.join(index)})")
     finally:
         writer.close()
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")

@@ -14,6 +14,7 @@ from attrs import astuple, define
 
 from ..domain import events as e
 from ..domain.evolve import BIRTH
+from ..domain.job_ad import quoted
 from .schema import insertion
 
 _ad = msgspec.json.Decoder(dict[str, str]).decode
@@ -41,6 +42,17 @@ class _Slot:
 
     def row(self) -> tuple[object, ...]:
         return (*astuple(self, recurse=False)[:-1], msgspec.json.encode(self.ad).decode())
+
+
+def _seen(position: int, event: e.SlotMoved) -> _Slot:
+    """A slot of which nothing is known but its name and where it was."""
+    name, _, machine = event.slot.partition("@")
+    state, _, activity = event.source.partition("/")
+    kind = "dynamic" if "_" in name else "static"
+    return _Slot(
+        event.slot, machine or name, kind, "", position, state, activity, 0, 0, "", "", 0, 0, "",
+        {"Name": quoted(event.slot), "Machine": quoted(machine or name)},
+    )  # fmt: skip
 
 
 class SlotsFold:
@@ -92,6 +104,9 @@ class SlotsFold:
 
     def _moved(self, position: int, event: e.SlotMoved) -> None:
         slot = self._slot(event.slot)
+        if slot is None and event.cause == "reported" and "/" in event.target:
+            # A real pool's log that begins in the middle tells of slots whose birth it does not have.
+            slot = self._slots[event.slot] = _seen(position, event)
         if slot is not None:
             state, _, activity = event.target.partition("/")
             if state != slot.state:

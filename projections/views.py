@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import archive
 from .job_ads import Clusters, ad_of, ads, attributes
 from .job_columns import QUEUES_OWN, Columns
 from .selecting import ALL, Jobs, Selection, stretches
@@ -162,6 +163,15 @@ class Views:
         found = stretches(self.connection, selection, "oldest" if forwards else "newest")
         return islice((ad for stretch in found for ad in ads(clusters, stretch, not forwards)), limit)
 
+    def kept(self, selection: Selection = ALL, forwards: bool = False) -> Iterator[archive.Kept]:
+        """Where in the log the ads of the history that an import kept are, the last one first, or with `forwards` the
+        first one. Read as they are asked for."""
+        return archive.kept(self.connection, selection, forwards)
+
+    def last_sample(self, kind: str) -> list[int]:
+        """The positions of the events that keep the latest sample of ads of a kind; nothing if there is none."""
+        return archive.last_sample(self.connection, kind)
+
     # The pool
 
     def machines(self) -> dict[str, dict[str, str]]:
@@ -191,6 +201,11 @@ class Views:
         """All who ever held a claim, by name."""
         rows = self.connection.execute("SELECT * FROM submitters ORDER BY submitter")
         return [SubmitterRow(name, int(usage), *rest) for name, usage, *rest in rows]
+
+    def spent(self, by: str = "user") -> list[archive.Spent]:
+        """What the jobs that have left used, by user, group or cluster: those of an import's history, and the pool's
+        own."""
+        return archive.spent(self.connection, by)
 
     def refusals(self) -> list[RefusalRow]:
         """Why jobs wait, by the first job of each kind that still does, in the order in which it was said last."""

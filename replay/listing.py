@@ -18,10 +18,12 @@ from attrs import frozen
 
 from ..domain import events as e
 from ..domain.job_ad import job_procs, unquoted
+from ..domain.joblog import ENTRIES
 from ..domain.lifecycle.job import UNSUBMITTED
 from ..domain.lifecycle.slot import BORN
 from ..domain.lifecycle.tables import SLOT_TABLES
 from ..domain.log import Log
+from ..domain.reports import KINDS as REPORT_KINDS
 from .wording import counted, instant, interval, iso, memory, shortened
 
 LETTERS: dict[str, str] = {row.number: row.letter for rows in SLOT_TABLES.values() for row in rows}
@@ -110,6 +112,19 @@ def _measured(event: e.JobMeasured) -> _Part:
     return _Part("measured", f"memory {memory(event.resident)}, disk {memory(event.disk)}, CPU {cpu}")
 
 
+def _facts(event: e.DaemonReported | e.SlotReported | e.JobReported | e.SubmitterReported | e.CycleReported) -> str:
+    return shortened(", ".join(f"{name} {value}" for name, value in event.facts.items()))
+
+
+def _reported(event: e.SlotReported | e.JobReported | e.SubmitterReported | e.CycleReported) -> _Part:
+    return _Part(event.said, _facts(event))
+
+
+def _logged(event: e.JobLogged) -> _Part:
+    kind = ENTRIES.get(event.number)
+    return _Part(kind.name if kind else f"entry {event.number:03}", shortened(event.text.partition("\n")[0].strip()))
+
+
 _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.ClusterSubmitted: _submitted,
     e.JobsMoved: _moved,
@@ -119,6 +134,8 @@ _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.JobMeasured: _measured,
     e.JobSignalled: lambda event: _Part("signalled", event.how),
     e.JobExited: _exited,
+    e.JobLogged: _logged,
+    e.JobReported: _reported,
 }
 _SETS = (e.ClusterSubmitted, e.JobsMoved, e.JobsEdited)
 
@@ -132,7 +149,28 @@ def _born(event: e.SlotBorn) -> _Part:
 
 
 def _slot_moved(event: e.SlotMoved) -> _Part:
-    return _Part(event.row, "", event.source, event.target, LETTERS.get(event.row, ""))
+    return _Part(event.row or "no row", event.reason, event.source, event.target, LETTERS.get(event.row, ""))
+
+
+def _table(event: e.TableWritten) -> _Part:
+    keys = list(dict.fromkeys(key for _, key, _, _ in event.operations))
+    return _Part(
+        "written", f"transaction {event.number}: {counted(len(event.operations), 'operation')} on {_some(keys)}"
+    )
+
+
+def _some(names: list[str]) -> str:
+    return shortened(", ".join(names), 60) or "nothing"
+
+
+def _kept(event: e.AdsKept) -> _Part:
+    kind = REPORT_KINDS.get(event.kind)
+    return _Part("kept", f"{counted(event.count, 'ad')} of {kind.name if kind else event.kind}")
+
+
+def _gap(event: e.SourceGap) -> _Part:
+    times = [instant(at) if at else "?" for at in (event.since, event.until)]
+    return _Part("gap", f"before line {event.line}: {event.words}, {times[0]} to {times[1]} UTC")
 
 
 _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
@@ -162,6 +200,22 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
         lambda event: _Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s"),
     ),
     e.MatchVoided: (".slot", lambda event: _Part("match void", f"with job {event.job}")),
+    e.SourceFound: ("source", lambda event: _Part("found", f"source {event.source}, {event.kind}: {event.path}")),
+    e.SourceRead: (
+        "source",
+        lambda event: _Part("read", f"source {event.source}, up to line {event.lines}: {event.path}"),
+    ),
+    e.SourceRefused: (
+        "source",
+        lambda event: _Part("refused", f"line {event.line}: {event.words}: {shortened(event.text, 60)}"),
+    ),
+    e.SourceGap: ("source", _gap),
+    e.DaemonReported: (".machine", lambda event: _Part(f"{event.daemon} {event.said}", _facts(event))),
+    e.SlotReported: (".slot", _reported),
+    e.SubmitterReported: (".submitter", _reported),
+    e.CycleReported: ("negotiator", _reported),
+    e.AdsKept: ("ads", _kept),
+    e.TableWritten: (".kind", _table),
 }
 
 
@@ -217,20 +271,20 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
     return None
 
 
-def line(member: Member, zone: tzinfo = UTC) -> str:
-    """One line for people; times are those of `zone`."""
+def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
+    """One line for people; times are those of `zone`. `place`: where the record stands that the event is made of."""
     way = f"{member.source} -> {member.target}".strip() if member.target else ""
     said = f"{member.words} ({member.details})" if member.details else member.words
     text = (
         f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
-        f"{way:<40} {said} [{member.stimulus}]"
+        f"{way:<40} {said} [{place or member.stimulus}]"
     )
     return text.rstrip()
 
 
-def as_dict(member: Member) -> dict[str, object]:
+def as_dict(member: Member, place: str = "") -> dict[str, object]:
     """The same for ``--json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
-    return {
+    return ({"place": place} if place else {}) | {
         "position": member.position,
         "index": member.index,
         "at": iso(member.at),
@@ -264,7 +318,7 @@ _SAID = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(r"(?:cluster/)?(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(rf"({'|'.join(_NAMED_STREAMS)})"), "{}"),
-    (re.compile(r"((?:slot|machine)/.+)"), "{}"),
+    (re.compile(r"((?:slot|machine|submitter|source|ads|table)/.+)"), "{}"),
     (re.compile(r"([^/]+@.+)"), "slot/{}"),
 )
 
@@ -279,7 +333,8 @@ def wanted(text: str) -> Wanted:
             return Wanted(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
         f"{text!r} names nothing that a log keeps: give a job (3.1), a cluster (3), a slot (slot1@host), "
-        f"machine/NAME, or one of {', '.join(_NAMED_STREAMS)}"
+        f"machine/NAME, or one of {', '.join(_NAMED_STREAMS)}; of an imported log also submitter/NAME, source/1, "
+        "ads/history, table/queue and others of their kind"
     )
 
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ..tools import formats
 from ..tools import queue as queue_tool
+from ..tools.options import Refusal, UsageError
 from ..tools.selection import Selection
 from ..views import views_current
-from .common import log_of, setting
+from .common import log_of, setting, shown
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ...projections.views import Views
     from ..tools.batches import Census
     from ..tools.cells import Setting
+    from ..tools.history import Query as History
 
 
 def _write(texts: Iterable[str]) -> int:
@@ -33,8 +35,48 @@ def _write(texts: Iterable[str]) -> int:
 
 def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
-    with views_current(log_of(query.arguments)) as views:
-        return _write(_queue(query, views, setting()))
+    url = log_of(query.arguments)
+    with views_current(url) as views:
+        if not _imported(views):
+            if query.arguments.has("at"):
+                raise Refusal(
+                    f"poolbook q -at: {shown(url)} is a pool's own log, whose views have the present alone; "
+                    "`poolbook why JOB -at TIME` and `poolbook log` tell of the past"
+                )
+            return _write(_queue(query, views, setting()))
+    return _write(_queue_then(query, url, setting()))
+
+
+def _imported(views: Views) -> bool:
+    """Whether the log was imported (``replay.imports``, which is not asked: its modules take long to load)."""
+    row = views.connection.execute("SELECT settings FROM pool").fetchone()
+    return row is not None and '"Imported"' in row[0]
+
+
+def _queue_then(query: queue_tool.Query, url: str, here: Setting) -> Iterator[str]:
+    """The queue of an imported log at an instant: everybody's jobs, as whoever asks is none of their owners."""
+    from ...domain.texts import ad_of
+    from ...replay.listing import since
+    from ...replay.tables import NotKnown
+    from ...replay.tables import queue as queue_then
+    from ...replay.wording import instant
+    from ..stores import open_log
+
+    given = query.arguments.last("at")
+    try:
+        at = None if given is None else since(given.values[0], here.now * 1_000_000, here.timezone)
+    except ValueError as error:
+        raise UsageError(f"poolbook q -at: {error}") from None
+    log = open_log(url, create=False, read_only=True)
+    try:
+        found = queue_then(log, at)
+    except NotKnown as error:
+        known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
+        raise Refusal(f"poolbook q: what {shown(url)} was imported from tells of the queue {known}") from None
+    finally:
+        log.close()
+    then = here._replace(now=(found.at if at is None else at) // 1_000_000)
+    return queue_tool.render((ad_of(ad) for ad in found.jobs), query._replace(everyone=True), then)
 
 
 def _queue(query: queue_tool.Query, views: Views, here: Setting) -> Iterator[str]:
@@ -78,9 +120,26 @@ def history(argv: Sequence[str]) -> int:
     from ..tools import history as history_tool
 
     query = history_tool.read(argv)
-    with views_current(log_of(query.arguments)) as views:
+    url = log_of(query.arguments)
+    here = setting()
+    with views_current(url) as views:
         # What stops the search is looked for in every job: it must not be narrowed before.
         whole = query.since is not None or query.scan is not None
         selection = Selection() if whole else query.selection._replace(constraints=())
-        ads = views.history_ads(selection, forwards=query.forwards)
-        return _write(history_tool.render(ads, query, setting()))
+        return _write(history_tool.render(_left(url, views, query, selection, here), query, here))
+
+
+def _left(url: str, views: Views, query: History, selection: Selection, here: Setting) -> Iterator[ClassAd]:
+    """The ads of the jobs that have left the queue: of an imported log those of the history, of the pool's own log
+    those that it tells of."""
+    forwards = query.forwards
+    kept = views.kept(selection, forwards)
+    first = next(kept, None)
+    if first is not None:
+        from ..kept import Sieve, ads_at
+
+        texts = [given.values[0] for given in query.arguments.every("constraint")]
+        sieve = Sieve(texts, query.selection.constraints, here.context())
+        whole = query.since is not None or query.scan is not None or not sieve.useful
+        yield from ads_at(url, chain((first,), kept), None if whole else sieve)
+    yield from views.history_ads(selection, forwards=forwards)

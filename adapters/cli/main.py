@@ -28,6 +28,7 @@ COMMANDS: dict[str, Entry] = {
     "q": Entry("asking", "queue", "the jobs in the queue"),
     "status": Entry("asking", "status", "the slots and what they do"),
     "history": Entry("asking", "history", "the jobs that have left the queue"),
+    "usage": Entry("usage", "usage", "who used how much, of the jobs that have left the queue"),
     "rm": Entry("acting", "remove", "remove jobs"),
     "hold": Entry("acting", "hold", "hold jobs: they do not run until released"),
     "release": Entry("acting", "release", "release held jobs"),
@@ -37,6 +38,9 @@ COMMANDS: dict[str, Entry] = {
     "continue": Entry("acting", "go_on", "let suspended jobs go on"),
     "why": Entry("telling", "why", "why a job or slot is where it is, in sentences"),
     "log": Entry("telling", "log", "the events, one line for each transition"),
+    "audit": Entry("auditing", "audit", "what a log tells of, whether it was allowed, where its sources disagree"),
+    "import": Entry("importing", "import_folders", "read what a real HTCondor pool left behind into a log"),
+    "follow": Entry("importing", "follow", "import and audit what a real pool writes, while it does"),
     "verify": Entry("telling", "verify", "check the seal, and that every transition was legal"),
     "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
 }

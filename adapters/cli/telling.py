@@ -40,6 +40,7 @@ LOG_COMMAND = Command(
         ("slot1@host", "a slot"),
         ("machine/NAME", "a machine"),
         ("pool, requests, negotiator, evidence", "what the pool itself did, was asked, matched, and went by"),
+        ("source/1, submitter/NAME, ads/history", "of an imported log: a file, a submitter, kept ads; table/queue"),
     ),
 )
 VERIFY = Command(
@@ -108,6 +109,7 @@ def log(argv: Sequence[str]) -> int:
     if len(arguments.words) > 1:
         raise UsageError("poolbook log: one stream at a time")
     from ...replay import listing
+    from ...replay.imports import Places, is_imported
     from ..stores import open_log
 
     given = arguments.last("since")
@@ -120,11 +122,12 @@ def log(argv: Sequence[str]) -> int:
     found = open_log(log_of(arguments), create=False, read_only=True)
     try:
         members = listing.entries(found, stream, begin)
+        place = Places(found).name if is_imported(found) else lambda stimulus: ""
         if arguments.has("json"):
-            _dump(listing.as_dict(member) for member in members)
+            _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:
             for member in members:
-                sys.stdout.write(listing.line(member, zone) + "\n")
+                sys.stdout.write(listing.line(member, zone, place(member.stimulus)) + "\n")
         return 0
     finally:
         found.close()
@@ -135,16 +138,22 @@ def verify(argv: Sequence[str]) -> int:
     if arguments.words:
         raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with --log")
     from ...domain.log import LogError
+    from ...replay.imports import is_imported
     from ...replay.legality import Verdict, judge
     from ..stores import open_log, verify_seal
 
     url = log_of(arguments)
     problems = verify_seal(url)
     verdict = Verdict()
+    imported = False
     try:
         opened = open_log(url, create=False, read_only=True)
         try:
-            verdict.violations = list(judge(opened.read(), verdict))
+            imported = is_imported(opened)
+            if imported:
+                verdict.events = opened.head.position
+            else:
+                verdict.violations = list(judge(opened.read(), verdict))
         finally:
             opened.close()
     except LogError as error:
@@ -153,19 +162,22 @@ def verify(argv: Sequence[str]) -> int:
         print(f"poolbook: {error}", file=sys.stderr)
     sound = not problems and not verdict.violations
     if arguments.has("json"):
-        _verdict_json(url, problems, verdict)
+        _verdict_json(url, problems, verdict, imported)
     else:
         _verdict(url, problems, verdict)
+        if imported:
+            print("  it was imported from a real pool's records; what these tell of is judged by `poolbook audit`")
     return 0 if sound else 1
 
 
-def _verdict_json(url: str, problems: Sequence[object], verdict: object) -> None:
+def _verdict_json(url: str, problems: Sequence[object], verdict: object, imported: bool) -> None:
     from attrs import asdict
 
     print(
         json.dumps(
             {
                 "log": shown(url),
+                "imported": imported,
                 "seal": [{"position": p.position, "text": p.text} for p in problems],  # type: ignore[attr-defined]
                 "events": verdict.events,  # type: ignore[attr-defined]
                 "dialect": verdict.dialect,  # type: ignore[attr-defined]
@@ -197,7 +209,7 @@ def _verdict(url: str, problems: Sequence[object], verdict: object) -> None:
             print(f"  at {violation.position}, {violation.thing}: {violation.words}")
             for told in violation.story:
                 print(f"      {told}")
-    elif verdict.events:
+    elif verdict.events and verdict.dialect:
         taken = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
         print(f"  every one of {moves} transitions is a row of the tables of the dialect {verdict.dialect}")
         print(f"  slot transitions by number: {taken or 'none'}")

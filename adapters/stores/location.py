@@ -55,5 +55,9 @@ def _server(url: str) -> Location:
 def _refuse(url: str, why: str) -> NoReturn:
     from ...domain.log import LogError
 
-    shown = re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
-    raise LogError(f"{shown!r} is no log's URL: {why}")
+    raise LogError(f"{shown(url)!r} is no log's URL: {why}")
+
+
+def shown(url: str) -> str:
+    """A log's URL as it may be printed: without a password."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)

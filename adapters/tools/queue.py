@@ -66,6 +66,8 @@ COMMAND = Command(
         Option("currentrun", 3, "", "the run time of the present or last run alone"),
         Option("cumulative-time", 3, "", "the run time of all runs: the default"),
         Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
+        # Before -attributes, which condor_q abbreviates to -at, too: -att is that.
+        Option("at", 2, "<time>", "the queue of an imported log at that instant: 2027-01-15T08:00, or 10 min (ago)"),
         *FORMS,
         LOG,
         Option("better-analyze", 2, colon=":", refused=_WHY),

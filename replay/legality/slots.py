@@ -123,6 +123,8 @@ def moved(books: Books, event: e.SlotMoved) -> None:
         books.blame_slot(slot.name, "source", f"transition {event.row} begins in {event.source}, but it is {slot.pair}")
     if event.target not in books.slot_table.lookup.get((event.source, event.row), ()):
         books.blame_slot(slot.name, "row", _no_row(books, event.row, event.source, event.target))
+    if event.reason:
+        books.blame_slot(slot.name, "value", "it names the reason of another pool's record: a pool's own has its cause")
     slot.pair = event.target
     moves = books.moves
     moves[event.row] = moves.get(event.row, 0) + 1

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, tzinfo
 
 from ...domain.log import Log
+from ..imports import is_imported
 from ..listing import wanted
 from .gather import job_events, slot_events
+from .imported_job import why_imported_job
+from .imported_slot import why_imported_slot
 from .job import why_job
 from .sentences import Sentence
 from .slot import why_slot
@@ -21,8 +24,12 @@ def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[
     what = wanted(name)
     kind, _, which = what.stream.partition("/")
     if kind == "cluster" and what.proc is not None:
+        if is_imported(log):
+            return why_imported_job(log, int(which), what.proc, at, zone)
         return why_job(job_events(log, int(which)), int(which), what.proc, at, zone)
     if kind == "slot":
+        if is_imported(log):
+            return why_imported_slot(log, which, at, zone)
         # What is wanted of another instant is not in what the present needs.
         return why_slot(log.read() if at is not None else slot_events(log, which), which, at, zone)
     raise ValueError(f"{name!r} is neither a job (12.3) nor a slot (slot1@host)")

@@ -1,0 +1,9 @@
+"""HTCondor's own files, read: a module for each family of formats, which turns bytes into events.
+
+Every reader is a ``Reader`` (``reader``): it is fed a source piece by piece, never opens a file, and can be stopped at
+any byte and go on later. Nothing here decides what a folder holds, joins sources or judges what they say: that is for
+``adapters/importing`` and ``replay/audit``.
+"""
+
+if __name__ != "poolbook.adapters.htcondor":
+    raise ImportError(f"import this folder as poolbook.adapters.htcondor, not as {__name__}")

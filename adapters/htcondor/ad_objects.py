@@ -1,0 +1,125 @@
+"""Ads in the forms of JSON (an array, or an object a line) and XML, cut out of a text that may end within one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+from xml.etree import ElementTree
+
+from ...domain.classad import ClassAd, ClassAdSyntaxError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+class Found(NamedTuple):
+    """An ad's place in the text, and the ad in the form of lines; or why it is none. Neither: what may stand between
+    ads stands there."""
+
+    begin: int
+    end: int
+    ad: str
+    wrong: str
+
+
+_BETWEEN = re.compile(r"[\s,\[\]]*")
+_AGAIN = re.compile(r"\n(?=\{)")
+
+
+def of_json(text: str) -> Iterator[Found]:
+    """The ads of a text in JSON. What is none reaches to the next line that begins with an ad."""
+    decoder = json.JSONDecoder()
+    at = 0
+    while True:
+        between = _BETWEEN.match(text, at)
+        begin = between.end() if between else at
+        if begin > at:
+            yield Found(at, begin, "", "")
+        if begin == len(text):
+            return
+        try:
+            value, end = decoder.raw_decode(text, begin)
+            wrong = "" if isinstance(value, dict) else "this is no ad"
+        except (ValueError, RecursionError) as error:
+            again = _AGAIN.search(text, begin + 1)
+            if again is None:
+                return
+            end, wrong = again.end(), f"this is no JSON: {error}"
+        ad = ""
+        if not wrong:
+            try:
+                ad = _old(ClassAd.from_json(text[begin:end]))
+            except (ClassAdSyntaxError, ValueError, RecursionError) as error:
+                wrong = f"this is no ad: {error}"
+        yield Found(begin, end, ad, wrong)
+        at = end
+
+
+_BEGIN = re.compile(r"^<c>", re.M)
+_PASSED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
+
+
+def of_xml(text: str) -> Iterator[Found]:
+    """The ads of a text in XML, each from a line ``<c>`` to a line ``</c>``."""
+    at = 0
+    while True:
+        while passed := _PASSED.match(text, at):
+            yield Found(at, passed.end(), "", "")
+            at = passed.end()
+        begin = _BEGIN.search(text, at)
+        if begin is None:
+            return
+        if text[at : begin.start()].strip():
+            yield Found(at, begin.start(), "", "this is no ad")
+        end = text.find("\n</c>", begin.end())
+        if end < 0:
+            return
+        end += len("\n</c>")
+        ad, wrong = "", ""
+        try:
+            ad = _ad_of(ElementTree.fromstring(text[begin.start() : end]))
+            ad = _old(ClassAd.from_new(f"[{ad}]"))
+        except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
+            wrong = f"this is no ad: {error}"
+        yield Found(begin.start(), end, ad, wrong)
+        at = end
+
+
+def _old(ad: ClassAd) -> str:
+    return ad.to_old().rstrip("\n").encode("utf-8", "replace").decode()
+
+
+def _ad_of(element: Element) -> str:
+    return "; ".join(f"{attribute.get('n', '')} = {_value(attribute[0])}" for attribute in element)
+
+
+def _value(element: Element) -> str:
+    """An element's value as an expression."""
+    text = element.text or ""
+    match element.tag:
+        case "s":
+            return '"' + text.replace('"', '\\"') + '"'
+        case "b":
+            return "true" if element.get("v") == "t" else "false"
+        case "r" if text.strip("-") in ("INF", "NaN"):
+            return f'real("{text}")'
+        case "at":
+            return f'absTime("{text}")'
+        case "rt":
+            return f'relTime("{text}")'
+        case "l":
+            return "{" + ", ".join(map(_value, element)) + "}"
+        case "c":
+            return f"[{_ad_of(element)}]"
+        case "un":
+            return "undefined"
+        case "er":
+            return "error"
+        case _:
+            return text
+
+
+FORMS: Final[dict[str, Callable[[str], Iterator[Found]]]] = {"json": of_json, "xml": of_xml}
+"""What cuts the ads out of a text, by the form's name."""

@@ -1,0 +1,226 @@
+"""The times that a daemon writes before its messages: a strftime format compiled to what reads it.
+
+The usual formats are known (``KNOWN``); any other is what DEBUG_TIME_FORMAT says. Names of days and months are those of
+the C locale, which is a daemon's. A time says neither its zone nor whether it is the first or the second pass through
+the hour that is repeated when daylight saving ends, and an old one not its year: ``Clock`` tells these from the times
+before.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import cache
+from typing import Final, NamedTuple
+
+KNOWN: Final = (
+    "%m/%d/%y %H:%M:%S",
+    "%m/%d %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S%z",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y-%m-%d %H:%M:%S%z",
+    "%Y-%m-%d %H:%M:%S %z",
+    "%Y-%m-%d %H:%M:%S",
+    "(%s)",
+    "%s",
+)
+"""The formats that are recognized without being told: HTCondor's own, its older one without a year, ISO 8601, and
+LOGS_USE_TIMESTAMP's."""
+
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_BACK = 60_000_000
+"""So far a clock may be set back in the repeated hour without being taken for its second pass, in microseconds."""
+_DAY = 86_400
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+
+# directive -> (what it looks like, the field that it gives; none: passed over)
+_DIRECTIVES: Final[dict[str, tuple[str, str]]] = {
+    "Y": (r"\d{4}", "year"),
+    "y": (r"\d\d", "short_year"),
+    "m": (r"[ \d]?\d", "month"),
+    "b": (r"[A-Za-z]{3}", "month_name"),
+    "B": (r"[A-Za-z]{3,9}", "month_name"),
+    "d": (r"[ \d]?\d", "day"),
+    "j": (r"\d{1,3}", "day_of_year"),
+    "H": (r"[ \d]?\d", "hour"),
+    "I": (r"[ \d]?\d", "half_hour"),
+    "p": (r"[AaPp][Mm]", "half"),
+    "M": (r"\d{1,2}", "minute"),
+    "S": (r"\d\d", "second"),
+    "z": (r"Z|[+-]\d\d:?\d\d", "offset"),
+    "Z": (r"[A-Za-z]{1,6}|[+-]\d{2,4}", "zone"),
+    "s": (r"\d{9,11}", "epoch"),
+    "a": (r"[A-Za-z]{3}", ""),
+    "A": (r"[A-Za-z]{6,9}", ""),
+    "u": (r"\d", ""),
+    "w": (r"\d", ""),
+    "C": (r"\d\d", ""),
+    "U": (r"\d\d", ""),
+    "W": (r"\d\d", ""),
+    "V": (r"\d\d", ""),
+    "G": (r"\d{4}", ""),
+    "g": (r"\d\d", ""),
+    "%": (r"%", ""),
+    "n": (r"\s", ""),
+    "t": (r"\s", ""),
+}
+_LIKE: Final = {"e": "d", "k": "H", "l": "I", "h": "b", "P": "p"}
+_SHORT: Final = {
+    "c": "%a %b %e %H:%M:%S %Y",
+    "D": "%m/%d/%y",
+    "F": "%Y-%m-%d",
+    "R": "%H:%M",
+    "r": "%I:%M:%S %p",
+    "T": "%H:%M:%S",
+    "x": "%m/%d/%y",
+    "X": "%H:%M:%S",
+    "+": "%a %b %e %H:%M:%S %Z %Y",
+}
+_PART = re.compile(r"%[-_0^#]?[EO]?(.)|([^%]+)|(%)", re.DOTALL)
+_DAYS = ({"day", "month"}, {"day", "month_name"}, {"day_of_year"})
+
+
+class Format(NamedTuple):
+    """A strftime format: what a time in it looks like (``shape``, without groups), what its parts are (``fields``), and
+    whether it ends with its seconds."""
+
+    text: str
+    shape: str
+    fields: re.Pattern[str]
+    seconds_last: bool
+
+
+@cache
+def compiled(text: str) -> Format:
+    """What reads the times of a strftime format.
+
+    Raises ``ValueError`` for one that cannot be read, or that leaves out the day or the hour.
+    """
+    whole = text.strip('"')
+    while any(short in whole for short in (f"%{name}" for name in _SHORT)):
+        whole = re.sub(r"%([cDFRrTxX+])", lambda found: _SHORT[found[1]], whole)
+    shape, fields, names = "", "", set[str]()
+    for directive, literal, lone in _PART.findall(whole):
+        directive = _LIKE.get(directive, directive)
+        if lone or (directive and directive not in _DIRECTIVES):
+            raise ValueError(f"a time format cannot be read: %{directive} in {text!r}")
+        if literal:
+            shape += re.escape(literal)
+            fields += re.escape(literal)
+            continue
+        look, name = _DIRECTIVES[directive]
+        shape += f"(?:{look})"
+        fields += f"(?P<{name}>{look})" if name and name not in names else f"(?:{look})"
+        names.add(name)
+    if "epoch" not in names:
+        if not any(days <= names for days in _DAYS):
+            raise ValueError(f"a time format cannot be read: no day stands in {text!r}")
+        if not (names & {"hour", "half_hour"} and "minute" in names):
+            raise ValueError(f"a time format cannot be read: no time of day stands in {text!r}")
+    return Format(whole, shape, re.compile(fields, re.ASCII), whole.endswith("%S"))
+
+
+class Clock:
+    """Turns the times of one file (or chain of rotated files), in their order, into instants in microseconds.
+
+    ``last`` is the instant of the last one (0: none yet). ``limit`` is when the file was modified, in seconds: what has
+    no year is not later than a day after it.
+    """
+
+    def __init__(self, zone: tzinfo, limit: float, last: int) -> None:
+        self.zone = zone
+        self.limit = limit
+        self.last = last
+        self._base = ("", "", 0)
+
+    def instant(self, form: Format, stamp: str) -> int:
+        """The instant of a time that has the format's shape. Raises ``ValueError`` if there is no such time."""
+        if not form.seconds_last:
+            at = self._read(form, stamp)
+        else:  # a second is only added to its minute: zones change at whole minutes
+            text, minute, at = self._base
+            if minute != stamp[:-2] or text != form.text:
+                at = self._read(form, stamp[:-2] + "00")
+                self._base = (form.text, stamp[:-2], at)
+            at += int(stamp[-2:]) * 1_000_000
+        self.last = at
+        return at
+
+    def _read(self, form: Format, stamp: str) -> int:
+        found = form.fields.fullmatch(stamp)
+        if found is None:
+            raise ValueError(f"no time: {stamp!r}")
+        fields = {name: value for name, value in found.groupdict().items() if value is not None}
+        if "epoch" in fields:
+            return int(fields["epoch"]) * 1_000_000
+        found_ones: list[int] = []
+        for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._years():
+            try:
+                found_ones.append(self._local(_date(fields, year) + _time(fields), fields))
+            except (ValueError, OverflowError):  # a day of February may be none of the year's
+                continue
+        if not found_ones:
+            raise ValueError(f"no such time: {stamp!r}")
+        latest, earliest = (self.limit + _DAY) * 1_000_000, self.last - _DAY * 1_000_000
+        possible = [at for at in found_ones if at <= latest] or found_ones
+        return next((at for at in possible if at >= earliest), possible[0])
+
+    def _years(self) -> list[int]:
+        """The years of a time that says none, most likely first: the first that is not before the time before (or,
+        without one, the last that is not after the file's modification)."""
+        latest = datetime.fromtimestamp(max(self.limit, 0) + _DAY, self.zone).year
+        if not self.last:
+            return [latest, *range(latest - 1, latest - 9, -1)]
+        year = (datetime.fromtimestamp(self.last // 1_000_000, self.zone)).year
+        return [*range(year, latest + 1), *range(year, year - 9, -1)]
+
+    def _local(self, when: datetime, fields: dict[str, str]) -> int:
+        offset = fields.get("offset", "")
+        zone = fields.get("zone", "")
+        if offset or zone in ("UTC", "GMT", "Z"):
+            return _micros(when.replace(tzinfo=_offset(offset)))
+        first, second = (when.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
+        at = _micros(first)
+        if second.utcoffset() == first.utcoffset() or _micros(second) < at:  # the second: a time that no clock showed
+            return at
+        if zone and second.tzname() == zone != first.tzname():
+            return _micros(second)
+        return _micros(second) if at < self.last - _BACK and zone != first.tzname() else at
+
+
+def _micros(when: datetime) -> int:
+    return (when - _BEGIN) // timedelta(microseconds=1)
+
+
+def _offset(text: str) -> tzinfo:
+    if text in ("", "Z"):
+        return UTC
+    minutes = int(text[1:3]) * 60 + int(text[-2:])
+    return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
+
+
+def _year(fields: dict[str, str]) -> int:
+    if "year" in fields:
+        return int(fields["year"])
+    short = int(fields["short_year"])
+    return short + (1900 if short >= 69 else 2000)
+
+
+def _date(fields: dict[str, str], year: int) -> datetime:
+    if "month" in fields:
+        return datetime(year, int(fields["month"]), int(fields["day"]))
+    if "month_name" in fields:
+        month = _MONTHS.index(fields["month_name"][:3].lower()) + 1
+        return datetime(year, month, int(fields["day"]))
+    return datetime(year, 1, 1) + timedelta(days=int(fields["day_of_year"]) - 1)
+
+
+def _time(fields: dict[str, str]) -> timedelta:
+    hour = int(fields.get("hour", "0"))
+    if "hour" not in fields:
+        hour = int(fields["half_hour"]) % 12 + (12 if fields.get("half", "am").lower() == "pm" else 0)
+    minute, second = int(fields["minute"]), int(fields.get("second", "0"))
+    if hour > 24 or minute > 59 or second > 60:
+        raise ValueError("no such time of day")
+    return timedelta(hours=hour, minutes=minute, seconds=second)

@@ -1,0 +1,119 @@
+"""What a log has of its sources already, and which file is which of them now.
+
+A source is known by its content: by a digest of its first bytes, and by digests of all that was read of it, one for
+each time that the import stopped. So a log that was rotated, renamed, moved or compressed is the source that it was.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.log import Log
+from .content import HEAD, Prefix, digest, head_of
+
+
+@define
+class Known:
+    """A source, as the log has it. ``stops`` are the places where reading stopped, each with the digest up to there."""
+
+    found: e.SourceFound
+    read: e.SourceRead | None = None
+    stops: list[tuple[int, str]] = field(factory=list)
+
+    @property
+    def number(self) -> int:
+        return self.found.source
+
+    @property
+    def path(self) -> str:
+        return self.read.path if self.read is not None else self.found.path
+
+    def take(self, event: e.SourceRead) -> None:
+        self.read = event
+        if not self.stops or self.stops[-1][0] != event.offset:
+            self.stops.append((event.offset, event.digest))
+
+
+def known_sources(log: Log) -> dict[int, Known]:
+    """The sources of a log by their numbers, which count from 1."""
+    sources: dict[int, Known] = {}
+    while True:
+        number = len(sources) + 1
+        source: Known | None = None
+        for _, event in log.read_stream(f"source/{number}"):
+            if isinstance(event, e.SourceFound):
+                source = Known(event)
+            elif isinstance(event, e.SourceRead) and source is not None:
+                source.take(event)
+        if source is None:
+            return sources
+        sources[number] = source
+
+
+_SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})
+"""Kinds of files that are written anew under the same name: another one is another sample."""
+
+
+@define
+class Continued:
+    """A file that goes on where a source was left; its prefix has been taken into the digest."""
+
+    source: Known
+    prefix: Prefix
+
+
+@define
+class Copy:
+    """A file that has nothing which a source did not have."""
+
+    source: Known
+
+
+@define
+class Changed:
+    """The file of a source, which still begins as it did, and is something else now: the same up to byte `same`."""
+
+    source: Known
+    same: int
+
+
+def recognize(path: str, kind: str, sources: dict[int, Known]) -> Continued | Copy | Changed | None:
+    """Which source a file is; None if it is a new one. Raises OSError."""
+    head = head_of(path, HEAD)
+    alike = [
+        known
+        for known in sources.values()
+        if known.read is not None
+        and known.found.kind == kind
+        and known.read.head_size
+        and head_digest(head[: known.read.head_size]) == known.read.head
+    ]
+    changed: Changed | None = None
+    # The longest first: what continues it continues its copies, too.
+    for known in sorted(alike, key=lambda known: -known.stops[-1][0]):
+        prefix = Prefix.of(path)
+        same, differs = 0, False
+        for offset, wanted in known.stops:
+            if not prefix.go(offset):
+                break
+            differs = prefix.hex != wanted
+            if differs:
+                break
+            same = offset
+        assert known.read is not None
+        if not differs and prefix.offset == known.stops[-1][0]:
+            return Continued(known, prefix)
+        prefix.file.close()
+        if not differs:
+            return Copy(known)
+        if known.path == path and kind not in _SAMPLES:
+            changed = Changed(known, same)
+    return changed
+
+
+def head_digest(data: bytes) -> str:
+    """The digest of a file's first bytes, as a log keeps it."""
+    sum = digest()
+    sum.update(data)
+    return str(sum.hexdigest())

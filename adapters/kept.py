@@ -1,0 +1,100 @@
+"""The ads that an import kept, fetched from the log by their places (``projections/archive``), parsed when asked for.
+
+A log in a file is read with nothing but SQLite: loading what opens a log takes longer than finding an ad in it. What is
+not simply there, and logs of other kinds, are read by opening the log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ..domain.archive import Unpacked
+from .stores.location import locate
+
+if TYPE_CHECKING:
+    from ..domain.classad import ClassAd, Context, Expression
+    from ..projections.archive import Kept
+
+
+class Sieve:
+    """Leaves out ads for which constraints cannot be true, without parsing the whole ad: the attributes that the
+    constraints name are enough where all of them are plain values. No ad is left out that has to be looked at."""
+
+    def __init__(self, texts: Sequence[str], constraints: Sequence[Expression], context: Context) -> None:
+        self._constraints, self._context = constraints, context
+        self.names = {name for text in texts for name in _NAME.findall(text)}
+        self.useful = bool(constraints) and not any("'" in text or _INDIRECT.search(text) for text in texts)
+
+    def lets_pass(self, attributes: dict[str, str]) -> bool:
+        from ..domain.classad import ClassAd
+        from .tools.selection import holds
+
+        if not all(map(_PLAIN.fullmatch, attributes.values())):
+            return True
+        ad = ClassAd.from_old("\n".join([f"{name} = {value}" for name, value in attributes.items()]))
+        return all(holds(constraint, ad, self._context) for constraint in self._constraints)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_INDIRECT = re.compile(r"\b(?:eval|evalin\w*|unparse|debug|my(?!\.)|target(?!\.)|self|parent|toplevel|root)\b", re.I)
+"""Through these an expression reaches attributes that it does not name."""
+_PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefined', re.I)
+
+
+def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iterator[ClassAd]:
+    """The ads at these places of the log at `url`, in their order, each read when it is asked for; without those that
+    `sieve` leaves out.
+
+    Raises `LogError` where the log cannot be read.
+    """
+    from ..domain.classad import ClassAd
+
+    for position, here in groupby(places, attrgetter("position")):
+        unpacked = Unpacked(_packed(url, position))
+        chosen = None if sieve is None else unpacked.chosen(sieve.names)
+        for place in here:
+            if sieve is None or chosen is None or sieve.lets_pass(unpacked.some(place.number, chosen)):
+                yield ClassAd.from_old(unpacked.text(place.number))
+
+
+def _packed(url: str, position: int) -> bytes:
+    """What the event at a position keeps."""
+    location = locate(url)
+    found = _of_file(location.place, position) if location.kind == "sqlite" else None
+    return _of_log(url, position) if found is None else found
+
+
+def _of_file(path: str, position: int) -> bytes | None:
+    """From a log in a file; None if the event is not there as this release writes it."""
+    import json
+    from base64 import b64decode
+
+    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    try:
+        with closing(sqlite3.connect(place, uri=True)) as connection:
+            row = connection.execute("SELECT topic, state FROM stored_events WHERE rowid=?", (position,)).fetchone()
+        if row is None or row[0] != "ads":
+            return None
+        return b64decode(json.loads(row[1])["ads"])
+    except (sqlite3.Error, ValueError, KeyError, TypeError):
+        return None
+
+
+def _of_log(url: str, position: int) -> bytes:
+    from ..domain.events import AdsKept
+    from ..domain.log import LogDamaged
+    from .stores.opening import open_log
+
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        event = next((event for _, event in log.read(position - 1, 1)), None)
+    if not isinstance(event, AdsKept):
+        raise LogDamaged(f"{url}: no ads are kept at position {position}; `poolbook views` makes the views anew")
+    return event.ads

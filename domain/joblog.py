@@ -1,0 +1,254 @@
+"""What the entries of a job event log say: the table of their types, and the facts that each states.
+
+An entry's text is what stands behind its time: the rest of the header line, then the lines of the body with their
+tabs, without the line of three dots. ``facts`` reads it when somebody asks, by the table ``SHAPES``; nothing is read of
+it on import. A part that is missing or that makes no sense states no fact, and no text is wrong.
+
+Facts are texts. CPU times are in microseconds (HTCondor writes whole seconds). What the writers state and how was read
+in HTCondor's ``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+
+class EntryType(NamedTuple):
+    """A type of entry: HTCondor's name for it, and what happened to the job."""
+
+    name: str
+    words: str
+
+
+ENTRIES: Final[dict[int, EntryType]] = {
+    0: EntryType("SUBMIT", "it was submitted"),
+    1: EntryType("EXECUTE", "it began to run"),
+    2: EntryType("EXECUTABLE_ERROR", "its executable could not be run"),
+    3: EntryType("CHECKPOINTED", "its state was saved"),
+    4: EntryType("JOB_EVICTED", "its run was ended before it was done"),
+    5: EntryType("JOB_TERMINATED", "it ended"),
+    6: EntryType("IMAGE_SIZE", "its size was measured"),
+    7: EntryType("SHADOW_EXCEPTION", "its shadow gave up"),
+    8: EntryType("GENERIC", "somebody wrote a remark"),
+    9: EntryType("JOB_ABORTED", "it was removed"),
+    10: EntryType("JOB_SUSPENDED", "its processes were stopped"),
+    11: EntryType("JOB_UNSUSPENDED", "its processes went on"),
+    12: EntryType("JOB_HELD", "it was put on hold"),
+    13: EntryType("JOB_RELEASED", "it was released"),
+    14: EntryType("NODE_EXECUTE", "one of its nodes began to run"),
+    15: EntryType("NODE_TERMINATED", "one of its nodes ended"),
+    16: EntryType("POST_SCRIPT_TERMINATED", "the POST script of its DAG node ended"),
+    17: EntryType("GLOBUS_SUBMIT", "it was submitted to Globus"),
+    18: EntryType("GLOBUS_SUBMIT_FAILED", "it could not be submitted to Globus"),
+    19: EntryType("GLOBUS_RESOURCE_UP", "its Globus resource came back"),
+    20: EntryType("GLOBUS_RESOURCE_DOWN", "its Globus resource went away"),
+    21: EntryType("REMOTE_ERROR", "a daemon at the other end reported an error"),
+    22: EntryType("JOB_DISCONNECTED", "its shadow lost the connection to it"),
+    23: EntryType("JOB_RECONNECTED", "its shadow found it again"),
+    24: EntryType("JOB_RECONNECT_FAILED", "its shadow did not find it again"),
+    25: EntryType("GRID_RESOURCE_UP", "its grid resource came back"),
+    26: EntryType("GRID_RESOURCE_DOWN", "its grid resource went away"),
+    27: EntryType("GRID_SUBMIT", "it was submitted to a grid resource"),
+    28: EntryType("JOB_AD_INFORMATION", "some of its attributes, told with another entry"),
+    29: EntryType("JOB_STATUS_UNKNOWN", "its remote status became unknown"),
+    30: EntryType("JOB_STATUS_KNOWN", "its remote status became known again"),
+    31: EntryType("JOB_STAGE_IN", "its input files were staged in"),
+    32: EntryType("JOB_STAGE_OUT", "its output files were staged out"),
+    33: EntryType("ATTRIBUTE_UPDATE", "one of its attributes was changed"),
+    34: EntryType("PRESKIP", "the PRE script had its DAG node skipped"),
+    35: EntryType("CLUSTER_SUBMIT", "its cluster was submitted"),
+    36: EntryType("CLUSTER_REMOVE", "its cluster left the queue"),
+    37: EntryType("FACTORY_PAUSED", "no more of its cluster's jobs are made for now"),
+    38: EntryType("FACTORY_RESUMED", "its cluster's jobs are made again"),
+    39: EntryType("NONE", "nothing"),
+    40: EntryType("FILE_TRANSFER", "a transfer of its files moved on"),
+    41: EntryType("RESERVE_SPACE", "space was reserved for its files"),
+    42: EntryType("RELEASE_SPACE", "reserved space was given back"),
+    43: EntryType("FILE_COMPLETE", "one of its files arrived"),
+    44: EntryType("FILE_USED", "a file that was there already was used"),
+    45: EntryType("FILE_REMOVED", "a file that was kept for others was removed"),
+    46: EntryType("DATAFLOW_JOB_SKIPPED", "it was skipped, its output being newer than its input"),
+    47: EntryType("COMMON_FILES", "files that it shares with other jobs moved on"),
+    # An execution point's own event log has the same form; the numbers of its ids are of slots, not of jobs.
+    100: EntryType("EP_STARTUP", "the execution point started"),
+    101: EntryType("EP_READY", "the execution point was ready"),
+    102: EntryType("EP_RECONFIG", "the execution point read its configuration anew"),
+    103: EntryType("EP_SHUTDOWN", "the execution point shut down"),
+    104: EntryType("EP_REQUEST_CLAIM", "a claim was requested"),
+    105: EntryType("EP_RELEASE_CLAIM", "a claim was released"),
+    106: EntryType("EP_ACTIVATE_CLAIM", "a claim was activated"),
+    107: EntryType("EP_DEACTIVATE_CLAIM", "a claim was deactivated"),
+    108: EntryType("EP_VACATE_CLAIM", "a claim was vacated"),
+    109: EntryType("EP_DRAIN", "the execution point was told to drain"),
+    110: EntryType("EP_RESOURCE_BREAK", "a resource broke"),
+    111: EntryType("EP_RESOURCE_MEND", "a resource was mended"),
+}
+"""Every type of entry that HTCondor 25 knows, by its number. It writes no more 17 to 20; older ones did."""
+
+OF_EXECUTION_POINTS: Final = 100
+"""Numbers from here on are not of jobs."""
+
+
+def words_of(number: int) -> str:
+    """What an entry of this type tells, in words."""
+    return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
+
+
+_TERMINATED: Final = (
+    r"(?:\n\t\(1\) Normal termination \(return value (?P<code>-?\d+)\)"
+    r"|\n\t\(0\) Abnormal termination \(signal (?P<signal>-?\d+)\)"
+    r"(?:\n\t\(1\) Corefile in: (?P<core>.*)|\n\t\(0\) No core file)?)?"
+)
+_CODES: Final = r"(?:\n\tCode (?P<code>-?\d+) Subcode (?P<subcode>-?\d+))?"
+_REASON: Final = r"(?:\n\t(?P<reason>.+))?"
+_NOTES: Final = r"(?P<notes>(?:\n {4}(?!WARNING: ).*)*)(?:\n {4}WARNING: (?:Committed .*?: )?(?P<warnings>.*))?"
+
+SHAPES: Final[dict[int, re.Pattern[str]]] = {
+    number: re.compile(shape)
+    for number, shape in {
+        0: r"Job submitted from host: (?P<host>.*)" + _NOTES,
+        1: r"Job executing on host: (?P<host>.*)(?:\n\tSlotName: (?P<slot>.*))?",
+        2: r"\((?P<code>\d+)\) (?P<reason>.*)",
+        4: r"Job was evicted\.(?: Code (?P<reason_code>-?\d+) Subcode (?P<reason_subcode>-?\d+))?"
+        r"(?:\n\t\((?P<checkpointed>\d)\) (?P<requeued>Job terminated and was requeued)?.*)?"
+        r"(?:\n\t\tUsr.*|\n\t\d+  -  .*)*" + _TERMINATED + r"(?:\n\t(?!Partitionable )(?:Reason: )?(?P<reason>.+))?",
+        5: r"Job terminated\." + _TERMINATED,
+        6: r"Image size of job updated: (?P<image>-?\d+)",
+        7: r"Shadow exception!" + _REASON,
+        8: r"(?P<remark>.*)",
+        9: r"Job was aborted[^\n]*" + _REASON,
+        10: r"Job was suspended\.(?:\n\tNumber of processes actually suspended: (?P<processes>\d+))?",
+        12: r"Job was held\.(?:\n\tReason unspecified|(?:\n\t(?!Code \d+ Subcode \d+$)(?P<reason>.+))?)" + _CODES,
+        13: r"Job was released\." + _REASON,
+        14: r"Node (?P<node>\d+) executing on host: (?P<host>.*)(?:\n\tSlotName: (?P<slot>.*))?",
+        15: r"Node (?P<node>\d+) terminated\." + _TERMINATED,
+        16: r"POST Script terminated\." + _TERMINATED + r"(?:\n {4}DAG Node: (?P<node>.*))?",
+        21: r"(?P<severity>Error|Message) from (?P<daemon>\S+) on (?P<slot>.*):"
+        r"(?:\n\t(?P<reason>.*(?:\n\t(?!Code -?\d+ Subcode).*)*))?" + _CODES,
+        22: r"Job disconnected.*(?:\n {4}(?P<reason>.*))?(?:\n {4}Trying to reconnect to (?P<slot>\S+) (?P<host>\S+))?",
+        23: r"Job reconnected to (?P<slot>.*)(?:\n {4}startd address: (?P<host>.*))?"
+        r"(?:\n {4}starter address: (?P<starter>.*))?",
+        24: r"Job reconnection failed(?:\n {4}(?P<reason>.*))?(?:\n {4}Can not reconnect to (?P<slot>.*), resched.*)?",
+        25: r"Grid Resource Back Up(?:\n {4}GridResource: (?P<resource>.*))?",
+        26: r"Detected Down Grid Resource(?:\n {4}GridResource: (?P<resource>.*))?",
+        27: r"Job submitted to grid resource(?:\n {4}GridResource: (?P<resource>.*))?"
+        r"(?:\n {4}GridJobId: (?P<grid_id>.*))?",
+        33: r"(?:Changing|Setting) job attribute (?P<name>\S+)(?: from (?P<old>.*?))? to (?P<new>.*)",
+        34: r"PRE script return value is PRE_SKIP value(?:\n {4}(?P<notes>.*))?",
+        35: r"Cluster submitted from host: (?P<host>.*)" + _NOTES,
+        36: r"Cluster removed(?:\n\tMaterialized (?P<jobs>\d+) jobs from (?P<items>\d+) items\.\s*(?P<completion>.*))?"
+        r"(?:\n\t(?P<notes>.*))?",
+        37: r"Job Materialization Paused(?:\n\t(?!PauseCode|HoldCode)(?P<reason>.+))?(?:\n\tPauseCode (?P<code>-?\d+))?"
+        r"(?:\n\tHoldCode (?P<hold_code>-?\d+))?",
+        38: r"Job Materialization Resumed" + _REASON,
+        40: r"(?P<what>.*)(?:\n\tSeconds spent in queue: (?P<queued>\d+))?(?:\n\tTransferring to host: (?P<host>.*))?",
+        41: r"(?:.*\n\tBytes reserved: (?P<bytes>\d+))?(?:\n?\tReservation Expiration: (?P<expires>\d+))?"
+        r"(?:\n\tReservation UUID: (?P<uuid>.*))?(?:\n\tTag: (?P<tag>.*))?",
+        42: r".*\n\tReservation UUID: (?P<uuid>.*)",
+        43: r".*\n\tBytes: (?P<bytes>\d+)(?:\n\tChecksum Value: (?P<checksum>.*))?"
+        r"(?:\n\tChecksum Type: (?P<checksum_type>.*))?(?:\n\tUUID: (?P<uuid>.*))?",
+        44: r".*\n\tChecksum Value: (?P<checksum>.*)(?:\n\tChecksum Type: (?P<checksum_type>.*))?"
+        r"(?:\n\tTag: (?P<tag>.*))?",
+        45: r".*\n\tBytes: (?P<bytes>\d+)(?:\n\tChecksum Value: (?P<checksum>.*))?"
+        r"(?:\n\tChecksum Type: (?P<checksum_type>.*))?(?:\n\tTag: (?P<tag>.*))?",
+        46: r"Dataflow job was skipped\." + _REASON,
+        47: r"Common files event: (?P<what>.*)",
+    }.items()
+}
+"""Type -> the shape of its text, whose named groups are facts. A type without one has its words and its attributes."""
+
+# Lines that can stand anywhere in a body: those of the types to which they belong are read.
+_ATTRIBUTE: Final = re.compile(r"^[ \t]*([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
+_CPU: Final = re.compile(
+    r"^\t+Usr (\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d\d?):(\d\d?):(\d\d?)  -  ((?:Run|Total) \w+) Usage",
+    re.MULTILINE,
+)
+_AMOUNT: Final = re.compile(r"^\t(\d+)  -  (\w+(?: Bytes \w+)?)", re.MULTILINE)
+_TABLE: Final = re.compile(r"^\t(?:Partitionable )?Resources +:(.*)((?:\n\t +\w[^:\n]*:.*)*)", re.MULTILINE)
+
+_CPU_NAMES: Final = {
+    "Run Remote": ("user_cpu", "system_cpu"),
+    "Run Local": ("local_user_cpu", "local_system_cpu"),
+    "Total Remote": ("total_user_cpu", "total_system_cpu"),
+    "Total Local": ("total_local_user_cpu", "total_local_system_cpu"),
+}
+_AMOUNT_NAMES: Final = {
+    "Run Bytes Sent": "sent",
+    "Run Bytes Received": "received",
+    "Total Bytes Sent": "total_sent",
+    "Total Bytes Received": "total_received",
+    "MemoryUsage": "memory",
+    "ResidentSetSize": "resident",
+    "ProportionalSetSize": "proportional",
+}
+_COLUMNS: Final = {"Usage": "used", "Request": "requested", "Allocated": "allocated", "Assigned": "assigned"}
+
+WITH_ATTRIBUTES: Final = frozenset({1, 14, 28, *range(OF_EXECUTION_POINTS, 200)})
+"""Types whose lines "Name = value" are facts under the attribute's own name, the value as an expression."""
+WITH_CPU: Final = frozenset({3, 4, 5, 15})
+WITH_AMOUNTS: Final = frozenset({3, 4, 5, 6, 7, 15})
+WITH_TABLE: Final = frozenset({4, 5, 15})
+
+
+def facts(number: int, text: str) -> dict[str, str]:
+    """What an entry says. ``words`` is its first line, always; else what is missing is absent."""
+    first, _, body = text.partition("\n")
+    found = {"words": first}
+    shape = SHAPES.get(number)
+    if shape is not None and (match := shape.match(text)):
+        found |= {name: value for name, value in match.groupdict().items() if value is not None}
+    _tidy(number, found)
+    if number in WITH_ATTRIBUTES:
+        for name, value in _ATTRIBUTE.findall(body):
+            found.setdefault(name, value)
+    if number in WITH_CPU:
+        _cpu_times(body, found)
+    if number in WITH_AMOUNTS:
+        for amount, name in _AMOUNT.findall(body):
+            if name in _AMOUNT_NAMES:
+                found.setdefault(_AMOUNT_NAMES[name], amount)
+    if number in WITH_TABLE and (table := _TABLE.search(body)):
+        _resources(table[1], table[2], found)
+    return found
+
+
+def _tidy(number: int, found: dict[str, str]) -> None:
+    """Where what stands there is not yet what it says."""
+    if "notes" in found:
+        found["notes"] = "\n".join(line.strip() for line in found["notes"].strip().split("\n"))
+        if not found["notes"]:
+            del found["notes"]
+    if number == 4 and "checkpointed" in found:
+        found["checkpointed"] = "true" if found["checkpointed"] == "1" else "false"
+        found["requeued"] = "true" if "requeued" in found else "false"
+    if number == 21 and "reason" in found:
+        found["reason"] = found["reason"].replace("\n\t", "\n")
+
+
+def _cpu_times(body: str, found: dict[str, str]) -> None:
+    for *numbers, name in _CPU.findall(body):
+        if name in _CPU_NAMES:
+            days, hours, minutes, seconds, *system = map(int, numbers)
+            user, kernel = _CPU_NAMES[name]
+            found.setdefault(user, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
+            days, hours, minutes, seconds = system
+            found.setdefault(kernel, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
+
+
+def _resources(heading: str, rows: str, found: dict[str, str]) -> None:
+    """The table of resources: what a column holds ends where the column's name ends, counted from the colon; only what
+    was assigned begins where its name begins, and goes on to the line's end."""
+    words = [word for word in re.finditer(r"\w+", heading) if word[0] in _COLUMNS]
+    ends = [(_COLUMNS[word[0]], word.start(), word.end()) for word in words]
+    for row in rows.split("\n"):
+        label, colon, cells = row.partition(":")
+        if not colon:
+            continue
+        name = label.partition("(")[0].strip().lower()
+        begin = 0
+        for column, start, end in ends:
+            cell = cells[start:] if column == "assigned" else cells[begin:end]
+            begin = end
+            if cell.strip():
+                found.setdefault(f"{name}_{column}", cell.strip())

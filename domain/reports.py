@@ -1,0 +1,90 @@
+"""What the records of a real HTCondor pool can say: the kinds of sources, and the closed lists of what each kind says.
+
+An import turns records into events of these words; the audit and ``poolbook why`` read nothing else. A fact's value is
+text: a job is "12.3", a claim is its public id (everything before the secret part), an instant is in microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Kind(NamedTuple):
+    """A kind of source: the letter by which tables name it, what people call it, and who writes it."""
+
+    letter: str
+    name: str
+    writer: str
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "startlog": Kind("L", "StartLog", "the execution point's startd"),
+    "schedlog": Kind("D", "SchedLog", "the access point's schedd"),
+    "negotiatorlog": Kind("N", "NegotiatorLog", "the central manager's negotiator"),
+    "matchlog": Kind("M", "MatchLog", "the central manager's negotiator"),
+    "userlog": Kind("U", "a user's job event log", "the access point's schedd and shadows"),
+    "eventlog": Kind("E", "the pool-wide EventLog", "the access point's schedd and shadows"),
+    "history": Kind("H", "the job history", "the access point's schedd"),
+    "epochs": Kind("P", "the epoch history", "the access point's shadows"),
+    "startd_history": Kind("S", "the startd's history", "the execution point's starters"),
+    "queue": Kind("Q", "job_queue.log", "the access point's schedd"),
+    "accountant": Kind("K", "Accountantnew.log", "the central manager's negotiator"),
+    "job_ads": Kind("A", "ads that condor_q printed", "the access point's schedd"),
+    "machine_ads": Kind("C", "ads that condor_status printed", "the central manager's collector"),
+    "submitter_ads": Kind("V", "ads that condor_userprio printed", "the central manager's negotiator"),
+}
+
+OF_DAEMONS: Final[dict[str, str]] = {
+    "began": "it began (version, pid)",
+    "ended": "it ended (how: graceful, fast, or the words of the record)",
+    "reconfigured": "it read its configuration anew",
+}
+OF_SLOTS: Final[dict[str, str]] = {
+    # of the startd
+    "requested": "an access point asked for it (claim, schedd)",
+    "accepted": "the request was accepted",
+    "refused": "the request was refused (words)",
+    "owner": "who holds its claim (user)",
+    "activated": "a job is started on it (job); a starter may follow (starter: its pid)",
+    "job_over": "the starter's final word on its job arrived (job)",
+    "starter_gone": "its starter ended (starter, status)",
+    "told": "something else that explains what it does (words)",
+    # of the schedd
+    "released": "the access point gave it back (user)",
+}
+OF_JOBS: Final[dict[str, str]] = {
+    # of the schedd
+    "shadow_began": "a shadow was started for it (slot, user, shadow: its pid)",
+    "shadow_gone": "its shadow ended (shadow, and status or reason)",
+    "match_gone": "the access point forgot the match for it (slot, user)",
+    # of the negotiator
+    "matched": "it was matched (slot, user, preempting: nobody's is none, source: the daemon's address)",
+    "rejected": "it got nothing (user, words)",
+}
+OF_SUBMITTERS: Final[dict[str, str]] = {
+    "slice": "its share of the pie in a cycle (numbers as the negotiator names them)",
+    "set": "an administrator set something (what, value)",
+}
+OF_CYCLES: Final[dict[str, str]] = {
+    "began": "a negotiation cycle began",
+    "pie": "the numbers that the shares are computed from, as the negotiator names them",
+    "ended": "a negotiation cycle ended (began: its instant; slots, submitters, matches, rejections: their numbers)",
+}
+
+
+class Place(NamedTuple):
+    """Where a record stands: the number of its source and its line (the first, if it has several)."""
+
+    source: int
+    line: int
+
+    @property
+    def stimulus(self) -> str:
+        """The place as an event names it."""
+        return f"{self.source}:{self.line}"
+
+
+def place_of(stimulus: str) -> Place | None:
+    """The place that an event of an import names; None if the event is none of an import."""
+    source, colon, line = stimulus.partition(":")
+    return Place(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None

@@ -1,0 +1,38 @@
+"""What the records of an import can be accused of: the rules by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OF_SLOTS: Final[dict[str, str]] = {
+    "row": "a transition of a slot is a row of the dialect's table",
+    "chain": "a transition begins where the slot's last one ended; else a line was taken out or changed",
+    "said": "what the startd says just before a transition is what the transition then does",
+    "birth": "a slot begins once, and again only after it ended",
+    "unborn": "where a startd tells of its slots' beginnings, no slot acts that did not begin",
+    "activation": "a claim runs one job at a time: a job is started in Claimed/Idle, and its end is that job's",
+    "backwards": "times in a log do not run backwards by more than a wrong zone or a clock's setting explains",
+}
+"""Of what a StartLog tells."""
+
+OF_JOBS: Final[dict[str, str]] = {
+    "ended_twice": "a job ends once, by itself or by its removal",
+    "after_end": "nothing happens to a job that has ended",
+    "held": "a job on hold is released before it runs",
+    "not_held": "only a job that is on hold is released",
+    "not_running": "only what runs is suspended, and only what is suspended goes on",
+    "unbegun": "a job that ended after it had run had begun to run",
+    "slot_twice": "a slot runs one job at a time",
+    "lost": "(no violation) a job that ran is heard of again, or its end is",
+    "repeated": "(no violation) what happened is told once",
+}
+"""Of what a job event log tells."""
+
+OF_FACTS: Final[dict[str, str]] = {
+    "history_twice": "a job leaves the queue once: one history has one ad of it",
+    "claim_twice": "a claim runs one job at a time: the runs that ads tell of one claim do not overlap",
+}
+"""Of what ads tell of jobs."""
+
+RULES: Final[dict[str, str]] = OF_SLOTS | OF_JOBS | OF_FACTS
+"""Every rule that a finding of an import may name."""

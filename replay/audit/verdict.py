@@ -1,0 +1,114 @@
+"""What an audit finds."""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+
+@frozen
+class Finding:
+    """Something that was not allowed. ``thing``: a job (12.3), a slot, a daemon; ``rule`` is one of ``rules.RULES``;
+    ``file`` and ``line`` are where the record stands (for a log of Poolbook's own: the log, and the position);
+    ``story`` is what is told of the thing just before, the record itself last, each line with its time and place."""
+
+    thing: str
+    rule: str
+    words: str
+    at: int
+    file: str
+    line: int
+    story: tuple[str, ...]
+
+
+@frozen
+class Stated:
+    """What one source says of a fact, as people read it, and where."""
+
+    kind: str
+    """One of ``reports.KINDS``."""
+    value: str
+    file: str
+    line: int
+
+
+@frozen
+class Contradiction:
+    """Sources that say different things of the same fact. ``fact`` is one of ``facts.FACTS``; ``run`` is the number of
+    the job's run that it is about, from 1, or 0."""
+
+    thing: str
+    fact: str
+    words: str
+    at: int
+    run: int
+    stated: tuple[Stated, ...]
+
+
+@frozen
+class Refused:
+    """A record that could not be read."""
+
+    file: str
+    line: int
+    words: str
+    text: str
+
+
+@frozen
+class Gap:
+    """Records that are missing: before ``line`` of ``file``, of the time between two instants (0: not known)."""
+
+    file: str
+    line: int
+    words: str
+    since: int
+    until: int
+
+
+@frozen
+class Unaccounted:
+    """Time of a slot of which nothing is known, and why."""
+
+    slot: str
+    since: int
+    until: int
+    words: str
+
+
+@define
+class Audit:
+    """All that an audit found. ``transitions``: by the manual's number, and by the dialect's row where the manual has
+    no number; every number of the manual is there. ``undocumented``: those of them that only the dialect allows, by
+    its row. ``letters``: between states."""
+
+    dialect: str = ""
+    imported: bool = False
+    events: int = 0
+    began: int = 0
+    ended: int = 0
+    """The first and the last instant that is told of."""
+    sources: list[tuple[str, str, int]] = field(factory=list)
+    """File, kind and the number of its lines."""
+    transitions: dict[str, int] = field(factory=dict)
+    letters: dict[str, int] = field(factory=dict)
+    undocumented: dict[str, int] = field(factory=dict)
+    jobs: dict[str, int] = field(factory=dict)
+    """How many jobs there are, by what became of them."""
+    lost: list[Finding] = field(factory=list)
+    """Jobs of which nothing is heard any more, though others go on: no rule is broken by that."""
+    repeated: list[Finding] = field(factory=list)
+    """Events that came twice, and may."""
+    violations: list[Finding] = field(factory=list)
+    contradictions: list[Contradiction] = field(factory=list)
+    quarantined: list[Refused] = field(factory=list)
+    gaps: list[Gap] = field(factory=list)
+    unaccounted: list[Unaccounted] = field(factory=list)
+    torn: list[tuple[str, int]] = field(factory=list)
+    """Files that end within a record, and with how many bytes of it."""
+    seal: list[tuple[int | None, str]] = field(factory=list)
+    """Where the log is not what was written to it: position (None: as a whole) and words."""
+    seal_checked: bool = False
+
+    @property
+    def sound(self) -> bool:
+        return not self.violations and not self.seal

@@ -1,0 +1,285 @@
+"""The daemons' tables of ads at an instant, of an import: job_queue.log and Accountantnew.log, folded.
+
+A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins another
+such file, with the next number and the same date of birth. So a table at an instant is the fold of one file: of the
+last one that was begun by then. What was compacted has lost its own instants: before the end of what such a file
+begins with, it says nothing.
+
+How the ads change is HTCondor's way, and so is what a job is: the schedd's table has an ad for each cluster ("02.-1")
+and for each job ("2.0"), whose attributes go before its cluster's; and records of its own (the header "0.0", owners
+"0.2", private ads "2.-2", job sets "2.-100"), which are no jobs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from attrs import define, field
+
+from ..domain import archive
+from ..domain import events as e
+from ..domain.events import Ad
+from ..domain.log import Log
+from ..domain.reports import place_of
+from .wording import instant
+
+NEW, DESTROY, SET, DELETE, BEGIN, END, NUMBERED = range(101, 108)
+
+EVER = 1 << 62
+"""An instant behind all others."""
+
+
+class NotKnown(LookupError):
+    """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none)."""
+
+    def __init__(self, since: int) -> None:
+        super().__init__(f"known from {instant(since)} on" if since else "never known")
+        self.since = since
+
+
+@define
+class _Held:
+    """An ad: its attributes' names as they were first written, and texts, by the names in lower case."""
+
+    names: dict[str, str] = field(factory=dict)
+    texts: dict[str, str] = field(factory=dict)
+
+    def set(self, name: str, text: str) -> None:
+        lower = name.lower()
+        self.names.setdefault(lower, name)
+        self.texts[lower] = text
+
+    def drop(self, name: str) -> None:
+        self.names.pop(name.lower(), None)
+        self.texts.pop(name.lower(), None)
+
+    def ad(self) -> Ad:
+        return {name: self.texts[lower] for lower, name in self.names.items()}
+
+
+@define
+class Table:
+    """A table as one file tells it. ``sequence`` is the file's number, ``born`` what it says of the first file's
+    beginning (seconds), ``since`` the instant from which on it tells (microseconds), ``taken`` the number of its last
+    transaction. ``torn``: something is missing, so that an ad may be named whose beginning was not seen."""
+
+    kind: str
+    sequence: int = 0
+    born: int = 0
+    since: int = 0
+    at: int = 0
+    taken: int = 0
+    torn: bool = False
+    held: dict[str, _Held] = field(factory=dict)
+    _whole: bool = True
+    """Whether all that was read yet is what the file begins with."""
+
+    def reaches(self, event: e.TableWritten, at: int) -> bool:
+        """Whether the event is of the table at the instant."""
+        return event.at <= at or (self._begins(event) and self._whole)
+
+    def take(self, event: e.TableWritten) -> None:
+        """Fold a transaction."""
+        if self._whole and self._begins(event):
+            self.since = event.at
+        else:
+            self._whole = False
+        self.at, self.taken = event.at, event.number
+        for operation in event.operations:
+            self._apply(*operation)
+
+    def ads(self) -> dict[str, Ad]:
+        """The ads by their keys, as they stand in the file."""
+        return {key: held.ad() for key, held in self.held.items()}
+
+    @staticmethod
+    def _begins(event: e.TableWritten) -> bool:
+        return not event.operations or event.operations[0][0] != BEGIN
+
+    def _apply(self, operation: int, key: str, name: str, text: str) -> None:
+        if operation == NUMBERED:
+            self.held.clear()
+            self.torn = False
+            self.sequence, self.born = _whole(key), _whole(text)
+        elif operation == NEW:
+            self._new(key, text.partition(" ")[0])
+        elif operation == DESTROY:
+            self.held.pop(key, None)
+        elif operation in (SET, DELETE):
+            held = self.held.get(key)
+            if held is None:
+                if not self.torn:
+                    return
+                held = self.held[key] = _Held()
+            if operation == SET:
+                held.set(name, text)
+            else:
+                self._delete(key, held, name)
+
+    def _new(self, key: str, type_name: str) -> None:
+        held = self.held[key] = _Held()
+        if type_name not in ("", "(empty)"):
+            held.set("MyType", f'"{type_name}"')
+        if type_name == "Job":
+            held.set("TargetType", '"Machine"')
+
+    def _delete(self, key: str, held: _Held, name: str) -> None:
+        """Of a job's own ad, what its cluster has, too, is not gone but undefined."""
+        held.drop(name)
+        job = _job(key) if self.kind == "queue" else None
+        cluster = None if job is None else self.held.get(_cluster_key(job[0]))
+        if cluster is not None and name.lower() in cluster.texts:
+            held.set(name, "undefined")
+
+
+def _job(key: str) -> tuple[int, int] | None:
+    """The job that a key of the queue means; None for every other record."""
+    cluster, dot, proc = key.partition(".")
+    if not dot or not (proc == "0" or _whole(proc)) or not _whole(cluster):
+        return None
+    return _whole(cluster), _whole(proc)
+
+
+def _whole(text: str) -> int:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+def _cluster_key(cluster: int) -> str:
+    return f"0{cluster}.-1"
+
+
+def jobs_of(table: Table) -> list[Ad]:
+    """The jobs of the schedd's table, whole ads, by cluster and proc."""
+    jobs: list[tuple[tuple[int, int], Ad]] = []
+    for key, held in table.held.items():
+        job = _job(key)
+        if job is None:
+            continue
+        cluster = table.held.get(_cluster_key(job[0]))
+        whole = _Held() if cluster is None else _Held(dict(cluster.names), dict(cluster.texts))
+        for lower, name in held.names.items():
+            whole.set(name, held.texts[lower])
+        whole.set("ClusterId", str(job[0]))
+        whole.set("ProcId", str(job[1]))
+        jobs.append((job, whole.ad()))
+    return [ad for _, ad in sorted(jobs, key=lambda entry: entry[0])]
+
+
+# -- of a log ------------------------------------------------------------------------------------------------------
+
+
+def _gaps(log: Log, source: int) -> list[int]:
+    """The lines of a source before which something is missing."""
+    return [event.line for _, event in log.read_stream(f"source/{source}") if isinstance(event, e.SourceGap)]
+
+
+def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, Table]:
+    """Each source's table at the instant, or after its transaction `number`."""
+    found: dict[int, Table] = {}
+    gaps: dict[int, list[int]] = {}
+    over: set[int] = set()
+    for _, event in log.read_stream(f"table/{kind}"):
+        place = place_of(event.stimulus)
+        if not isinstance(event, e.TableWritten) or place is None or place.source in over:
+            continue
+        table = found.get(place.source) or Table(kind)
+        if not table.reaches(event, at) or (number is not None and event.number > number):
+            over.add(place.source)
+            continue
+        if place.source not in found:
+            found[place.source] = table
+            gaps[place.source] = _gaps(log, place.source)
+        while gaps[place.source] and gaps[place.source][0] <= place.line:
+            gaps[place.source].pop(0)
+            table.torn = True
+        table.take(event)
+    return found
+
+
+def _daemon(log: Log, source: int) -> str:
+    """The host and the folder of a source: two daemons may have begun their tables within one second."""
+    for _, event in log.read_stream(f"source/{source}"):
+        if isinstance(event, e.SourceFound):
+            return f"{event.machine} {event.path.rpartition('/')[0]}"
+    return ""
+
+
+def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[Table]:
+    """The tables of a kind ("queue", "accountant") at an instant (microseconds; the last one if None), one for each
+    daemon that kept one; or after the transaction `number` of their files.
+
+    Raises ``NotKnown`` if the log has such tables, but not of so early an instant.
+    """
+    when = EVER if at is None else at
+    latest: dict[tuple[str, int], Table] = {}
+    early: list[int] = []
+    for source, table in _folded(log, kind, when, number).items():
+        if table.since > when:
+            early.append(table.since)
+            continue
+        daemon = (_daemon(log, source), table.born)
+        known = latest.get(daemon)
+        if known is None or (known.sequence, known.taken) <= (table.sequence, table.taken):
+            latest[daemon] = table
+    if early and not latest:
+        raise NotKnown(min(early))
+    return list(latest.values())
+
+
+def table_at(log: Log, kind: str, at: int | None = None, number: int | None = None) -> dict[str, Ad]:
+    """The ads of a table by their keys, as they stand in the file; see ``tables``. Of several daemons' tables, all."""
+    return {key: ad for table in tables(log, kind, at, number) for key, ad in table.ads().items()}
+
+
+class Queue(NamedTuple):
+    """The jobs in the queue, whole ads, by cluster and proc (of several schedds, one behind the other), and the last
+    instant at which something was written of it."""
+
+    jobs: list[Ad]
+    at: int
+
+
+def queue(log: Log, at: int | None = None, number: int | None = None) -> Queue:
+    """The queue at an instant, or the last that is known of it; without the schedd's table, as condor_q last told.
+
+    Raises ``NotKnown`` if the log does not tell of it.
+    """
+    found = tables(log, "queue", at, number)
+    if found:
+        return Queue([ad for table in found for ad in jobs_of(table)], max(table.at for table in found))
+    return _sampled(log, EVER if at is None else at)
+
+
+def queue_at(log: Log, at: int | None = None, number: int | None = None) -> list[Ad]:
+    """The jobs of ``queue``."""
+    return queue(log, at, number).jobs
+
+
+def _sampled(log: Log, at: int) -> Queue:
+    """The jobs of the last sample of the queue that was taken by then. A sample is a file."""
+    samples: dict[int, list[e.AdsKept]] = {}
+    early: list[int] = []
+    for _, event in log.read_stream("ads/job_ads"):
+        place = place_of(event.stimulus)
+        if not isinstance(event, e.AdsKept) or place is None:
+            continue
+        if event.at <= at:
+            samples.setdefault(place.source, []).append(event)
+        else:
+            early.append(event.at)
+    if not samples:
+        raise NotKnown(min(early, default=0))
+    last = max(samples.values(), key=lambda events: events[-1].at)
+    jobs = [_ad_of(kept.text) for event in last for kept in archive.unpack(event)]
+    return Queue(sorted((ad for ad in jobs if _id(ad) is not None), key=lambda ad: _id(ad) or (0, 0)), last[-1].at)
+
+
+def _ad_of(text: str) -> Ad:
+    """The attributes of an ad in the form of one to a line."""
+    parts = (line.partition("=") for line in text.split("\n"))
+    return {name.strip(): value.strip() for name, equals, value in parts if equals}
+
+
+def _id(ad: Ad) -> tuple[int, int] | None:
+    return _job(f"{ad.get('ClusterId', '')}.{ad.get('ProcId', '')}")

@@ -1,0 +1,481 @@
+"""Why a job of a real pool came to where its records leave it: its life in sentences, each with the record's place.
+
+The job's event log tells the life; the slots' logs say why a run was ended or stopped, the negotiator's what it was
+matched with, ads who it was and what the logs do not tell. What no record says is not guessed: the answer says how far
+the records go. A job's number that was used again is the last job of that number, unless an earlier instant is asked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain import joblog
+from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
+from ...domain.lifecycle.rows import HTCONDOR_25
+from ...domain.log import Log
+from ..imports import Places
+from ..wording import counted, instant, interval, memory
+from .matches import Matches
+from .record_words import ad_ending, code_words, ending, hold, host_of, lower
+from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ad_of_queue, ads_of, gaps_of, records_of, said_by
+from .runs import Slots, meaning, moves
+from .sentences import Sentence, Told, UnknownThingError, capital
+from .unknown import unknown_job
+
+STATUS_NUMBERS = NUMBERS[HTCONDOR_25]
+BEFORE = 60 * SECOND
+"""The queue may have known a job so long before its log's first entry was written."""
+
+
+def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
+    """Why the job is where its records leave it (at the instant `at`, if one is given): the answer, then its life in
+    order of time. Raises ``UnknownThingError``."""
+    places = Places(log)
+    everything = list(log.read_stream(f"cluster/{cluster}"))
+    told = [one for one in everything if at is None or one[1].at <= at]
+    ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, (cluster, proc))]
+    records = records_of(told, proc, places)
+    if not records and not ads:
+        ads = ad_of_queue(log, (cluster, proc), at)
+    begin = _last_life(records, ads, at)
+    records = [record for record in records if record.at >= begin - APART]
+    known = [ad for ad in ads if not begin or ad.when("QDate") in (0, *_around(ad, begin))]
+    logged = [record for record in records if isinstance(record.event, e.JobLogged)]
+    ends = [record.at for record in logged if int(record.what) in ENDS]
+    life = _Life((cluster, proc), places, Slots(log, at), Matches(told), known, ends, bool(logged), at, zone)
+    life.user = Matches(everything).user if at is not None else life.matches.user
+    for record in records:
+        life.read(record)
+    life.read_ads()
+    for position, gap in gaps_of(log, logged):
+        if gap.until == 0 or gap.until >= begin:
+            life.tell_gap(position, gap)
+    if not life.chain:
+        raise UnknownThingError(unknown_job(log, cluster, proc, at, zone))
+    return [life.answer(), *sorted(life.chain, key=lambda sentence: sentence.at // SECOND)]
+
+
+def _last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
+    """When the last job of this number was submitted; 0 if nothing says so."""
+    entries = [record.at for record in records if record.what == "0"]
+    queued = [when for ad in ads if (when := ad.when("QDate")) and (at is None or when <= at)]
+    last = max(entries, default=0)
+    later = max(queued, default=0)
+    return last if not later or abs(last - later) <= BEFORE or last > later else later
+
+
+def _around(ad: JobAd, begin: int) -> tuple[int, ...]:
+    """The ad's own QDate, if it is of the job that was submitted at about `begin`."""
+    when = ad.when("QDate")
+    return (when,) if abs(when - begin) <= BEFORE else ()
+
+
+@define
+class _Life:
+    job: tuple[int, int]
+    places: Places
+    slots: Slots
+    matches: Matches
+    ads: list[JobAd]
+    ends: list[int]
+    """When the job's log has a run end."""
+    logged: bool
+    """Whether there is a log of the job at all."""
+    at: int | None
+    zone: tzinfo
+    chain: list[Sentence] = field(factory=list)
+    status: str = ""
+    """A key of ``_STATUS``, or nothing if no record says."""
+    since: Sentence | None = None
+    """What put it there."""
+    slot: str = ""
+    began: int = 0
+    run: list[Told] = field(factory=list)
+    """What the slot's log tells of the run."""
+    size: Record | None = None
+    rejected: list[Record] = field(factory=list)
+    refused: str = ""
+    """What the negotiator said of it since it last changed its status."""
+    told: set[int] = field(factory=set)
+    """The matches that were told."""
+    user: str = ""
+    submitted: bool = False
+    last: int = 0
+    """The instant of the last record."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.job[0]}.{self.job[1]}"
+
+    def read(self, record: Record) -> None:
+        self.last = max(self.last, record.at)
+        if record.what in (BEGIN, "matched", "shadow_began"):
+            # What the cycle that gave it a slot refused was for others like it.
+            self.rejected = [rejected for rejected in self.rejected if rejected.at // SECOND < record.at // SECOND]
+        if record.what != "rejected":
+            self._tell_rejections()
+        say = _SAY.get(record.what)
+        if say is not None:
+            say(self, record)
+        elif isinstance(record.event, e.JobLogged) and record.event.number not in _SILENT:
+            reason = record.facts.get("reason", "")
+            words = joblog.words_of(record.event.number)
+            self._say(record, f"{capital(words)}{f': {reason}' if reason else ''}")
+
+    def tell_gap(self, position: int, gap: e.SourceGap) -> None:
+        """Say that records are missing where they may have told more."""
+        at = gap.since or gap.at
+        if self.chain and at <= self.last:
+            until = f", until {instant(gap.until, self.zone)}" if gap.until else ""
+            self._tell(at, position, gap.stimulus, f"From here on records are missing{until}: {gap.words}")
+
+    def _say(self, record: Record, text: str, *also: str) -> Sentence:
+        return self._tell(record.at, record.position, record.event.stimulus, text, record.event.cause, *also)
+
+    def _tell(self, at: int, position: int, stimulus: str, text: str, cause: str = "reported", *also: str) -> Sentence:
+        """Add a sentence: the text, then where it stands; `also`: other records' places that it rests on."""
+        names = list(dict.fromkeys(filter(None, map(self.places.name, (stimulus, *also)))))
+        where = f" [{', '.join(names)}]" if names else ""
+        sentence = Sentence(at, position, f"{text.rstrip('.')}.{where}", cause, stimulus)
+        self.chain.append(sentence)
+        return sentence
+
+    def _is(self, status: str, sentence: Sentence) -> None:
+        self.status, self.since, self.refused = status, sentence, ""
+
+    # What its log tells
+
+    def on_submitted(self, record: Record) -> None:
+        user = self._user()
+        host = host_of(record.facts.get("host", ""))
+        self.submitted = True
+        text = f"{user or 'Somebody'} submitted it{f' to {host}' if host else ''}"
+        self._is("idle", self._say(record, text))
+
+    def _user(self) -> str:
+        """Whose it is: as the ads say, else as the negotiator or the access point calls the user."""
+        return next((user for ad in self.ads if (user := ad.text("User") or ad.text("Owner"))), self.user)
+
+    def on_begun(self, record: Record) -> None:
+        slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
+        if self.status in ("running", "suspended"):
+            self._say(record, f"No record tells of the end of its run on {self.slot}")
+        self._tell_match_of(slot, record.at)
+        also = self._disagree(record, "slot")
+        self.slot, self.began, self.size = slot, record.at, None
+        self.run = self.slots.run(slot, self.name, record.at)
+        self._is("running", self._say(record, f"It started on {slot}{also}"))
+
+    def _tell_match_of(self, slot: str, at: int) -> None:
+        """Tell of the match that led to a run on a slot, unless that was told."""
+        match = self.matches.before_run(slot, self.began, at, self.job[1])
+        if match is not None and match.position not in self.told:
+            self.told.add(match.position)
+            self._tell_match(match)
+
+    def _tell_match(self, match: Record, came: str = "") -> None:
+        event = match.event
+        other = "it" if event.proc == self.job[1] else f"{event.cluster}.{event.proc}, a job like it,"
+        preempted = match.facts.get("preempting", "")
+        instead = f", preempting {preempted}" if preempted and preempted.lower() != "none" else ""
+        self._say(match, f"The negotiator matched {other} with {match.facts.get('slot', 'a slot')}{instead}{came}")
+
+    def on_evicted(self, record: Record) -> None:
+        facts = record.facts
+        why, also = self._eviction()
+        said = facts.get("reason", "")
+        if not why or not said.startswith(_SAYS_NOTHING):
+            code = code_words(facts.get("reason_code", ""))
+            why += f"; its log says: {said or 'no reason'}{code}" if said or code else ""
+        text = f"It was evicted from {self.slot or 'its slot'}{self._after(record)}{why}"
+        self._is("idle", self._say(record, text, *also))
+
+    def _eviction(self) -> tuple[str, list[str]]:
+        """Why the slot let it go, as the slot's log has it, and the places of that."""
+        left = moves(self.run, "Retiring", "Preempting")
+        if not left:
+            return "", []
+        said = [(event, event.reason) for _, event in left if event.reason]
+        plain = next((words for _, reason in said if (words := meaning(reason))), "")
+        why = f": {plain}" if plain else ""
+        if said:
+            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
+            why += f" (the slot went to {left[-1][1].target}: {texts})"
+        next_job = self.slots.next_job(self.slot, self.name, self.run)
+        also = [event.stimulus for event, _ in said]
+        if next_job is not None:
+            why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
+            also.append(next_job.stimulus)
+        return why, also
+
+    def _after(self, record: Record) -> str:
+        return f" after {interval(max(0, record.at - self.began))}" if self.began and self.status != "idle" else ""
+
+    def on_ended(self, record: Record) -> None:
+        ran = f"{self._after(record)} on {self.slot}" if self.slot else ""
+        how = ending(record.facts)
+        text = f"It ended{ran}, with {how or 'no exit code'}{self._usage(record)}"
+        text += self._disagree(record, "code", "signal") + self._history_disagrees(how)
+        self._is("completed", self._say(record, text))
+
+    def _usage(self, record: Record) -> str:
+        cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
+        used = [f"CPU {interval(cpu)}"] if cpu else []
+        if self.size is not None and self.size.facts.get("resident", "").isdecimal():
+            used.append(f"memory {memory(int(self.size.facts['resident']))}")
+        return f" ({', '.join(used)})" if used else ""
+
+    def _disagree(self, record: Record, *names: str) -> str:
+        """What other sources of the same entry say otherwise."""
+        said = ""
+        for other in record.others:
+            theirs = {name: other.facts[name] for name in names if name in other.facts}
+            if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
+                words = ", ".join(f"{name} {value}" for name, value in theirs.items())
+                said += f"; but {self.places.name(other.event.stimulus) or 'another record'} says {words}"
+        return said
+
+    def _history_disagrees(self, how: str) -> str:
+        ad = next((ad for ad in self.ads if ad.kind == "history"), None)
+        theirs = ad_ending(ad) if ad is not None else ""
+        if ad is None or not theirs or not how or theirs == how:
+            return ""
+        return f"; but {said_by(ad.kind)} says {theirs} ({self.places.name(ad.stimulus)})"
+
+    def on_held(self, record: Record) -> None:
+        ran = f", which ended its run on {self.slot}{self._after(record)}" if self.status == "running" else ""
+        text = f"It was put on hold{ran}: {hold(record.facts)}{self._disagree(record, 'code')}"
+        self._is("held", self._say(record, text))
+
+    def on_released(self, record: Record) -> None:
+        self._is("idle", self._say(record, f"It was released: {record.facts.get('reason', 'no reason given')}"))
+
+    def on_removed(self, record: Record) -> None:
+        ran = f", which ended its run on {self.slot}{self._after(record)}" if self.status == "running" else ""
+        text = f"It was removed{ran}: {record.facts.get('reason', 'no reason given')}"
+        self._is("removed", self._say(record, text))
+
+    def on_suspended(self, record: Record) -> None:
+        self._stopped(record, "suspended", "It was suspended", "Suspended")
+
+    def on_resumed(self, record: Record) -> None:
+        self._stopped(record, "running", "It was continued", "Busy")
+
+    def _stopped(self, record: Record, status: str, words: str, activity: str) -> None:
+        near = [event for _, event in moves(self.run, activity) if abs(event.at - record.at) <= 5 * SECOND]
+        event = next((event for event in near if event.reason), None)
+        said = event.reason.rstrip(".") if event else ""
+        why = f": {meaning(said) or said} (the slot's log: {said})" if said else ""
+        self._is(status, self._say(record, f"{words} on {self.slot}{why}", *([event.stimulus] if event else [])))
+
+    def on_measured(self, record: Record) -> None:
+        self.size = record
+
+    def on_exception(self, record: Record) -> None:
+        reason = record.facts.get("reason", "")
+        text = f"Its shadow gave up{self._after(record)}{f': {reason}' if reason else ''}"
+        self._is("idle", self._say(record, text))
+
+    def on_disconnected(self, record: Record) -> None:
+        reason = record.facts.get("reason", "")
+        self._say(
+            record, f"Its shadow lost the connection to {self.slot or 'its slot'}{f': {reason}' if reason else ''}"
+        )
+
+    def on_not_reconnected(self, record: Record) -> None:
+        reason = record.facts.get("reason", "")
+        text = f"Its shadow did not find it again{self._after(record)}{f': {reason}' if reason else ''}"
+        self._is("idle", self._say(record, text))
+
+    # What the daemons tell
+
+    def on_matched(self, record: Record) -> None:
+        """A match that led to a run, of this job or one like it, is told with the run."""
+        if not self.matches.led_to_run(record):
+            self._tell_match(record, "; no record tells of a run that followed")
+
+    def on_rejected(self, record: Record) -> None:
+        if self.status not in ("running", "suspended"):
+            self.rejected.append(record)
+
+    def _tell_rejections(self) -> None:
+        """What the negotiator refused in a row, in one sentence."""
+        if not self.rejected:
+            return
+        first, last = self.rejected[0], self.rejected[-1]
+        why = last.facts.get("words", "") or "no reason given"
+        count = len(self.rejected)
+        times = f", {counted(count, 'time')} until {instant(last.at, self.zone)}, the last time" if count > 1 else ""
+        self.rejected = []
+        self.refused = self._say(first, f"The negotiator had nothing for it{times}: {why}", last.event.stimulus).text
+
+    def on_shadow(self, record: Record) -> None:
+        pid, slot = record.facts.get("shadow", ""), record.facts.get("slot", "")
+        self.user = self.user or record.facts.get("user", "")
+        number = f" (pid {pid})" if pid else ""
+        self._tell_match_of(slot, record.at)
+        sentence = self._say(
+            record, f"The access point started a shadow for it{number}{f', for {slot}' if slot else ''}"
+        )
+        if self.status not in ("running", "suspended"):
+            self.slot, self.run = slot, self.slots.run(slot, self.name, record.at)
+        if not self.logged:
+            self.began = record.at
+            self._is("running", sentence)
+
+    def on_shadow_gone(self, record: Record) -> None:
+        """Told where the job's own log is silent."""
+        if any(abs(record.at - end) <= 5 * SECOND for end in self.ends):
+            return
+        status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
+        became, words = _SHADOW_STATUS.get(status or reason, ("", ""))
+        number = f" with status {status}" if status else f" for reason {reason}" if reason else ""
+        text = f"Its shadow ended{self._after(record)}{number}{f': {words}' if words else ''}"
+        why, also = self._eviction() if became in ("", "idle") else ("", [])
+        self._is(became, self._say(record, f"{text}{why and f'; it went from {self.slot}{why}'}", *also))
+
+    # What ads tell
+
+    def read_ads(self) -> None:
+        self._tell_rejections()
+        submitted = next((ad for ad in self.ads if ad.when("QDate")), None)
+        if not self.submitted and submitted is not None:
+            sentence = self._ad_says(submitted, submitted.when("QDate"), f"{self._user() or 'Somebody'} submitted it")
+            if not self.status:
+                self._is("idle", sentence)
+        if not self.began and not self.logged:
+            self._runs_of_ads()
+        kept = [ad for ad in self.ads if ad.kind == "history"]
+        if kept and self.status not in OVER:
+            self._left(kept[-1])
+        shown = [ad for ad in self.ads if ad.kind in _LISTS and (self.at is None or ad.at <= self.at)]
+        if shown and not kept and self.last < shown[-1].at:
+            self._shown(shown[-1])
+
+    def _ad_says(self, ad: JobAd, at: int, text: str) -> Sentence:
+        self.last = max(self.last, at)
+        return self._tell(at, ad.position, ad.stimulus, text)
+
+    def _runs_of_ads(self) -> None:
+        """Runs of which no log tells."""
+        runs: dict[int, tuple[JobAd, str]] = {}
+        for ad in self.ads:
+            began = ad.when("JobCurrentStartDate")
+            slot = ad.text("RemoteHost") or ad.text("LastRemoteHost")
+            if began and slot and (self.at is None or began <= self.at):
+                runs.setdefault(began, (ad, slot))
+        for began, (ad, slot) in sorted(runs.items()):
+            self.slot, self.began = slot, began
+            self._is("running", self._ad_says(ad, began, f"It started on {slot}"))
+
+    def _left(self, ad: JobAd) -> None:
+        """How it left the queue, by the history."""
+        at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
+        if self.at is not None and at > self.at:
+            return
+        number = ad.number("JobStatus")
+        if number == STATUS_NUMBERS["Removed"]:
+            at = ad.when("EnteredCurrentStatus") or at
+            reason = ad.text("RemoveReason") or "no reason given"
+            self._is("removed", self._ad_says(ad, at, f"It was removed: {reason}"))
+        elif number == STATUS_NUMBERS["Completed"]:
+            ran = f" on {self.slot}" if self.slot else ""
+            text = f"It ended{ran}, with {ad_ending(ad) or 'no exit code'}"
+            self._is("completed", self._ad_says(ad, at, text))
+
+    def _shown(self, ad: JobAd) -> None:
+        """What a list of the queue showed after all other records."""
+        status, words = _SHOWN.get(ad.number("JobStatus"), ("", ""))
+        if words and status != self.status:
+            host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
+            more = f" on {host}" if status == "running" and host else f": {hold}" if status == "held" and hold else ""
+            self._is(status, self._ad_says(ad, ad.at, f"It was {words}{more}{_LISTS[ad.kind]}"))
+
+    # The answer
+
+    def answer(self) -> Sentence:
+        since = self.since or self.chain[-1]
+        when = instant(since.at, self.zone)
+        if self.status in OVER:
+            text = f"Job {self.name} {OVER[self.status]} at {when}: {lower(since.text)}"
+        else:
+            known = _STATUS.get(self.status, "is somewhere that no record tells of")
+            where = f" on {self.slot}" if self.status == "running" else ""
+            text = f"Job {self.name} {known}{where} since {when}: {lower(since.text)}"
+            if self.status == "idle":
+                text += f" {self.refused or self._others_refused(since.at)}"
+            if self.status == "running" and self.size is not None:
+                text += self._measured(self.size)
+            if self.at is None:
+                text += f" Its records end at {instant(self.last, self.zone)}."
+        return Sentence(since.at, since.position, text, since.cause, since.stimulus)
+
+    def _others_refused(self, since: int) -> str:
+        """What the negotiator said of jobs like it, where it names them alone."""
+        last = self.matches.last_rejected
+        if last is None or last.at < since:
+            return "No record tells that the negotiator looked at it since then."
+        other = f"job {last.event.cluster}.{last.event.proc} of its cluster"
+        why = last.facts.get("words", "") or "no reason given"
+        when, place = instant(last.at, self.zone), self.places.name(last.event.stimulus)
+        return f"The negotiator had nothing for {other} at {when}: {why}.{f' [{place}]' * bool(place)}"
+
+    def _measured(self, size: Record) -> str:
+        resident = size.facts.get("resident", "")
+        if not resident.isdecimal():
+            return ""
+        place = self.places.name(size.event.stimulus)
+        return (
+            f" At {instant(size.at, self.zone)} it used memory {memory(int(resident))}.{f' [{place}]' if place else ''}"
+        )
+
+
+_SAYS_NOTHING = "Unspecified"
+"""How the reason of an eviction begins that nobody gave a reason for."""
+_STATUS = {"idle": "is idle", "running": "runs", "suspended": "is suspended", "held": "is held"}
+OVER = {"completed": "completed", "removed": "was removed"}
+# JobStatus -> what it is called here, and in a sentence.
+_SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
+# Sources that list the queue as it stood -> how a sentence says so.
+_LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
+# What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
+_SHADOW_STATUS = {
+    "4": ("idle", "it gave up"),
+    "100": ("completed", "the job has ended"),
+    "102": ("", "the job was killed"),
+    "103": ("completed", "the job ended by a signal"),
+    "107": ("idle", "the job is to run again"),
+    "108": ("idle", "the job could not be started"),
+    "112": ("held", "the job is to be held"),
+    "113": ("removed", "the job is to be removed"),
+    "115": ("completed", "the job has ended, and its claim ends"),
+    "116": ("idle", "the job was not found again"),
+}
+_SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})
+"""Entries that say nothing about why a job is where it is."""
+
+_SAY: dict[str, Callable[[_Life, Record], None]] = {
+    "0": _Life.on_submitted,
+    BEGIN: _Life.on_begun,
+    "4": _Life.on_evicted,
+    "5": _Life.on_ended,
+    "6": _Life.on_measured,
+    "7": _Life.on_exception,
+    "9": _Life.on_removed,
+    "10": _Life.on_suspended,
+    "11": _Life.on_resumed,
+    "12": _Life.on_held,
+    "13": _Life.on_released,
+    "22": _Life.on_disconnected,
+    "24": _Life.on_not_reconnected,
+    "matched": _Life.on_matched,
+    "rejected": _Life.on_rejected,
+    "shadow_began": _Life.on_shadow,
+    "shadow_gone": _Life.on_shadow_gone,
+    "match_gone": lambda life, record: None,
+}

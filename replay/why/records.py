@@ -1,0 +1,209 @@
+"""What the records of a real pool say of one job: gathered, told once where several say it, in order of time.
+
+A log of an import stands in the order of reading. The entries of a job event log come in order within their file, and
+the same entry stands in a user's log and in the pool-wide one: such are one record. Other daemons' records of the same
+second are put where they can only have been: a match before the run that it led to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from attrs import define, field, frozen
+
+from ...domain import events as e
+from ...domain import joblog
+from ...domain.archive import KeptAd, attributes, index, plain, unpack_one
+from ...domain.log import Log
+from ...domain.reports import KINDS, Place, place_of
+from ..imports import Places
+from ..tables import queue_at
+from .sentences import Told
+
+SECOND: Final = 1_000_000
+APART: Final = 2 * SECOND
+"""Records of the same thing are no further apart, from whichever source."""
+ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})
+"""Entries after which a job that ran does not run."""
+BEGIN: Final = "1"
+"""The entry with which a run begins."""
+KINDS_OF_LOGS: Final = ("userlog", "eventlog")
+
+Job = tuple[int, int]
+
+
+@define
+class Record:
+    """A record of a job: what happened (an entry's number as text, or a word of ``reports.OF_JOBS``), and its facts.
+    ``others`` say the same."""
+
+    position: int
+    event: e.JobLogged | e.JobReported
+    what: str
+    facts: dict[str, str]
+    others: list[Record] = field(factory=list)
+
+    @property
+    def at(self) -> int:
+        return self.event.at
+
+
+@frozen
+class JobAd:
+    """An ad of the job: which kind of source keeps it, where, and its text."""
+
+    kind: str
+    position: int
+    at: int
+    stimulus: str
+    kept: KeptAd
+
+    def text(self, name: str) -> str:
+        """An attribute's text, without quotation marks; empty if the ad does not have it."""
+        return plain(attributes(self.kept.text, (name,)).get(name, ""))
+
+    def number(self, name: str) -> int:
+        """An attribute that is a number, rounded down; 0 if it is none."""
+        found = attributes(self.kept.text, (name,)).get(name, "")
+        try:
+            return int(float(found))
+        except (ValueError, OverflowError):
+            return 0
+
+    def when(self, name: str) -> int:
+        """An attribute that is an instant, in microseconds; 0 if it is none."""
+        return self.number(name) * SECOND
+
+
+def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
+    if isinstance(event, e.JobLogged):
+        return Record(position, event, str(event.number), joblog.facts(event.number, event.text))
+    return Record(position, event, event.said, event.facts)
+
+
+def records_of(events: Iterable[Told], proc: int, places: Places) -> list[Record]:
+    """The records of one process among those of its cluster, each once, in order."""
+    logged: dict[int, list[Record]] = {}
+    reported: dict[int, list[Record]] = {}
+    for position, event in events:
+        if isinstance(event, e.JobLogged | e.JobReported) and event.proc == proc:
+            place = place_of(event.stimulus)
+            source = 0 if place is None else places.source(place.source).chain(place.source)
+            chains = logged if isinstance(event, e.JobLogged) else reported
+            chains.setdefault(source, []).append(record_of(position, event))
+    return in_order(_once(_ranked(logged, places)), _once(_ranked(reported, places)))
+
+
+def _ranked(chains: dict[int, list[Record]], places: Places) -> list[list[Record]]:
+    """The records by source, the sources in the order in which they are believed."""
+
+    def rank(source: int) -> tuple[int, int]:
+        kind = places.source(source).kind(source)
+        order = [*KINDS_OF_LOGS, "matchlog"]
+        return (order.index(kind) if kind in order else len(order), source)
+
+    return [chains[source] for source in sorted(chains, key=rank)]
+
+
+def _once(chains: Sequence[list[Record]]) -> list[Record]:
+    """The records of all chains; what one has that another had already is one of its ``others``."""
+    found: list[Record] = []
+    for chain in chains:
+        before: dict[str, list[Record]] = {}
+        for record in found:
+            before.setdefault(_key(record), []).append(record)
+        for record in chain:
+            alike = [known for known in before.get(_key(record), ()) if abs(known.at - record.at) <= APART]
+            if alike:
+                known = min(alike, key=lambda other: abs(other.at - record.at))
+                before[_key(record)].remove(known)
+                known.others.append(record)
+            else:
+                found.append(record)
+    return sorted(found, key=lambda record: (record.at, record.position))
+
+
+def _key(record: Record) -> str:
+    slot = record.facts.get("slot", "") if isinstance(record.event, e.JobReported) else ""
+    return f"{record.what} {slot}"
+
+
+def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
+    """Entries in their order, and daemons' reports among them: what precedes a run before the run of that second, what
+    follows a run behind its end."""
+    found: list[Record] = []
+    waiting = deque(sorted(reports, key=lambda report: (report.at // SECOND, _RANKS.get(report.what, 0))))
+    runs = False
+    for entry in entries:
+        while waiting and _before(waiting[0], entry, runs):
+            found.append(waiting.popleft())
+        found.append(entry)
+        runs = entry.what == BEGIN or (runs and int(entry.what) not in ENDS)
+    return [*found, *waiting]
+
+
+_RANKS: Final = {"shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3, "shadow_began": 4}
+"""In which order reports of one second are told: what ends a run first."""
+_PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
+
+
+def _before(report: Record, entry: Record, runs: bool) -> bool:
+    """Whether a report belongs before an entry. `runs`: whether the job runs when the entry is written."""
+    second, other = report.at // SECOND, entry.at // SECOND
+    if second != other:
+        return second < other
+    return entry.what == BEGIN and (report.what in _PRECEDE or not runs)
+
+
+def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:
+    """The ads of a job that sources of a kind keep, in order."""
+    found: list[JobAd] = []
+    for position, event in log.read_stream(f"ads/{kind}"):
+        if not isinstance(event, e.AdsKept):
+            continue
+        columns = index(event)
+        clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
+        for number, pair in enumerate(zip(clusters, procs, strict=True)):
+            if pair == job:
+                place = place_of(event.stimulus)
+                line = columns.lines[number]
+                stimulus = event.stimulus if place is None else Place(place.source, line).stimulus
+                found.append(JobAd(kind, position, event.at, stimulus, unpack_one(event, number)))
+    return found
+
+
+def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
+    """The job's ad as the schedd's table (job_queue.log) has it at an instant; none if it is not there."""
+    name = f"{job[0]}.{job[1]}"
+    written: tuple[int, e.TableWritten] | None = None
+    for position, event in log.read_stream("table/queue"):
+        if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
+            continue
+        if any(key == name for _, key, _, _ in event.operations):
+            written = position, event
+    if written is None:
+        return []
+    position, event = written
+    for ad in queue_at(log, at):
+        if (ad.get("ClusterId"), ad.get("ProcId")) == (str(job[0]), str(job[1])):
+            text = "\n".join(f"{attribute} = {value}" for attribute, value in ad.items())
+            return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
+    return []
+
+
+def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
+    """Where the sources of some records lack others."""
+    places = (place_of(each.event.stimulus) for record in records for each in (record, *record.others))
+    found: list[tuple[int, e.SourceGap]] = []
+    for source in sorted({place.source for place in places if place is not None}):
+        for position, event in log.read_stream(f"source/{source}"):
+            if isinstance(event, e.SourceGap):
+                found.append((position, event))
+    return found
+
+
+def said_by(kind: str) -> str:
+    """What a kind of source is called in a sentence."""
+    return KINDS[kind].name if kind in KINDS else kind

@@ -1,0 +1,60 @@
+"""What is said of a job or slot of which an imported log has no record: what it has. The whole log is read for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import tzinfo
+from difflib import get_close_matches
+
+from ...domain import events as e
+from ...domain.archive import index
+from ...domain.log import Log
+from ..wording import counted, instant
+
+NEAR_NAMES = 5
+_KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)
+"""A job's key in the schedd's table; its cluster's begins with 0."""
+
+
+def unknown_job(log: Log, cluster: int, proc: int, at: int | None, zone: tzinfo) -> str:
+    """What is said of a job of which no record tells: which jobs there are. Reads the whole log."""
+    jobs = {job for _, event in log.read() for job in _jobs_of(event)}
+    procs = {number for other, number in jobs if other == cluster and number >= 0}
+    clusters = {number for number, _ in jobs}
+    head = f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}"
+    if procs:
+        return f"{head}; of cluster {cluster} it has {_range([f'{cluster}.{number}' for number in sorted(procs)])}"
+    if clusters:
+        return f"{head}; it has jobs of {_range([str(number) for number in sorted(clusters)], 'cluster ', 'clusters ')}"
+    return f"{head}: it has no records of jobs"
+
+
+def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
+    """The jobs of which an event tells."""
+    if isinstance(event, e.JobLogged | e.JobReported):
+        yield event.cluster, event.proc
+    elif isinstance(event, e.AdsKept) and event.kind in ("history", "epochs", "job_ads"):
+        columns = index(event)
+        yield from zip(columns.wholes("cluster"), columns.wholes("proc"), strict=True)
+    elif isinstance(event, e.TableWritten) and event.kind == "queue":
+        found = (_KEY.fullmatch(key) for _, key, _, _ in event.operations)
+        yield from ((int(key[1]), int(key[2])) for key in found if key)
+
+
+def _range(names: list[str], one: str = "", many: str = "") -> str:
+    if len(names) == 1:
+        return one + names[0]
+    return f"{many}{', '.join(names)}" if len(names) <= 5 else f"{many}{names[0]} to {names[-1]} ({len(names):,})"
+
+
+def unknown_slot(log: Log, name: str, at: int | None, zone: tzinfo) -> str:
+    """What is said of a slot of which no record tells: which there are. Reads the whole log."""
+    names = sorted({event.slot for _, event in log.read() if isinstance(event, e.SlotEvent)})
+    head = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
+    near = get_close_matches(name, names, NEAR_NAMES, 0.5)
+    if name in names or not names:
+        return head if names else f"{head}: it has no records of slots"
+    if near:
+        return f"{head}; near: {', '.join(near)}"
+    return f"{head}; it has {counted(len(names), 'slot')}, from {names[0]} to {names[-1]}"

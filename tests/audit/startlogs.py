@@ -1,0 +1,75 @@
+"""StartLogs, imported as the driver imports them, and what their judge says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC
+from itertools import pairwise
+from pathlib import Path
+
+from poolbook.adapters.htcondor.reader import Source
+from poolbook.adapters.htcondor.startlog import StartLogReader
+from poolbook.domain.events import Event, SourceFound
+from poolbook.domain.lifecycle import HTCONDOR_25
+from poolbook.replay.audit.slots import SlotJudge
+from poolbook.replay.audit.sources import Sources
+from poolbook.replay.audit.verdict import Audit
+
+TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
+NOON = 1_795_176_000
+
+
+def start_logs() -> dict[str, bytes]:
+    """The StartLogs of the traces by their run's short name."""
+    logs = sorted(TRACES.glob("*/StartLog.gz"))
+    return {log.parent.name.partition("-")[0]: gzip.decompress(log.read_bytes()) for log in logs}
+
+
+def rotated(name: str) -> list[bytes]:
+    """The parts of a rotated log, oldest first."""
+    whole = gzip.decompress((TRACES.parent / "startlogs" / f"{name}.gz").read_bytes())
+    lines = whole.splitlines(keepends=True)
+    begins = [0, *(number for number, line in enumerate(lines) if b"Now in new log file" in line), len(lines)]
+    return [b"".join(lines[begin:end]) for begin, end in pairwise(begins)]
+
+
+def imported(*parts: bytes, follow: bool = True) -> list[Event]:
+    """The events of a StartLog and its rotated successors; of so many logs of their own if they do not `follow`."""
+    events: list[Event] = []
+    state = None
+    for number, data in enumerate(parts, start=1):
+        source = Source(number, f"StartLog.{number}", "startlog", "node7", UTC, 2e9, 2 * 10**15)
+        follows = number - 1 if follow else 0
+        events.append(
+            SourceFound(0, "read", f"{number}:0", number, source.path, "startlog", "node7", "UTC", follows=follows)
+        )
+        reader = StartLogReader(source, json.loads(json.dumps(state)) if follow else None, 0)
+        events += reader.read(data)[0]
+        state = reader.state()
+    return events
+
+
+def judged(events: list[Event]) -> Audit:
+    """What the judge of slots finds."""
+    audit, sources = Audit(dialect=HTCONDOR_25, imported=True), Sources()
+    judge = SlotJudge(sources, audit)
+    for position, event in enumerate(events, start=1):
+        sources.take(event)
+        judge.take(position, event)
+    judge.finish()
+    return audit
+
+
+def audited(*parts: bytes, follow: bool = True) -> Audit:
+    return judged(imported(*parts, follow=follow))
+
+
+def log(*messages: str) -> bytes:
+    """A log of these messages, one a second after noon; "" lets a second pass."""
+    lines = (
+        f"11/20/26 {12 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d} {message}\n"
+        for second, message in enumerate(messages)
+        if message
+    )
+    return "".join(lines).encode()

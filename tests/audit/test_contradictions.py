@@ -1,0 +1,299 @@
+"""Golden and property: what a pool's files say alike is accused of nothing, and each lie of one file about one fact is
+found when another one tells the truth.
+
+``honest`` has the pool that tells the truth, and the ways in which it can lie. The recorded runs of a real pool
+contradict themselves nowhere; where a figure in them is changed, that is found.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.importing.kinds import kind_of
+from poolbook.domain.reports import KINDS
+from poolbook.replay.audit.facts import FACTS, LETTERS, comparable
+from poolbook.replay.audit.page import fill
+from poolbook.replay.audit.rules import RULES
+
+from .honest import CHANGES, FILES, Examined, File, Truth, examine, file, follows, lies
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRACES = ROOT / "tests" / "data" / "traces"
+PAGE = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
+HONEST = [file(kind, Truth()) for kind in FILES]
+
+
+def accused(examined: Examined) -> list[tuple[str, str]]:
+    assert not examined.refused
+    assert not examined.left
+    assert not examined.audit.violations
+    return [(found.thing, found.fact) for found in examined.audit.contradictions]
+
+
+# -- An honest pool, and one that lies ---------------------------------------------------------------------------------
+
+
+def test_every_kind_of_source_is_rendered_and_every_fact_can_be_lied_about() -> None:
+    assert FILES.keys() == KINDS.keys()
+    assert CHANGES.keys() == FACTS.keys()
+
+
+def test_an_honest_pool_is_accused_of_nothing() -> None:
+    assert accused(examine(HONEST)) == []
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_a_lie_of_any_source_against_any_other_is_found(fact: str) -> None:
+    sayings = FACTS[fact].sayings
+    pairs = [(a, b) for a in sayings for b in sayings if a != b and comparable(FACTS[fact], a, b)]
+    assert pairs
+    for liar, honest in pairs:
+        found = set()
+        for truth in lies(fact):
+            files = [file(LETTERS[liar], truth), file(LETTERS[honest], Truth())]
+            facts = {accusation[1] for accusation in accused(examine(files))}
+            assert facts <= follows(fact), (liar, honest, truth)
+            found |= facts
+        assert fact in found, f"{liar} lies about it, {honest} does not"
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_a_contradiction_names_who_says_what_and_where(fact: str) -> None:
+    liar, honest = (LETTERS[letter] for letter in list(FACTS[fact].sayings)[1::-1])
+    files = [file(liar, lies(fact)[0]), file(honest, Truth())]
+    told, *_ = (c for c in examine(files).audit.contradictions if c.fact == fact)
+    letters = [KINDS[stated.kind].letter for stated in told.stated]
+    assert letters == sorted(letters, key=list(FACTS[fact].sayings).index)
+    assert {stated.kind for stated in told.stated} == {liar, honest}
+    for stated in told.stated:
+        (source,) = (one for one in files if one.path == stated.file)
+        assert 1 <= stated.line <= source.data.count(b"\n")
+        assert stated.value in told.words
+    assert len({stated.value for stated in told.stated}) == 2
+
+
+def test_one_lie_among_all_files_is_one_contradiction_with_all_that_contradict_it() -> None:
+    files = [file(kind, Truth(exit="code 1") if kind == "history" else Truth()) for kind in FILES]
+    (found,) = examine(files).audit.contradictions
+    assert (found.thing, found.fact, found.run) == ("7.0", "exit", 2)
+    assert {s.kind: s.value for s in found.stated} == {
+        "userlog": "code 0",
+        "eventlog": "code 0",
+        "epochs": "code 0",
+        "startd_history": "code 0",
+        "history": "code 1",
+        "queue": "code 0",
+        "job_ads": "code 0",
+    }
+    assert found.words.endswith("; code 1, says the job history")
+    assert "code 0, says alice-job.log and the pool-wide EventLog and" in found.words
+
+
+# -- What is no contradiction ------------------------------------------------------------------------------------------
+
+
+def test_a_number_that_is_used_again_is_another_job() -> None:
+    second = Truth(user="bob@pool", group="physics.bob", matched="physics.bob@pool", exit="code 7", holds=0, starts=1)
+    later = 100_000
+
+    def both(kind: str) -> File:
+        if kind in ("queue", "accountant", "startlog"):  # these would have to be one table, and one daemon's life
+            return file(kind, Truth())
+        path, write = FILES[kind]
+        moved = evolve(
+            second, **{n: getattr(second, n) + later for n in ("born", "submitted", "placed1", "began1", "stopped1")}
+        )
+        moved = evolve(moved, **{n: getattr(second, n) + later for n in ("placed", "began", "ended")})
+        text = write(Truth()) + re.sub(r"^008 .*\n\.\.\.\n", "", write(moved))
+        return File(path, kind, text.encode())
+
+    kinds = [kind for kind in FILES if kind not in ("machine_ads", "submitter_ads", "job_ads")]
+    assert accused(examine(both(kind) for kind in kinds)) == []
+
+
+def test_two_access_points_may_use_the_same_number_at_one_time() -> None:
+    """What names its access point is compared with its like; a log that fits both is not."""
+    files = []
+    for kind in ("history", "epochs", "job_ads", "eventlog"):
+        files.append(file(kind, Truth()))
+        other = file(kind, Truth(user="bob@pool", exit="code 9", holds=0))
+        files.append(other._replace(data=other.data.replace(b"submit#", b"second#").replace(b"10.0.0.1", b"10.0.0.2")))
+    assert accused(examine(files)) == []
+
+
+@st.composite
+def truths(draw: st.DrawFn) -> Truth:
+    """What may have happened: all instants in order, from a second to minutes apart."""
+    steps = [draw(st.integers(1, 400)) for _ in range(6)]
+    placed1 = 90 + steps[0]
+    began1, stopped1 = placed1 + steps[1] % 200, placed1 + steps[1] % 200 + steps[2]
+    placed = max(stopped1 + steps[3], 1300)
+    began = placed + steps[4] % 250
+    ended = max(began + steps[5], 1301)
+    run, other = draw(st.integers(0, 10_000)), draw(st.integers(0, 500))
+    wall = (stopped1 - placed1) + (ended - placed)
+    return Truth(
+        submitted=draw(st.integers(-20, 20)),
+        holds=draw(st.integers(0, 3)),
+        hold_code=draw(st.integers(1, 46)),
+        placed1=placed1,
+        began1=began1,
+        stopped1=stopped1 - (wall - 1400),  # ``evicted`` adds it again
+        placed=placed,
+        began=began,
+        ended=ended,
+        wall=wall,
+        exit=draw(st.sampled_from(["code 0", "code 1", "code 255", "signal 9", "signal 11"])),
+        became=draw(st.sampled_from(["completed", "removed"])),
+        run_user_cpu=run,
+        user_cpu=run + 50,
+        run_system_cpu=other,
+        system_cpu=other + 5,
+        usage=draw(st.integers(0, 10**9)) / 7,
+        priority=draw(st.integers(500_000, 10**9)) / 1_000_000,
+        factor=draw(st.sampled_from([1.0, 10.0, 1000.0, 12.5])),
+    )
+
+
+_LOGS = {"startlog", "schedlog", "negotiatorlog", "matchlog", "userlog", "eventlog"}
+_OF_ENTRIES = {"userlog", "eventlog"}
+_ANY_PART = {"history", "epochs", "startd_history"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(truths(), st.data())
+def test_honest_files_are_never_accused_whatever_they_lack(truth: Truth, data: st.DataObject) -> None:
+    files = []
+    for kind in data.draw(st.lists(st.sampled_from(sorted(FILES)), min_size=2, unique=True)):
+        if kind in ("machine_ads", "job_ads") and truth.became == "removed":
+            continue
+        whole = file(kind, truth)
+        if kind == "machine_ads" and not truth.placed + 5 < 2500 < truth.ended - 5:
+            continue  # nothing ran when it was asked
+        lines = whole.data.splitlines(keepends=True)
+        begin = data.draw(st.integers(0, len(lines) // 2)) if kind in _LOGS else 0
+        end = data.draw(st.integers(begin, len(lines))) if kind in _LOGS | _ANY_PART else len(lines)
+        kept = lines[begin:end]
+        if kind in _LOGS and data.draw(st.booleans()):
+            between = [0, *(n for n, line in enumerate(kept, 1) if kind not in _OF_ENTRIES or line == b"...\n")]
+            first, last = sorted(data.draw(st.tuples(st.sampled_from(between), st.sampled_from(between))))
+            kept = [*kept[:first], b"## trimmed here\n", *kept[last:]]
+        files.append(whole._replace(data=b"".join(kept)))
+    found = examine(files).audit
+    assert found.contradictions == []
+    assert found.violations == []
+
+
+# -- What one source says twice ----------------------------------------------------------------------------------------
+
+
+def test_a_job_that_stands_in_a_history_twice_is_found() -> None:
+    one = file("history", Truth())
+    again = one._replace(data=one.data * 2)
+    (found,) = examine([again]).audit.violations
+    assert (found.thing, found.rule) == ("7.0", "history_twice")
+    assert (found.file, found.line) == ("history", one.data.count(b"\n") + 1)
+    assert len(found.story) == 2
+    assert found.rule in RULES
+    assert accused(examine([one, one._replace(path="history.ads")])) == []
+
+
+@pytest.mark.parametrize("kind", ["epochs", "startd_history"])
+def test_two_jobs_at_once_under_one_claim_are_found(kind: str) -> None:
+    one = file(kind, Truth())
+    other = one.data.replace(b"ClusterId = 7", b"ClusterId = 8").replace(b"#7.0#", b"#8.0#")
+    (first, second) = examine([one._replace(data=one.data + other)]).audit.violations
+    assert first.rule == second.rule == "claim_twice"
+    assert first.rule in RULES
+    assert "jobs 7.0 and 8.0" in first.words
+    later = file(kind, evolve(Truth(), placed1=501, began1=502, stopped1=600, placed=3001, began=3002, ended=3100))
+    moved = later.data.replace(b"ClusterId = 7", b"ClusterId = 8").replace(b"#7.0#", b"#8.0#")
+    assert accused(examine([one._replace(data=one.data + moved)])) == []
+
+
+# -- Recorded runs -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def recorded(run: str) -> tuple[File, ...]:
+    found = []
+    for path in sorted((TRACES / run).iterdir()):
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        name = path.name.removesuffix(".gz")
+        kind = kind_of(name, data[: 1 << 16])
+        if kind is not None:
+            found.append(File(name, kind, data))
+    return tuple(found)
+
+
+RUNS = sorted(path.name for path in TRACES.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_recorded_run_contradicts_itself_nowhere(run: str) -> None:
+    found = examine(recorded(run)).audit
+    assert found.contradictions == []
+    assert found.violations == []
+
+
+# An attribute of the history's ads, what stands there instead, and the fact of which that is a lie.
+EDITS: tuple[tuple[str, Callable[[str], object], str], ...] = (
+    (r"^ExitCode = (\d+)$", lambda value: int(value) + 1, "exit"),
+    (r"^RemoteUserCpu = ([\d.]+)$", lambda value: float(value) + 10, "run_user_cpu"),
+    (r"^CumulativeRemoteSysCpu = ([\d.]+)$", lambda value: float(value) + 10, "system_cpu"),
+    (r"^CompletionDate = (\d+)$", lambda value: int(value) + 30, "ended"),
+    (r"^NumJobStarts = (\d+)$", lambda value: int(value) + 1, "starts"),
+    (r"^QDate = (\d+)$", lambda value: int(value) - 1000, "submitted"),
+    (r'^LastRemoteHost = "slot(\d+.*)"$', lambda value: f'"slot77{value}"', "slot"),
+    (r"^JobCurrentStartExecutingDate = (\d+)$", lambda value: int(value) + 7, "began"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "edit", "fact"), EDITS, ids=[fact for *_, fact in EDITS])
+@pytest.mark.parametrize("run", ["01-plain", "07-drain", "11-concurrency"])
+def test_a_figure_that_is_changed_in_a_recorded_history_is_found_for_every_job(
+    run: str, pattern: str, edit: Callable[[str], object], fact: str
+) -> None:
+    jobs: set[str] = set()
+
+    def changed(ad: str) -> str:
+        found = re.search(pattern, ad, re.MULTILINE)
+        completed = re.search(r"^JobStatus = 4$", ad, re.MULTILINE)
+        if found is None or completed is None:
+            return ad
+        cluster, proc = (re.search(rf"^{name} = (\d+)$", ad, re.MULTILINE) for name in ("ClusterId", "ProcId"))
+        assert cluster is not None
+        assert proc is not None
+        jobs.add(f"{cluster[1]}.{proc[1]}")
+        line = f"{found[0].partition(' = ')[0]} = {edit(found[1])}"
+        return ad[: found.start()] + line + ad[found.end() :]
+
+    files = []
+    for one in recorded(run):
+        if one.kind == "history":
+            text = "\n\n".join(changed(ad) for ad in one.data.decode().split("\n\n"))
+            one = one._replace(data=text.encode())
+        if one.kind in ("history", "eventlog"):
+            files.append(one)
+    found = examine(files).audit.contradictions
+    assert len(jobs) >= 5
+    assert {told.thing for told in found if told.fact == fact} == jobs
+
+
+# -- The page ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_facts_as_they_are_compared() -> None:
+    assert fill(PAGE) == PAGE, "docs/facts.md is not up to date: run python docs/generate_facts.py"
+    assert fill(PAGE.replace("NumJobStarts", "NumShadowStarts")) == PAGE
+    with pytest.raises(ValueError, match="once each"):
+        fill(PAGE.replace("drawn: facts", "drawn: fact"))

@@ -1,0 +1,367 @@
+"""Golden: no job of a real pool is accused, and what became of each is counted. Property: nor is any that lives by the
+rules. What is planted is found, with its file, its line and its story."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.adapters.htcondor.reader import Source
+from poolbook.adapters.htcondor.userlog import UserLogReader
+from poolbook.domain import events as e
+from poolbook.replay.audit.jobs import STEPS, JobJudge
+from poolbook.replay.audit.rules import RULES
+from poolbook.replay.audit.sources import Sources
+from poolbook.replay.audit.verdict import Audit, Finding
+
+TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
+RUNS = sorted({path.parent for path in TRACES.glob("*/EventLog*")})
+MODIFIED = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+
+
+def judged(*logs: str | bytes, follows: tuple[int, ...] = ()) -> Audit:
+    """The audit of logs "1.log", "2.log"...; `follows`: of which of them each is the next part."""
+    audit, sources = Audit(), Sources()
+    judge = JobJudge(sources, audit)
+    for number, log in enumerate(logs, 1):
+        path, before = f"{number}.log", (*follows, *[0] * len(logs))[number - 1]
+        found = e.SourceFound(0, "read", "import", number, path, "eventlog", "h", "UTC", before)
+        data = log.encode() if isinstance(log, str) else log
+        source = Source(number, path, "eventlog", "h", UTC, MODIFIED, 10**15)
+        for position, event in enumerate([found, *UserLogReader(source, None, 0).read(data)[0]], 1):
+            sources.take(event)
+            judge.take(position, event)
+    judge.finish()
+    return audit
+
+
+def content(path: Path) -> bytes:
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+RESOURCES = "\n\tPartitionable Resources :    Usage  Request Allocated\n\t   TimeExecute (s)      :        6"
+TEXTS = {
+    0: "Job submitted from host: <10.0.0.1:9618>",
+    1: "Job executing on host: <10.0.0.2:9618>\n\tSlotName: {slot}",
+    4: "Job was evicted.\n\t(0) CPU times",
+    5: "Job terminated.\n\t(1) Normal termination (return value 0)" + RESOURCES,
+    6: "Image size of job updated: 5",
+    7: "Shadow exception!\n\tlost",
+    9: "Job was aborted.\n\tvia condor_rm (by user alice)",
+    10: "Job was suspended.\n\tNumber of processes actually suspended: 1",
+    11: "Job was unsuspended.",
+    12: "Job was held.\n\twhy\n\tCode 1 Subcode 0",
+    13: "Job was released.\n\twhy",
+    14: "Node 0 executing on host: <10.0.0.2:9618>",
+    21: "Error from starter on slot1@h:\n\tno",
+    22: "Job disconnected, attempting to reconnect\n    why\n    Trying to reconnect to slot1@h <10.0.0.2:9618>",
+    23: "Job reconnected to slot1@h\n    startd address: <10.0.0.2:9618>",
+    24: "Job reconnection failed\n    why\n    Can not reconnect to slot1@h, rescheduling job",
+    27: "Job submitted to grid resource\n    GridResource: batch",
+    28: "Job ad information event triggered.\nA = 1",
+    33: "Changing job attribute JobPrio from 0 to 7",
+    46: "Dataflow job was skipped.",
+}
+
+
+def entry(number: int, second: float, job: str = "1.0", slot: str = "slot1@h", text: str = "") -> str:
+    cluster, _, proc = job.partition(".")
+    when = datetime(2026, 11, 20, 12) + timedelta(seconds=second)
+    ids = f"{int(cluster):03d}.{int(proc):03d}.000"
+    return f"{number:03d} ({ids}) {when:%Y-%m-%d %H:%M:%S} {text or TEXTS[number].format(slot=slot)}\n...\n"
+
+
+def log(story: str, job: str = "1.0", slot: str = "slot1@h", begin: int = 0) -> str:
+    """A log of one job, ten seconds from entry to entry."""
+    numbers = [int(number) for number in story.split()]
+    return "".join(entry(number, begin + 10 * i, job, slot) for i, number in enumerate(numbers))
+
+
+def rules(findings: list[Finding]) -> list[tuple[str, str, int]]:
+    return [(finding.rule, finding.file, finding.line) for finding in findings]
+
+
+def line_of(text: str, nth: int) -> int:
+    """The line where the entry of this number (from 1) begins."""
+    return [i for i, line in enumerate(text.split("\n"), 1) if re.match(r"\d{3} \(", line)][nth - 1]
+
+
+class TestOfRealLogs:
+    @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+    def test_no_job_is_accused_and_each_is_counted_once(self, run: Path) -> None:
+        eventlog = next(iter(run.glob("EventLog*")))
+        users = sorted(run.glob("*-job.log*"))
+        data = content(eventlog)
+        audit = judged(data, *map(content, users))
+        assert audit.violations == []
+        assert audit.lost == []
+        ends = Counter(re.findall(rb"(?m)^(\d{3} \(\d+\.\d+)", data))
+        submitted = {job[5:] for job in ends if job.startswith(b"000")}
+        if b"## trimmed" not in data:
+            assert sum(audit.jobs.values()) == len(submitted)
+            completed = {job[5:] for job in ends if job.startswith(b"005")}
+            assert audit.jobs.get("completed", 0) == len(completed)
+            assert audit.jobs.get("removed", 0) == sum(job.startswith(b"009") for job in ends)
+
+    def test_every_sequence_of_entries_that_was_ever_counted_is_legal(self) -> None:
+        for line in (TRACES / "job-events.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+            assert judged(log(line.partition("\t")[2])).violations == [], line
+
+
+LEGAL = {
+    "the lease expired, and it runs again": ("0 1 1 5", 1, "completed"),
+    "evicted, then removed": ("0 1 4 9", 0, "removed"),
+    "held while it ran": ("0 1 12 4 13 1 5", 0, "completed"),
+    "held while it ended": ("0 1 5 12 13 1 5", 0, "completed"),
+    "submitted on hold": ("0 13 1 5", 0, "completed"),
+    "removed when done": ("0 1 5 9", 0, "removed"),
+    "removed by force, and stopped afterwards": ("0 1 9 4", 0, "removed"),
+    "removed by force in the moment in which it ended": ("0 1 9 5", 0, "removed"),
+    "the connection was lost, and came back": ("0 1 22 23 5", 0, "completed"),
+    "the connection was lost for good": ("0 1 22 24 1 5", 0, "completed"),
+    "the connection was lost while it was suspended": ("0 1 10 22 23 10 11 5", 0, "completed"),
+    "its shadow gave up when all was done": ("0 1 5 7 1 5", 0, "completed"),
+    "it failed before it ran": ("0 21 4 12", 0, "held"),
+    "its attributes after its end": ("0 1 28 5 28 33 6", 0, "completed"),
+    "skipped": ("0 46", 0, "completed"),
+    "held twice": ("0 12 12", 1, "held"),
+    "its log begins while it runs": ("5", 0, "completed"),
+    "its log begins while it is on hold": ("13 1", 0, "running"),
+    "its log begins while it is suspended": ("11", 0, "running"),
+    "its work is done elsewhere": ("0 27 1 5 1 13 5", 0, "completed"),
+    "suspended": ("0 1 10", 0, "suspended"),
+    "waiting": ("0 1 4", 0, "idle"),
+}
+
+
+@pytest.mark.parametrize("story, repeated, became", LEGAL.values(), ids=LEGAL)
+def test_what_real_daemons_do_is_legal(story: str, repeated: int, became: str) -> None:
+    audit = judged(log(story))
+    assert audit.violations == []
+    assert len(audit.repeated) == repeated
+    assert audit.jobs == {became: 1}
+
+
+ILLEGAL = {
+    # the story, the rule, which entry
+    "ended twice": ("0 1 5 5", "ended_twice", 4),
+    "ended twice, later": ("0 1 5 33 28 5", "ended_twice", 6),
+    "removed twice": ("0 1 4 9 9", "ended_twice", 5),
+    "ended after it was removed": ("0 9 5", "ended_twice", 3),
+    "runs after its end": ("0 1 5 1", "after_end", 4),
+    "runs after its removal": ("0 1 4 9 1", "after_end", 5),
+    "evicted after its end": ("0 1 5 4", "after_end", 4),
+    "suspended after its end": ("0 1 5 10", "after_end", 4),
+    "released after its removal": ("0 9 13", "after_end", 3),
+    "runs though it is on hold": ("0 1 4 12 1 5", "held", 5),
+    "ends though it is on hold": ("0 12 5", "held", 3),
+    "released though it was not on hold": ("0 1 4 13", "not_held", 4),
+    "released though it ran": ("0 1 13", "not_held", 3),
+    "suspended though it did not run": ("0 10", "not_running", 2),
+    "goes on though it was not suspended": ("0 1 11 5", "not_running", 3),
+    "ended though it had not begun": ("0 5", "unbegun", 2),
+}
+
+
+@pytest.mark.parametrize("story, rule, nth", ILLEGAL.values(), ids=ILLEGAL)
+def test_what_cannot_have_happened_is_found_with_its_line_and_story(story: str, rule: str, nth: int) -> None:
+    text = log(story)
+    audit = judged(text)
+    assert rules(audit.violations) == [(rule, "1.log", line_of(text, nth))]
+    (finding,) = audit.violations
+    assert rule in RULES
+    assert finding.thing == "1.0"
+    assert finding.story[-1].endswith(f"[1.log:{line_of(text, nth)}]")
+    assert len(finding.story) >= 2
+
+
+def test_an_end_that_a_shadow_writes_again_from_the_ad_of_the_job_is_repeated() -> None:
+    text = log("0 1 5") + entry(5, 60, text="Job terminated.\n\t(1) Normal termination (return value 0)")
+    audit = judged(text)
+    assert audit.violations == []
+    assert rules(audit.repeated) == [("repeated", "1.log", line_of(text, 4))]
+
+
+def test_an_entry_that_is_there_twice_is_repeated_unless_it_is_an_end() -> None:
+    for number, story in ((0, "0"), (1, "0 1"), (4, "0 1 4"), (13, "0 12 13"), (10, "0 1 10")):
+        twice = log(story) + entry(number, 10 * (len(story.split()) - 1))
+        audit = judged(twice)
+        assert audit.violations == [], story
+        assert len(audit.repeated) == 1, story
+    assert len(judged(log("0 1 5") + entry(5, 20)).violations) == 1
+    assert len(judged(log("0 9") + entry(9, 10)).violations) == 1
+
+
+def test_a_number_that_is_used_again_is_another_job() -> None:
+    audit = judged(log("0 1 5") + log("0 1 5", begin=1000) + log("0", begin=2000))
+    assert audit.violations == []
+    assert audit.lost == []
+    assert audit.jobs == {"completed": 2, "idle": 1}
+
+
+def test_a_job_that_ran_when_its_number_was_used_again_is_lost() -> None:
+    audit = judged(log("0 1") + log("0 1 5", begin=1000))
+    assert audit.violations == []
+    assert [finding.rule for finding in audit.lost] == ["lost"]
+    assert audit.jobs == {"completed": 1, "running": 1}
+
+
+def test_two_access_points_that_write_one_file_are_not_accused() -> None:
+    other = entry(0, 5, text="Job submitted from host: <10.9.9.9:9618>")
+    assert judged(entry(0, 0) + other + log("1 1 5 5", begin=10)).violations == []
+
+
+def test_nothing_is_accused_across_what_is_missing() -> None:
+    for between in ("## trimmed here: 5 bytes\n", "rubbish\n...\n", "005 (001.000.000) 2026-11-20 12:00:00 Job te\n"):
+        audit = judged(log("0 1 5") + between + log("5", begin=100) + log("0 1 5", "2.0", begin=200))
+        assert audit.violations == [], between
+        assert len(judged(log("0 1 5") + between + log("5 5", begin=100)).violations) == 1
+
+
+def test_a_rotated_log_is_judged_as_one_and_two_logs_each_for_itself() -> None:
+    first, second = log("0 1 5"), log("5", begin=100)
+    assert judged(first, second).violations == []
+    assert judged(first, second).jobs == {"completed": 1}
+    assert rules(judged(first, second, follows=(0, 1)).violations) == [("ended_twice", "2.log", 1)]
+
+
+def test_the_entries_of_a_cluster_are_of_no_job() -> None:
+    cluster = "035 (001.-01.000) 2026-11-20 12:00:00 Cluster submitted from host: <h>\n...\n"
+    gone = "036 (001.-01.000) 2026-11-20 13:00:00 Cluster removed\n\tMaterialized 1 jobs from 1 items.\tComplete\n...\n"
+    audit = judged(cluster + log("0 1 5") + gone)
+    assert (audit.violations, audit.jobs) == ([], {"completed": 1})
+
+
+class TestOfSlots:
+    def test_a_slot_with_two_jobs_at_once_is_found_where_the_second_begins(self) -> None:
+        first = entry(0, 0) + entry(0, 1, "2.0") + entry(1, 10)
+        text = first + entry(1, 30, "2.0") + entry(5, 60)
+        audit = judged(text)
+        assert rules(audit.violations) == [("slot_twice", "1.log", line_of(text, 4))]
+        assert audit.violations[0].thing == "2.0"
+        assert any(f"[1.log:{line_of(text, 5)}]" in line for line in audit.violations[0].story)
+
+    @pytest.mark.parametrize(
+        "story",
+        [
+            "its end is told two seconds late",
+            "another slot",
+            "its connection was lost",
+            "its lease expired",
+            "its shadow was killed and it ended elsewhere",
+        ],
+    )
+    def test_what_only_looks_like_it_is_not_accused(self, story: str) -> None:
+        two = entry(0, 0) + entry(0, 1, "2.0") + entry(1, 10)
+        text = {
+            "its end is told two seconds late": two + entry(1, 30, "2.0") + entry(5, 32),
+            "another slot": two + entry(1, 30, "2.0", "slot2@h") + entry(5, 60),
+            "its connection was lost": two + entry(22, 20) + entry(1, 30, "2.0") + entry(24, 60) + entry(4, 61),
+            "its lease expired": two + entry(1, 3000, "2.0") + entry(1, 3010, slot="slot3@h") + entry(5, 3100),
+            "its shadow was killed and it ended elsewhere": two + entry(1, 30, "2.0") + entry(22, 40) + entry(4, 60),
+        }[story]
+        assert judged(text).violations == []
+
+    def test_a_job_whose_slot_was_given_away_and_that_never_ended_is_lost(self) -> None:
+        two = entry(0, 0) + entry(0, 1, "2.0") + entry(1, 10) + entry(1, 30, "2.0") + entry(5, 60, "2.0")
+        assert judged(two).lost == []
+        (lost,) = judged(two + log("0 1 5", "3.0", begin=9000)).lost
+        assert (lost.thing, lost.line) == ("1.0", line_of(two, 3))
+
+    def test_a_job_out_of_reach_is_lost_when_its_lease_is_over(self) -> None:
+        text = log("0 1 22")
+        assert judged(text + log("0", "2.0", begin=2000)).lost == []
+        (lost,) = judged(text + log("0", "2.0", begin=9000)).lost
+        assert lost.thing == "1.0"
+        assert judged(log("0 1") + log("0", "2.0", begin=90_000)).lost == []
+
+
+ALLOWED = {(source, step.number, step.target) for step in STEPS if not step.rule for source in step.sources.split(", ")}
+NEUTRAL = (6, 21, 28, 33)
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[int]:
+    """The entries of a job that lives by the table."""
+    condition, found = "Submitted", [0]
+    for _ in range(draw(st.integers(0, 14))):
+        ways = sorted(
+            (number, target)
+            for source, number, target in ALLOWED
+            if source == condition and not (number == 5 and condition in ("Submitted", "Idle"))
+        )
+        number, target = draw(st.sampled_from([*ways, *((number, condition) for number in NEUTRAL)]))
+        condition = target
+        found.append(number)
+    return found
+
+
+@given(st.lists(lives(), min_size=1, max_size=4), st.data())
+def test_jobs_that_live_by_the_rules_are_never_accused(stories: list[list[int]], data: st.DataObject) -> None:
+    left = [list(story) for story in stories]
+    text, second = "", 0
+    while any(left):
+        which = data.draw(st.sampled_from([i for i, story in enumerate(left) if story]))
+        text += entry(left[which].pop(0), second, f"{which + 1}.0", f"slot{which}@h")
+        second += 1
+    audit = judged(text)
+    assert audit.violations == []
+    assert sum(audit.jobs.values()) == len(stories)
+    cut = data.draw(st.integers(0, text.count("\n...\n")))
+    parts = text.split("\n...\n")
+    halves = ["\n...\n".join(part) + "\n...\n" for part in (parts[:cut], parts[cut:-1]) if part]
+    assert judged(*halves, follows=(0, 1)).jobs == audit.jobs
+    assert judged(halves[-1]).violations == []
+
+
+@pytest.mark.parametrize(
+    "story, without, rule",
+    [
+        ("0 1 4 12 13 1 5", 1, None),
+        ("0 1 4 12 13 1 5", 2, None),  # held while it ran: its run's end need not have been told
+        ("0 1 4 12 13 1 5", 3, "not_held"),
+        ("0 1 4 12 13 1 5", 4, "held"),
+        ("0 1 4 12 13 1 5", 5, "unbegun"),
+        ("0 1 4 12 13 1 5", 6, None),
+        ("0 1 10 11 5", 0, None),
+        ("0 1 10 11 5", 1, "not_running"),
+        ("0 1 10 11 5", 2, "not_running"),
+        ("0 1 10 11 5", 3, None),
+        ("0 1 4 1 5", 2, None),
+        ("0 1 22 23 5", 2, None),
+    ],
+)
+def test_an_entry_that_was_taken_out_is_found_where_the_rest_cannot_be_without_it(
+    story: str, without: int, rule: str | None
+) -> None:
+    entries = [entry(int(number), 10 * i) for i, number in enumerate(story.split())]
+    found = judged("".join(entries[:without] + entries[without + 1 :])).violations
+    assert [finding.rule for finding in found] == ([] if rule is None else [rule])
+
+
+def test_each_end_in_a_real_log_that_is_put_there_again_is_found() -> None:
+    parts = content(next((TRACES / "01-plain").glob("EventLog*"))).decode().split("\n...\n")
+    ends = [i for i, part in enumerate(parts) if part[:3] in ("005", "009")]
+    assert len(ends) == 8
+    for i in ends:
+        for where in (i + 1, len(parts) - 1):
+            planted = "\n...\n".join([*parts[:where], parts[i], *parts[where:]])
+            (finding,) = judged(planted).violations
+            assert (finding.rule, finding.line) == ("ended_twice", line_of(planted, where + 1))
+
+
+def test_a_beginning_in_a_real_log_that_is_put_on_a_slot_in_use_is_found() -> None:
+    text = content(next((TRACES / "01-plain").glob("EventLog*"))).decode()
+    parts = text.split("\n...\n")
+    (begin,) = (i for i, part in enumerate(parts) if part.startswith("001 (005.000.000)"))
+    other = parts[begin].replace("001 (005.000.000)", "001 (006.000.000)").replace("22:33:59", "22:34:02")
+    planted = "\n...\n".join([*parts[: begin + 1], other, *parts[begin + 1 :]])
+    assert ("slot_twice", "1.log", line_of(planted, begin + 2)) in rules(judged(planted).violations)

@@ -1,0 +1,274 @@
+"""Golden: the StartLogs of real pools break no rule, and each fault that is planted in them is found where it stands.
+Property: what is merely missing is never a fault."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.domain.events import SourceGap, SourceRefused
+from poolbook.domain.lifecycle import MANUAL, SLOT_TABLES
+from poolbook.replay.audit.rules import OF_SLOTS
+from poolbook.replay.audit.slots import SAID, STORY
+from poolbook.replay.audit.verdict import Finding, Unaccounted
+
+from .startlogs import NOON, TRACES, audited, imported, judged, log, rotated, start_logs
+
+LOGS = start_logs()
+SLOT = "slot1@node7"
+S = 1_000_000
+HALVES = {"35a": "35", "35b": "1"}
+MOVE = re.compile(rb"\S+ \S+ \S+: (?:Changing|Slot \S+ no longer)")
+BEGUN = (
+    "** condor_startd (CONDOR_STARTD) STARTING UP",
+    "slot1: New Slot of type 1 allocated",
+    "slot1: State change: IS_OWNER is false",
+    "slot1: Changing state: Owner -> Unclaimed",
+)
+RUNNING = (
+    *BEGUN,
+    "slot1: Changing state: Unclaimed -> Claimed",
+    "slot1: Remote job ID is 1.0",
+    "slot1: State change: claim-activation protocol successful, Starter 51",
+    "slot1: Changing activity: Idle -> Busy",
+)
+ENDED = ("**** condor_startd (condor_STARTD) pid 1 EXITING WITH STATUS 0",)
+
+
+def counted(run: str) -> tuple[Counter[str], Counter[str]]:
+    """What was counted of a run: by the manual's number (or the dialect's row), and what only the dialect allows."""
+    numbers: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    manual = {(r.number, *step) for r in SLOT_TABLES[MANUAL] for step in r.steps}
+    for line in (TRACES / "transitions.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        row, source, target, _, by_run = line.split("\t")
+        times = dict(entry.split(":") for entry in by_run.split()).get(run)
+        if times is not None:
+            numbers[HALVES.get(row, row)] += int(times)
+            if (row, source, target) not in manual:
+                alone[row] += int(times)
+    return numbers, alone
+
+
+def rules(*messages: str) -> list[tuple[str, int]]:
+    """The rules that a log breaks, and its lines that break them."""
+    return [(finding.rule, finding.line) for finding in audited(log(*messages)).violations]
+
+
+@pytest.mark.parametrize("run", LOGS)
+def test_a_real_log_breaks_no_rule_and_each_transition_counts_as_was_counted(run: str) -> None:
+    audit = audited(LOGS[run])
+    numbers, alone = counted(run)
+    assert audit.violations == []
+    assert audit.unaccounted == []
+    assert {number: times for number, times in audit.transitions.items() if times} == numbers
+    assert audit.undocumented == alone
+    assert {row.number for row in SLOT_TABLES[MANUAL]} <= audit.transitions.keys()
+    assert sum(audit.transitions.values()) == len(MOVE.findall(LOGS[run]))
+
+
+@pytest.mark.parametrize(
+    ("name", "transitions", "gaps", "alone"),
+    [
+        # a slot whose end is told as a transition, too, ends once: 927 lines less 4
+        ("evictions", 927 - 4, 0,
+         {"2a": 49, "5a": 66, "5b": 17, "12": 67, "12a": 59, "12c": 8, "13a": 31, "13b": 28}),
+        ("matches", 477, 2,
+         {"2a": 31, "5": 2, "5a": 29, "12": 33, "12a": 30, "12b": 3, "12c": 5, "13a": 1, "13b": 15}),
+    ],
+)  # fmt: skip
+def test_a_rotated_log_with_a_startd_that_was_killed_and_parts_that_are_lost_breaks_no_rule(
+    name: str, transitions: int, gaps: int, alone: dict[str, int]
+) -> None:
+    events = imported(*rotated(name))
+    assert sum(isinstance(event, SourceGap) for event in events) == gaps
+    assert not [event for event in events if isinstance(event, SourceRefused)]
+    audit = judged(events)
+    assert audit.violations == []
+    assert sum(audit.transitions.values()) == transitions
+    assert audit.undocumented == alone
+    killed = {time.slot for time in audit.unaccounted if time.words == "the startd ended without a word"}
+    assert killed
+
+
+LAST = {("02", 189): "Changing activity: Benchmarking -> Idle"}
+"""Removals that nothing gives away: the last transition of a slot, that no words announce."""
+
+
+@pytest.mark.parametrize("run", LOGS)
+def test_a_line_that_is_removed_is_found(run: str) -> None:
+    lines = LOGS[run].split(b"\n")
+    places = [number for number, line in enumerate(lines) if MOVE.match(line)]
+    for place in random.Random(7).sample(places, min(len(places), 40)):
+        audit = audited(b"\n".join(lines[:place] + lines[place + 1 :]))
+        name = lines[place].split()[2].rstrip(b":").decode() + "@localhost"
+        if b"no longer needed" in lines[place]:  # its own kind of absence: a slot that is not heard of again
+            found = audit.violations or audit.unaccounted or b"EXITING" in b"".join(lines[place:])
+            assert found, lines[place]
+        elif (run, place + 1) in LAST:
+            assert audit.violations == []
+        else:
+            first = audit.violations[0]
+            assert (first.thing, first.file) == (name, "StartLog.1"), lines[place]
+            assert first.rule in ("chain", "said", "activation")
+            assert 1 <= len(first.story) <= STORY + 1
+            assert first.story[-1].endswith(f"[StartLog.1:{first.line}]")
+
+
+@pytest.mark.parametrize("run", LOGS)
+def test_a_transition_that_is_changed_is_found(run: str) -> None:
+    lines, chosen = LOGS[run].split(b"\n"), random.Random(7)
+    words = {
+        b"state": [b"Owner", b"Unclaimed", b"Matched", b"Claimed", b"Preempting", b"Drained"],
+        b"activity": [b"Idle", b"Busy", b"Retiring", b"Vacating", b"Suspended", b"Killing", b"Cleaning"],
+    }
+    places = [number for number, line in enumerate(lines) if b": Changing " in line]
+    for place in chosen.sample(places, min(len(places), 40)):
+        line = lines[place]
+        side = chosen.choice([rb": (\w+)(?:/\w+)? -> ", rb" -> (\w+)"])
+        old = re.search(side, line)
+        assert old is not None
+        kind = b"activity" if b"Changing activity" in line else b"state"
+        new = chosen.choice([word for word in words[kind] if word != old[1]])
+        changed = line[: old.start(1)] + new + line[old.end(1) :]
+        audit = audited(b"\n".join([*lines[:place], changed, *lines[place + 1 :]]))
+        assert audit.violations, changed
+        assert audit.violations[0].line >= place + 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "broken"),
+    [
+        ((*BEGUN, "slot1: Changing state: Unclaimed -> Preempting"), [("row", 5)]),
+        ((*BEGUN, "slot1: Changing activity: Idle -> Busy"), [("chain", 5)]),
+        ((*BEGUN, "slot1: Changing activity: Idle -> Retired"), [("row", 5)]),
+        ((*BEGUN, "slot1: Changing state: Claimed -> Owner"), [("chain", 5)]),
+        ((*BEGUN, "slot1: Slot slot1 no longer needed, deleting", *BEGUN[1:]), []),
+        ((*BEGUN, BEGUN[1], BEGUN[2], BEGUN[3]), [("birth", 5)]),
+        ((*BEGUN, "slot2: Changing state: Owner -> Unclaimed", "slot2: Changing state: Unclaimed -> Claimed"),
+         [("unborn", 5)]),
+        ((*BEGUN, "slot1: State change: match timed out", "slot1: Changing state: Unclaimed -> Claimed"),
+         [("said", 6)]),
+        ((*BEGUN[:3], *ENDED), [("said", 3)]),
+        ((*BEGUN[:3], 'ERROR "no more memory" at line 7 in file x.cpp'), []),
+        ((*RUNNING, "slot1: State change: starter exited : x.cpp(1) Claimed/Cleaning",
+          "slot1: Changing activity: Busy -> Idle"), [("said", 10)]),
+        (RUNNING, []),
+        ((*RUNNING, *RUNNING[-3:-1]), [("activation", 10)]),
+        ((*RUNNING, "slot1: Remote job ID is 2.0", RUNNING[-2]), [("activation", 10)]),
+        ((*RUNNING, "slot1[2.0]: Received final job ClassAd update from starter."), [("activation", 9)]),
+    ],
+)  # fmt: skip
+def test_a_rule_that_is_broken_is_named_with_the_line_that_breaks_it(
+    messages: tuple[str, ...], broken: list[tuple[str, int]]
+) -> None:
+    assert rules(*messages) == broken
+    assert {rule for rule, _ in broken} <= OF_SLOTS.keys()
+
+
+def test_a_finding_has_its_file_its_line_and_what_was_told_of_the_slot_before() -> None:
+    (found,) = audited(
+        log(*RUNNING, "slot1: Changing state and activity: Claimed/Idle -> Preempting/Killing")
+    ).violations
+    assert found == Finding(
+        SLOT,
+        "chain",
+        "it was in Claimed/Busy, and goes on from Claimed/Idle: a line was taken out or changed",
+        (NOON + 8) * S,
+        "StartLog.1",
+        9,
+        (
+            "2026-11-20 12:00:01  it begins  [StartLog.1:2]",
+            "2026-11-20 12:00:03  Owner/Idle -> Unclaimed/Idle (1): IS_OWNER is false  [StartLog.1:4]",
+            "2026-11-20 12:00:04  Unclaimed/Idle -> Claimed/Idle (5)  [StartLog.1:5]",
+            "2026-11-20 12:00:06  activated: job 1.0, starter 51  [StartLog.1:7]",
+            "2026-11-20 12:00:07  Claimed/Idle -> Claimed/Busy (11): "
+            "claim-activation protocol successful, Starter 51  [StartLog.1:8]",
+            "2026-11-20 12:00:08  Claimed/Idle -> Preempting/Killing (10)  [StartLog.1:9]",
+        ),
+    )
+
+
+def test_times_that_run_back_by_more_than_a_day_are_found_and_less_is_a_clock_that_was_set() -> None:
+    late = b"slot1: Changing state: Unclaimed -> Claimed\n"
+    for stamp, broken in [(b"11/19/26 11:00:00 ", ["backwards"]), (b"11/19/26 13:00:00 ", [])]:
+        found = audited(log(*BEGUN) + stamp + late).violations
+        assert [finding.rule for finding in found] == broken
+
+
+def test_a_startd_that_was_killed_leaves_time_that_nobody_accounts_for_and_no_fault() -> None:
+    audit = audited(log(*RUNNING, "", "", *BEGUN))
+    assert audit.violations == []
+    assert audit.unaccounted == [
+        Unaccounted(SLOT, (NOON + 7) * S, (NOON + 10) * S, "the startd ended without a word"),
+    ]
+
+
+def test_behind_a_gap_slots_are_adopted_and_the_time_between_is_told() -> None:
+    rest = ["slot1: Changing activity: Cleaning -> Idle", "slot2: Changing state: Owner -> Unclaimed"]
+    audit = audited(log(*RUNNING) + b"...... trimmed ......\n" + log(*[""] * 20, *rest))
+    assert audit.violations == []
+    words = "lines were taken out of the file"
+    assert audit.unaccounted == [
+        Unaccounted(SLOT, (NOON + 7) * S, (NOON + 20) * S, words),
+        Unaccounted("slot2@node7", (NOON + 7) * S, (NOON + 21) * S, words),
+    ]
+
+
+def test_a_slot_that_is_not_heard_of_behind_a_gap_is_told_of_up_to_the_end() -> None:
+    audit = audited(log(*RUNNING) + b"...... trimmed ......\n" + log(*[""] * 20, "no slot's"))
+    assert [(time.slot, time.until) for time in audit.unaccounted] == [(SLOT, (NOON + 20) * S)]
+
+
+def test_a_dynamic_slot_without_a_claim_that_does_not_end_is_told() -> None:
+    born = "slot1_1: New dSlot of type 1 allocated"
+    kept = audited(log(*BEGUN, born, *[""] * 100, *ENDED)).unaccounted
+    assert [(time.slot, time.until - time.since) for time in kept] == [("slot1_1@node7", 101 * S)]
+    assert audited(log(*BEGUN, born, "slot1_1: Slot slot1_1 no longer needed, deleting", *[""] * 100, *ENDED)) \
+        .unaccounted == []  # fmt: skip
+
+
+def test_a_line_that_could_not_be_read_may_have_been_what_is_missing() -> None:
+    assert rules(*RUNNING, "slot1: Changing activity: Busy ->", "slot1: Changing activity: Cleaning -> Idle") == []
+
+
+def test_rotated_files_are_one_log_and_two_machines_of_one_name_are_two() -> None:
+    whole = LOGS["07"]
+    half = whole.index(b"\n", len(whole) // 2) + 1
+    chain, one = audited(whole[:half], whole[half:]), audited(whole)
+    assert (chain.transitions, chain.violations, chain.unaccounted) == (one.transitions, [], [])
+    two = audited(LOGS["01"], LOGS["05"], follow=False)
+    assert two.violations == []
+    assert sum(two.transitions.values()) == 42 + 243
+
+
+@given(st.sampled_from(sorted(LOGS)), st.data())
+def test_a_log_whose_beginning_or_end_is_missing_is_not_accused(run: str, data: st.DataObject) -> None:
+    lines = LOGS[run].splitlines(keepends=True)
+    first, last = sorted(data.draw(st.tuples(st.integers(0, len(lines)), st.integers(0, len(lines)))))
+    assert audited(b"".join(lines[first:last])).violations == []
+
+
+@given(st.sampled_from(sorted(LOGS)), st.data())
+def test_lines_that_are_trimmed_with_a_marker_are_not_a_fault(run: str, data: st.DataObject) -> None:
+    lines = LOGS[run].splitlines(keepends=True)
+    first, last = sorted(data.draw(st.tuples(st.integers(0, len(lines)), st.integers(0, len(lines)))))
+    assert audited(b"".join([*lines[:first], b"...... trimmed ......\n", *lines[last:]])).violations == []
+
+
+@given(st.sampled_from(sorted(LOGS)), st.data())
+def test_a_startd_that_is_killed_at_any_line_and_begins_anew_is_not_accused(run: str, data: st.DataObject) -> None:
+    lines = LOGS[run].splitlines(keepends=True)
+    at = data.draw(st.integers(0, len(lines)))
+    assert audited(b"".join([*lines[:at], *lines])).violations == []
+
+
+def test_each_word_that_announces_a_transition_was_seen_or_stands_in_the_table_for_the_dialect() -> None:
+    text = b"\n".join(LOGS.values()).decode("utf-8", "replace")
+    unseen = [said.words for said in SAID if f"State change: {said.words}" not in text]
+    assert unseen == []

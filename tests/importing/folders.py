@@ -1,0 +1,43 @@
+"""Folders as daemons leave them, made for a test, and imports of them into logs in memory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+from poolbook.adapters.importing.driver import Importer, Options, Result
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import Event, SourceFound, SourceRead
+from poolbook.domain.log import Log
+
+UTC = Options(zone="UTC")
+TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
+
+
+def entry(number: int, job: str, second: int, text: str = "Job submitted from host: <h>") -> str:
+    """An entry of a job event log, so many seconds after noon."""
+    cluster, _, proc = job.partition(".")
+    when = f"2026-11-20 12:{second // 60:02d}:{second % 60:02d}"
+    return f"{number:03d} ({int(cluster):03d}.{int(proc):03d}.000) {when} {text}\n...\n"
+
+
+def imported(*folders: Path, log: Log | None = None, options: Options = UTC) -> tuple[Log, Result]:
+    """What stands in the folders, in a log (a new one unless one is given), and what the import did."""
+    log = open_log("memory:", create=True) if log is None else log
+    return log, Importer(log, [str(folder) for folder in folders], options).run()
+
+
+def said(log: Log) -> list[Event]:
+    """What the sources say: the events without those of the import itself."""
+    return [e for _, e in log.read(1) if not isinstance(e, SourceFound | SourceRead)]
+
+
+def write(path: Path, text: str | bytes, later: float = 0.0) -> Path:
+    """Make a file (gzipped if its name says so), with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    if later:
+        os.utime(path, (later, later))
+    return path

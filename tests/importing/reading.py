@@ -1,0 +1,71 @@
+"""Daemons' logs, fed for a test to what reads them, in one piece or in several."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from functools import cache
+from pathlib import Path
+
+from poolbook.adapters.htcondor.lines import Lines, Record
+from poolbook.adapters.htcondor.reader import Source
+from poolbook.adapters.htcondor.startlog import StartLogReader
+from poolbook.domain.events import Event
+
+NOON = 1_795_176_000
+"""2026-11-20 12:00:00 UTC, in seconds."""
+
+_TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
+_DAY = 86_400
+
+
+def source(
+    zone: tzinfo = UTC, time_format: str = "", modified: float = NOON + _DAY, number: int = 1, machine: str = "node7"
+) -> Source:
+    """A StartLog that was modified, and is read, a day later."""
+    return Source(number, "StartLog", "startlog", machine, zone, modified, (NOON + _DAY) * 1_000_000, time_format)
+
+
+@cache
+def start_logs() -> dict[str, bytes]:
+    """The StartLog of each trace, by the short name of its run."""
+    paths = sorted(_TRACES.glob("*/StartLog.gz"))
+    return {path.parent.name.partition("-")[0]: gzip.decompress(path.read_bytes()) for path in paths}
+
+
+def _pieces(data: bytes, cuts: tuple[int, ...]) -> Iterator[bytes]:
+    ends = sorted(cuts)
+    for begin, end in zip([0, *ends], [*ends, len(data)], strict=True):
+        yield data[begin:end]
+
+
+def records(data: bytes, where: Source | None = None, cuts: tuple[int, ...] = ()) -> tuple[list[Record], list[Event]]:
+    """The records of a log, and the events of its gaps and of what could not be read. Behind each cut others go on."""
+    where = where or source()
+    found: list[Record] = []
+    events: list[Event] = []
+    state, line, rest = None, 0, b""
+    for piece in _pieces(data, cuts):
+        rest += piece
+        lines = Lines(where, state, line)
+        found += lines.split(rest, events)
+        rest = rest[lines.consumed :]
+        state, line = json.loads(json.dumps(lines.state())), lines.line
+    return found, events
+
+
+def slot_events(data: bytes, where: Source | None = None, cuts: tuple[int, ...] = ()) -> list[Event]:
+    """The events of a StartLog; behind each cut another reader goes on."""
+    where = where or source()
+    events: list[Event] = []
+    state, line, rest = None, 0, b""
+    for piece in _pieces(data, cuts):
+        rest += piece
+        reader = StartLogReader(where, state, line)
+        found, consumed = reader.read(rest)
+        events += found
+        rest = rest[consumed:]
+        state, line = json.loads(json.dumps(reader.state())), reader.line
+    return events

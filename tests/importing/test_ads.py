@@ -1,0 +1,276 @@
+"""Golden and property: histories and samples of a real pool, read ad by ad, wherever the file is cut."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from datetime import UTC
+from pathlib import Path
+
+import classad2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.htcondor.ads import AdsReader
+from poolbook.adapters.htcondor.reader import Source, is_private, without_secrets
+from poolbook.adapters.tools.xml_form import xml_text
+from poolbook.domain.archive import KeptAd, attributes, unpack
+from poolbook.domain.classad import ClassAd
+from poolbook.domain.events import AdsKept, Event, SourceGap, SourceRefused
+
+from .folders import TRACES
+
+NOW = 1_795_300_000_000_000
+MODIFIED = 1_795_214_500
+KINDS = {
+    "history": "history.ads*",
+    "epochs": "epoch_history*",
+    "startd_history": "startd_history*",
+    "job_ads": "q-*.ads*",
+    "machine_ads": "machine-ads-*",
+    "submitter_ads": "userprio-*",
+}
+FILES = [(kind, path) for kind, pattern in KINDS.items() for path in sorted(TRACES.glob(f"*/{pattern}"))]
+OLD = 'A = 1\nOwner = "x"\nClusterId = 7\n'
+END = '*** Offset = 0 ClusterId = 7 ProcId = 0 Owner = "x" CompletionDate = 1795214069 CurrentTime = 1795214070\n'
+
+
+def reader(kind: str, state: dict[str, object] | None = None, line: int = 0) -> AdsReader:
+    return AdsReader(Source(3, "f", kind, "h", UTC, MODIFIED, NOW), state, line)
+
+
+def read(kind: str, data: bytes) -> tuple[list[Event], int]:
+    return reader(kind).read(data)
+
+
+def in_pieces(kind: str, data: bytes, cuts: list[int]) -> tuple[list[Event], int]:
+    """What a reader says that is made anew for each piece of the data."""
+    events: list[Event] = []
+    state, line, begin = None, 0, 0
+    for end in [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]:
+        one = reader(kind, state, line)
+        found, used = one.read(data[begin:end])
+        events += found
+        begin += used
+        state, line = json.loads(json.dumps(one.state())), one.line
+    return events, begin
+
+
+def ads(events: list[Event]) -> list[KeptAd]:
+    return [ad for event in events if isinstance(event, AdsKept) for ad in unpack(event)]
+
+
+def others(events: list[Event]) -> list[Event]:
+    return [event for event in events if not isinstance(event, AdsKept)]
+
+
+def content(path: Path) -> bytes:
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def counted(kind: str, text: str) -> int:
+    """How many whole ads a text has, by a count of the lines that end them or begin them."""
+    if kind in ("epochs", "startd_history"):
+        return len(re.findall(r"^\*\*\* ", text, re.M))
+    blocks = re.split(r"\n\n|^##.*\n", text, flags=re.M)
+    if "\n......" in text:
+        blocks = [block for block in blocks if "\n......" not in block]
+    return sum(1 for block in blocks if re.search(r"^\w+ = .*(\n\w+ = .*){2}", block, re.M))
+
+
+@pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda value: "" if isinstance(value, str) else str(value.name))
+def test_the_ads_of_a_recorded_pool_are_all_kept_as_they_stand(kind: str, path: Path) -> None:
+    data = content(path)
+    text = data.decode()
+    lines = text.split("\n")
+    events, used = read(kind, data)
+    assert used == len(data)
+    assert all(isinstance(event, SourceGap) for event in others(events))
+    assert len(others(events)) == len(re.findall(r"^(?:##|\.{6}) trimmed", text, re.M))
+    kept = ads(events)
+    assert len(kept) == counted(kind, text)
+    for ad in kept:
+        own = ad.text.split("\n")
+        assert own == lines[ad.line - 1 : ad.line - 1 + len(own)]
+
+
+@pytest.mark.parametrize("kind", ["history", "epochs", "startd_history", "machine_ads"])
+def test_an_ad_that_was_kept_is_what_the_reference_reads(kind: str) -> None:
+    paths = [path for found, path in FILES if found == kind]
+    seen = 0
+    for path in paths[:3]:
+        for ad in ads(read(kind, content(path))[0])[:8]:
+            theirs = classad2.ClassAd(f"[{ad.text.replace(chr(10), ';' + chr(10))}]")
+            ours = ClassAd.from_old(ad.text)
+            assert sorted(map(str.lower, ours)) == sorted(map(str.lower, theirs))
+            assert {n: ours.eval(n) for n in ("ClusterId", "Cpus") if n in ours} == {
+                n: theirs.eval(n) for n in ("ClusterId", "Cpus") if n in theirs
+            }
+            seen += 1
+    assert seen > 5
+
+
+def test_an_ad_of_a_history_has_what_the_line_behind_it_says() -> None:
+    events, _ = read("history", (OLD + END).encode())
+    (ad,) = ads(events)
+    assert ad == KeptAd(1, OLD[:-1], ad.head)
+    assert ad.head == {
+        "Offset": "0", "ClusterId": "7", "ProcId": "0", "Owner": "x", "CompletionDate": "1795214069",
+        "CurrentTime": "1795214070",
+    }  # fmt: skip
+    assert [(event.at, event.stimulus, event.cause) for event in events] == [(1795214070_000000, "3:1", "reported")]
+
+
+@pytest.mark.parametrize(
+    ("end", "head"),
+    [
+        ('*** SPAWN ClusterId=1 ProcId=0 Owner="a b" CurrentTime=5', {"EpochAdType": "SPAWN", "Owner": "a b"}),
+        ("*** EPOCH ClusterId=1", {"EpochAdType": "EPOCH", "ClusterId": "1"}),
+        ('*** Offset = 3 Owner = "d e" CurrentTime = 5', {"Offset": "3", "Owner": "d e", "CurrentTime": "5"}),
+        ("*** ClusterId=-1", {"ClusterId": "-1"}),
+    ],
+)
+def test_the_line_behind_an_ad_is_read_in_all_its_forms(end: str, head: dict[str, str]) -> None:
+    (ad,) = ads(read("epochs", f"{OLD}{end}\n".encode())[0])
+    assert ad.head.items() >= head.items()
+    assert ("EpochAdType" in ad.head) == ("EpochAdType" in head)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "at"),
+    [
+        ("job_ads", "ServerTime = 1795000000", 1_795_000_000),
+        ("machine_ads", "MyCurrentTime = 1795000001", 1_795_000_001),
+        ("submitter_ads", "LastUpdate = 1795000002", 1_795_000_002),
+        ("job_ads", "QDate = 1", MODIFIED),
+        ("history", "CompletionDate = 1795000003", 1_795_000_003),
+        ("epochs", "EpochWriteDate = 1795000004", 1_795_000_004),
+    ],
+)
+def test_ads_are_of_the_instant_that_they_state_or_of_the_files(kind: str, attribute: str, at: int) -> None:
+    ((event,), _) = read(kind, f"{OLD}{attribute}\n\n".encode())
+    assert event.at == at * 1_000_000
+
+
+def test_an_unfinished_ad_is_left() -> None:
+    data = (OLD + END + OLD).encode()
+    events, used = read("history", data)
+    assert (len(ads(events)), data[used:]) == (1, OLD.encode())
+    assert read("history", OLD.encode()) == ([], 0)
+    assert read("job_ads", (OLD + "\nB = 2\nC").encode())[1] == len(OLD) + 1
+
+
+@pytest.mark.parametrize(
+    ("rubbish", "line"),
+    [
+        ("what is this\n", 9),
+        ("A = 1\nnothing\nB = 2\n" + END, 10),
+        ("A = 1\nB = 2\na = 3\n" + END, 11),
+        ("# remark\n", 9),
+        ("\0\1\2\n" + END, 9),
+        (END, 9),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_line_and_the_next_ad_is_read(rubbish: str, line: int) -> None:
+    good = OLD + END
+    events, used = read("history", (good + good + rubbish + "\n" + good).encode())
+    assert used == len((good + good + rubbish + "\n" + good).encode())
+    refused = [event for event in events if isinstance(event, SourceRefused)]
+    assert [(event.line, event.stimulus) for event in refused] == [(line, f"3:{line}")]
+    assert [ad.text for ad in ads(events)] == [OLD[:-1]] * 3
+
+
+def test_two_ads_that_ran_into_each_other_are_no_ad() -> None:
+    events, _ = read("history", (OLD + OLD + END).encode())
+    (refused,) = events
+    assert isinstance(refused, SourceRefused)
+    assert (refused.line, refused.text) == (4, "A = 1")
+
+
+def test_secrets_do_not_leave_the_reader() -> None:
+    secret = "<1.2.3.4:5>#1795214023#7#0123456789abcdef"
+    text = f'A = 1\nClaimId = "{secret}"\nOther = "{secret}"\n_condor_priv_X = 2\nB = 2\n'
+    for data in (text + "\n", json.dumps({"A": 1, "ClaimId": secret, "Other": secret, "B": 2}) + "\n"):
+        (ad,) = ads(read("job_ads", data.encode())[0])
+        assert "0123456789abcdef" not in ad.text
+        assert sorted(line.partition(" = ")[0] for line in ad.text.split("\n")) == ["A", "B", "Other"]
+        assert attributes(ad.text, ("Other",)) == {"Other": '"<1.2.3.4:5>#1795214023#7#..."'}
+
+
+def test_a_gap_is_where_something_was_taken_out_and_what_was_cut_in_two_is_not_kept() -> None:
+    whole = f"{OLD}\n## trimmed here: 5 bytes\n{OLD}\n"
+    cut = f"{OLD}\nD = 1\nE = \n...... trimmed: 9 bytes in all ......\nrest\nF = 1\n\n{OLD}\n"
+    for text, line in ((whole, 5), (cut, 7)):
+        events, used = read("machine_ads", text.encode())
+        assert used == len(text)
+        assert [ad.text for ad in ads(events)] == [OLD[:-1]] * 2
+        assert [(type(event), event.line) for event in others(events)] == [(SourceGap, line)]  # type: ignore[attr-defined]
+
+
+def test_tables_for_people_are_passed_over() -> None:
+    text = f"{OLD}\n### table\nUser Name   Priority\n-----\n\nNumber of users: 0\n### -l\n{OLD}\nUsers\n"
+    events, used = read("submitter_ads", text.encode())
+    assert (used, len(ads(events)), others(events)) == (len(text), 2, [])
+
+
+@pytest.mark.parametrize("form", ["array", "lines", "minified", "xml"])
+@given(cuts=st.lists(st.integers(0, 10**6), max_size=4))
+@settings(max_examples=15, deadline=None)
+def test_ads_are_read_from_json_and_xml_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
+    path = next(path for kind, path in FILES if kind == "history")
+    originals = [ClassAd.from_old(ad.text) for ad in ads(read("history", content(path))[0])[:4]]
+    texts = [ad.to_json() for ad in originals]
+    text = {
+        "array": "[\n" + "\n,\n".join(texts) + "\n]\n",
+        "lines": "".join(json.dumps(json.loads(one)) + "\n" for one in texts),
+        "minified": json.dumps([json.loads(one) for one in texts]) + "\n",
+        "xml": '<?xml version="1.0"?>\n<classads>\n' + "".join(xml_text(ad, ad) for ad in originals) + "</classads>\n",
+    }[form]
+    data = text.encode()
+    whole, used = read("job_ads", data)
+    assert used == len(data)
+    assert others(whole) == []
+    assert [ClassAd.from_old(ad.text) for ad in ads(whole)] == originals
+    pieces, used = in_pieces("job_ads", data, cuts)
+    assert (ads(pieces), others(pieces), used) == (ads(whole), [], len(data))
+
+
+def test_json_that_is_none_is_refused_and_the_next_ad_is_read() -> None:
+    data = b'[\n{"A": 1}\n,\n{"A": tru}\n,\n{"A": 3}\n]\n'
+    events, used = read("job_ads", data)
+    assert [ad.text for ad in ads(events)] == ["A = 1", "A = 3"]
+    assert [(event.line, used) for event in events if isinstance(event, SourceRefused)] == [(4, len(data))]
+
+
+@given(
+    file=st.sampled_from([file for file in FILES if file[1].stat().st_size > 200]),
+    cuts=st.lists(st.integers(0, 10**6), max_size=6),
+)
+@settings(max_examples=40, deadline=None)
+def test_ads_do_not_depend_on_where_a_file_is_cut(file: tuple[str, Path], cuts: list[int]) -> None:
+    kind, data = file[0], content(file[1])
+    whole, used = read(kind, data)
+    pieces, at = in_pieces(kind, data, cuts)
+    assert (ads(pieces), others(pieces), at) == (ads(whole), others(whole), used)
+
+
+BITS = st.sampled_from(
+    [OLD, END, "\n", "\r\n", "### t\n", "## trimmed here\n", "...... trimmed ......\n", "[", "{", "}"]
+)
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=40), BITS.map(str.encode)), max_size=12).map(b"".join),
+    st.lists(st.integers(0, 10**6), max_size=4),
+    st.sampled_from(sorted(KINDS)),
+)
+@settings(max_examples=300, deadline=None)
+def test_no_bytes_stop_a_reader(data: bytes, cuts: list[int], kind: str) -> None:
+    events, used = in_pieces(kind, data, cuts)
+    assert 0 <= used <= len(data)
+    for ad in ads(events):
+        assert without_secrets(ad.text) == ad.text
+        assert not any(is_private(line.partition(" = ")[0]) for line in ad.text.split("\n"))

@@ -1,0 +1,298 @@
+"""Property: ads that are packed are unpacked unchanged, all of them or one. Golden: what is asked of them then."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.tools.selection import holds
+from poolbook.adapters.views import views_current
+from poolbook.domain import events as e
+from poolbook.domain.archive import (
+    KeptAd,
+    attributes,
+    index,
+    pack,
+    select,
+    unpack,
+    unpack_one,
+)
+from poolbook.domain.classad import ClassAd, Context, parse
+from poolbook.domain.events import AdsKept
+from poolbook.projections.archive import Kept, Spent
+from poolbook.projections.folding import apply
+from poolbook.projections.schema import create
+from poolbook.projections.selecting import Jobs
+from poolbook.projections.views import Views
+
+from .folders import TRACES, imported
+
+SECOND = 1_000_000
+NAMES = st.sampled_from(("ClusterId", "ProcId", "Owner", "QDate", "Cmd", "RemoteWallClockTime", "GlobalJobId", "X"))
+VALUES = st.one_of(st.integers().map(str), st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12))
+LINES = st.one_of(st.tuples(NAMES, VALUES).map(" = ".join), VALUES)
+HEADS = st.dictionaries(st.sampled_from(("Offset", "ClusterId", "Owner", "EpochAdType")), VALUES, max_size=3)
+ADS = st.lists(st.builds(KeptAd, st.integers(0, 10**9), st.lists(LINES, min_size=1).map("\n".join), HEADS), max_size=20)
+
+
+def event(*ads: KeptAd, kind: str = "history", at: int = 0, stimulus: str = "1:1") -> AdsKept:
+    return AdsKept(at, "reported", stimulus, kind, len(ads), *pack(ads))
+
+
+def job(number: str, user: str = "alice", line: int = 1, **more: str) -> KeptAd:
+    """An ad of a job that ran for 90 s with two cores' slot."""
+    cluster, _, proc = number.partition(".")
+    said = {
+        "ClusterId": cluster, "ProcId": proc, "QDate": "1000", "User": f'"{user}@x"', "Owner": f'"{user}"',
+        "RemoteWallClockTime": "90.0", "CumulativeSlotTime": "180.0", "RemoteUserCpu": "60.5", "RemoteSysCpu": "1.25",
+        "GlobalJobId": f'"ap#{number}#1000"',
+    } | more  # fmt: skip
+    return KeptAd(line, "\n".join(f"{name} = {value}" for name, value in said.items()), {})
+
+
+def views(*events: AdsKept) -> Views:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    create(connection)
+    for position, kept in enumerate(events, 1):
+        apply(connection, [(position, kept)])
+    return Views(connection)
+
+
+@given(ADS)
+@settings(max_examples=150, deadline=None)
+def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
+    packed = event(*ads)
+    assert unpack(packed) == ads
+    assert [unpack_one(packed, number) for number in range(len(ads))] == ads
+    assert pack(ads) == (packed.ads, packed.index)
+
+
+@given(ADS)
+@settings(max_examples=100, deadline=None)
+def test_the_index_says_what_the_ads_say(ads: list[KeptAd]) -> None:
+    told = index(event(*ads))
+    assert told.lines == [ad.line for ad in ads]
+    for field, name in (("cluster", "ClusterId"), ("owner", "Owner"), ("job", "GlobalJobId")):
+        # An attribute that stands twice in an ad, which no reader lets pass, may be told by either.
+        said = [[line[len(name) + 3 :] for line in ad.text.split("\n") if line.startswith(f"{name} = ")] for ad in ads]
+        column = told.expressions(field)
+        assert all(value in (values or [""]) for value, values in zip(column, said, strict=True))
+
+
+@given(ADS)
+@settings(max_examples=50, deadline=None)
+def test_attributes_are_selected_of_a_text_as_of_packed_ads(ads: list[KeptAd]) -> None:
+    ads = [
+        ad for ad in ads if len({line.partition(" = ")[0] for line in ad.text.split("\n")}) == ad.text.count("\n") + 1
+    ]
+    assert select(event(*ads), ("Owner", "X")) == [attributes(ad.text, ("Owner", "X")) for ad in ads]
+
+
+def test_attributes_are_found_in_any_case_and_named_as_they_were_asked_for() -> None:
+    text = 'OWNER = "a"\nOwners = 2\nrequestmemory = 1 = 2'
+    assert attributes(text, ("Owner", "RequestMemory", "Cmd")) == {"Owner": '"a"', "RequestMemory": "1 = 2"}
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "micros"),
+    [
+        ("wall", "28.0", 28 * SECOND),
+        ("wall", "1.5", 1_500_000),
+        ("wall", "1E2", 100 * SECOND),
+        ("wall", "RemoteUserCpu * 2", 0),
+        ("wall", "9" * 40, 0),
+        ("wall", 'real("NaN")', 0),
+    ],
+)
+def test_times_are_read_in_microseconds(field: str, text: str, micros: int) -> None:
+    assert index(event(job("1.0", RemoteWallClockTime=text))).micros(field) == [micros]
+
+
+def test_the_cpu_time_is_that_of_all_runs_where_an_ad_tells_it() -> None:
+    told = index(event(job("1.0"), job("1.1", CumulativeRemoteUserCpu="99.0")))
+    assert told.micros("user_cpu") == [60_500_000, 99 * SECOND]
+
+
+def test_a_history_is_found_by_job_owner_and_order() -> None:
+    found = views(event(job("1.0"), job("1.1", "bob")), event(job("2.0"), job("1.0", line=9)))
+    everything = [Kept(2, 1), Kept(2, 0), Kept(1, 1), Kept(1, 0)]
+    for selection, places in (
+        (Jobs(), everything),
+        (Jobs(ids=((1, 0),)), [Kept(2, 1), Kept(1, 0)]),
+        (Jobs(ids=((1, None),)), [Kept(2, 1), Kept(1, 1), Kept(1, 0)]),
+        (Jobs(ids=((2, None), (1, 1))), [Kept(2, 0), Kept(1, 1)]),
+        (Jobs(owners=("bob",)), [Kept(1, 1)]),
+        (Jobs(ids=((2, 0),), owners=("bob",)), [Kept(2, 0), Kept(1, 1)]),
+        (Jobs(ids=((1, None),), owners=("bob",), together=False), [Kept(1, 1)]),
+        (Jobs(ids=((7, 7),)), []),
+    ):
+        assert list(found.kept(selection)) == places
+        assert list(found.kept(selection, forwards=True)) == places[::-1]
+
+
+def test_usage_is_told_by_user_group_and_cluster() -> None:
+    found = views(event(job("1.0"), job("1.1", "bob", AcctGroup='"g"')), event(job("2.0")))
+    one = (90 * SECOND, 61_750_000, 180 * SECOND)
+    two = tuple(2 * amount for amount in one)
+    assert found.spent() == [Spent("alice@x", 2, *two), Spent("bob@x", 1, *one)]
+    assert found.spent("group") == [Spent("", 2, *two), Spent("g", 1, *one)]
+    assert found.spent("cluster") == [Spent("1", 2, *two), Spent("2", 1, *one)]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_job_that_stands_in_the_history_twice_counts_once_as_the_last_says(together: bool) -> None:
+    ads = [job("1.0"), job("1.0", "bob", RemoteWallClockTime="100.0")]
+    found = views(event(*ads)) if together else views(*map(event, ads))
+    spent = found.spent()
+    assert spent == [Spent("bob@x", 1, 100 * SECOND, 61_750_000, 180 * SECOND)]
+    assert found.spent("cluster") == [Spent("1", *spent[0][1:])]
+    assert len(list(found.kept())) == 2
+
+
+def test_jobs_of_one_number_that_were_submitted_at_different_times_are_two() -> None:
+    (spent,) = views(event(job("1.0"), job("1.0", QDate="2000"))).spent()
+    assert spent.jobs == 2
+
+
+def test_views_do_not_depend_on_where_batches_end() -> None:
+    events = [event(job("1.0"), job("1.1", "bob")), event(job("1.0")), event(job("3.0"), kind="job_ads")]
+    at_once = sqlite3.connect(":memory:", isolation_level=None)
+    create(at_once)
+    apply(at_once, list(enumerate(events, 1)))
+    one_by_one = views(*events).connection
+    for table in ("archive", "accounts", "samples"):
+        rows = f"SELECT * FROM {table} ORDER BY 1, 2"
+        assert at_once.execute(rows).fetchall() == one_by_one.execute(rows).fetchall() != []
+
+
+def test_the_latest_sample_of_a_kind_is_all_that_its_source_says() -> None:
+    found = views(
+        event(job("1.0"), kind="job_ads", at=5, stimulus="1:1"),
+        event(job("2.0"), kind="job_ads", at=9, stimulus="2:1"),
+        event(job("2.1"), kind="job_ads", at=8, stimulus="2:40"),
+        event(KeptAd(1, 'Name = "slot1"', {}), kind="machine_ads", at=99, stimulus="3:1"),
+    )
+    assert found.last_sample("job_ads") == [2, 3]
+    assert found.last_sample("machine_ads") == [4]
+    assert found.last_sample("submitter_ads") == []
+
+
+def test_what_is_kept_in_a_log_is_read_from_it() -> None:
+    log = open_log("memory:kept", create=True)
+    ads = [job("1.0"), job("1.1")]
+    log.append([event(*ads)])
+    assert [kept for _, found in log.read() if isinstance(found, AdsKept) for kept in unpack(found)] == ads
+    with views_current("memory:kept") as found:
+        assert found.spent()[0].jobs == 2
+    log.close()
+
+
+# What is asked of an imported log: `poolbook history` and `poolbook usage`
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(words) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An import of what condor_history printed of a recorded pool, and the order in which it did."""
+    path = tmp_path_factory.mktemp("imported") / "audit.db"
+    with closing(open_log(str(path), create=True)) as made:
+        imported(TRACES / "08a-pslot", log=made)
+    return str(path)
+
+
+def printed() -> list[dict[str, str]]:
+    """The history's ads, as condor_history printed them: the last job first."""
+    text = gzip.decompress((TRACES / "08a-pslot" / "history.ads.gz").read_bytes()).decode()
+    names = ("ClusterId", "ProcId", "Owner", "User", "RemoteWallClockTime", "CumulativeSlotTime", "JobStatus")
+    return [ad for ad in (attributes(block, names) for block in text.split("\n\n")) if ad]
+
+
+def test_history_prints_the_jobs_of_an_imported_log_the_last_one_first(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{ad['ClusterId']} {ad['ProcId']} {ad['Owner'][1:-1]}" for ad in printed()]
+    every = ("-af", "ClusterId", "ProcId", "Owner")
+    assert asked(capsys, "history", "-log", log, *every).splitlines() == rows
+    assert asked(capsys, "history", "-log", log, "-forwards", *every).splitlines() == rows[::-1]
+    assert asked(capsys, "history", "-log", log, "-limit", "3", *every).splitlines() == rows[:3]
+    assert asked(capsys, "history", "-log", log, "bob", *every).splitlines() == [r for r in rows if r.endswith(" bob")]
+    one = printed()[5]
+    number = f"{one['ClusterId']}.{one['ProcId']}"
+    assert asked(capsys, "history", "-log", log, number, *every).splitlines() == [rows[5]]
+    assert asked(capsys, "history", "-log", log, "-since", number, *every).splitlines() == rows[:5]
+    assert f"ClusterId = {one['ClusterId']}\n" in asked(capsys, "history", "-log", log, number, "-long")
+    assert number in asked(capsys, "history", "-log", log, number)
+
+
+CONSTRAINTS = (
+    "JobStatus == 4",
+    "jobstatus =!= 4 && RemoteWallClockTime > 5",
+    "NoSuchAttribute is undefined",
+    "MemoryUsage > 0",
+    'regexp("^al", Owner)',
+    "MY.ProcId == 0",
+    'eval("ProcId") == 0',
+    "'ProcId' == 0",
+    "size(LastRemoteHost) > 3",
+    "NumHoldsByReason.UserRequest > 0 || ExitCode",
+)
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_a_constraint_leaves_out_what_it_is_not_true_for_and_nothing_else(
+    log: str, constraint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(open_log(log, create=False, read_only=True)) as opened:
+        kept = [ad for _, e in opened.read() if isinstance(e, AdsKept) and e.kind == "history" for ad in unpack(e)]
+    wanted = parse(constraint)
+    there = [ad for ad in map(ClassAd.from_old, (ad.text for ad in kept)) if holds(wanted, ad, Context())]
+    rows = asked(capsys, "history", "-log", log, "-constraint", constraint, "-af", "ClusterId", "ProcId").splitlines()
+    assert sorted(rows) == sorted(f"{ad.eval('ClusterId')} {ad.eval('ProcId')}" for ad in there)
+
+
+def test_usage_is_the_sum_of_what_the_ads_state(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(asked(capsys, "usage", "-log", log, "-json"))
+    for row in found:
+        ads = [ad for ad in printed() if ad["User"][1:-1] == row["name"]]
+        assert row["jobs"] == len(ads)
+        for field, name in (("wall", "RemoteWallClockTime"), ("slot_time", "CumulativeSlotTime")):
+            assert row[field] == sum(round(float(ad.get(name, "0")) * SECOND) for ad in ads)
+    assert sum(row["jobs"] for row in found) == len(printed())
+    table = asked(capsys, "usage", "-log", log, "alice").splitlines()
+    assert [line.split()[0].partition("@")[0] for line in table] == ["USER", "alice", "total"]
+
+
+def test_usage_of_a_pools_own_log_is_that_of_its_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "pool.db")
+    at = 1_800_000_000 * SECOND
+    used = {"RemoteWallClockTime": "90.5", "CumulativeSlotTime": "181.0", "CumulativeRemoteUserCpu": "60.0"}
+    ended = e.JobsMoved(at, "user_remove", "r", 1, ((0, 2),), "remove", "Idle", "Removed", used)
+    with closing(open_log(path, create=True)) as own:
+        own.append([
+            e.PoolFounded(at, "founded", "f", "pool", "manual", "x", "0.1", {}),
+            e.ClusterSubmitted(at, "submitted", "s", 1, "alice@x", {"Owner": '"alice"'}, 5, (), "Idle"),
+            ended,
+        ])  # fmt: skip
+    for by, name in (("user", "alice@x"), ("group", ""), ("cluster", "1")):
+        (row,) = json.loads(asked(capsys, "usage", "-log", path, "-by", by, "-json"))
+        assert row == {
+            "name": name, "jobs": 3, "wall": 271_500_000, "cpu": 180 * SECOND, "slot_time": 543 * SECOND,
+        }  # fmt: skip
+
+
+def test_usage_says_by_what_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["usage", "-by", "moon"]) == 2
+    assert "user, group, cluster" in capsys.readouterr().err

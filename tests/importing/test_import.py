@@ -1,0 +1,314 @@
+"""The import: what is read once, where it goes on, and that nothing stops it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.founding import open_pool_log
+from poolbook.adapters.importing.driver import Importer
+from poolbook.adapters.importing.folders import family_of
+from poolbook.adapters.importing.kinds import kind_of
+from poolbook.adapters.importing.zones import zone_of
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import JobLogged, SourceFound, SourceGap, SourceRead, SourceRefused
+from poolbook.domain.log import Log, LogError, LogUnavailable
+
+from .folders import TRACES, UTC, entry, imported, said, write
+
+FIRST = entry(0, "1.0", 0) + entry(1, "1.0", 5, "Job executing on host: <h>\n\tSlotName: slot1@h")
+SECOND = entry(5, "1.0", 65, "Job terminated.\n\t(1) Normal termination (return value 0)")
+
+
+def entries(log: Log) -> list[tuple[int, str]]:
+    """Number and place of each entry of a job event log."""
+    return [(event.number, event.stimulus) for event in said(log) if isinstance(event, JobLogged)]
+
+
+def test_what_has_grown_is_read_from_where_it_was_left(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.log", FIRST)
+    log, _ = imported(tmp_path)
+    write(file, FIRST + SECOND)
+    _, result = imported(tmp_path, log=log)
+    assert entries(log) == [(0, "1:1"), (1, "1:3"), (5, "1:6")]
+    assert result.counts["userlog"].new == 0
+
+
+def test_what_has_not_grown_adds_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", FIRST)
+    log, _ = imported(tmp_path)
+    position = log.head.position
+    _, result = imported(tmp_path, log=log)
+    assert (log.head.position, result.events) == (position, 0)
+
+
+def test_an_importer_that_is_asked_again_reads_what_was_added(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.log", FIRST)
+    log = open_log("memory:", create=True)
+    importer = Importer(log, [str(tmp_path)], UTC)
+    importer.run()
+    with file.open("a") as stream:
+        stream.write(SECOND[:20])
+    importer.run()
+    with file.open("a") as stream:
+        stream.write(SECOND[20:])
+    importer.run()
+    assert [number for number, _ in entries(log)] == [0, 1, 5]
+
+
+@pytest.mark.parametrize(
+    "name", ["job.log.old", "job.log.1", "job.log.20261120T120000", "elsewhere/job.log", "job.log.gz"]
+)
+def test_a_log_that_was_renamed_or_compressed_is_the_log_that_it_was(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path / "job.log", FIRST)
+    log, _ = imported(tmp_path)
+    file.unlink()
+    write(tmp_path / name, FIRST + SECOND)
+    imported(tmp_path, log=log)
+    assert [number for number, _ in entries(log)] == [0, 1, 5]
+    assert [event.path for _, event in log.read() if isinstance(event, SourceRead)][-1] == str(tmp_path / name)
+
+
+def test_a_rotated_log_is_read_to_its_end_and_the_new_one_follows_it(tmp_path: Path) -> None:
+    file = write(tmp_path / "EventLog", FIRST)
+    log, _ = imported(tmp_path)
+    file.unlink()
+    write(tmp_path / "EventLog.old", FIRST + SECOND)
+    write(tmp_path / "EventLog", entry(0, "2.0", 70))
+    imported(tmp_path, log=log)
+    assert [number for number, _ in entries(log)] == [0, 1, 5, 0]
+    found = [event for _, event in log.read() if isinstance(event, SourceFound)]
+    assert [(event.source, event.follows) for event in found] == [(1, 0), (2, 1)]
+    assert not [event for event in said(log) if isinstance(event, SourceGap)]
+
+
+HEADER = "008 (-01.-01.-01) 2026-11-20 12:00:00 Global JobLog: ctime=1795176000 id=0.1.2 sequence=1 {:<60}\n...\n"
+
+
+def test_an_event_log_whose_header_was_rewritten_when_it_was_rotated_is_the_log_that_it_was(tmp_path: Path) -> None:
+    write(tmp_path / "EventLog", HEADER.format("size=0 events=0") + FIRST)
+    log, _ = imported(tmp_path)
+    (tmp_path / "EventLog").unlink()
+    write(tmp_path / "EventLog.1", HEADER.format("size=999 events=3") + FIRST + SECOND)
+    imported(tmp_path, log=log)
+    assert entries(log) == [(0, "1:3"), (1, "1:5"), (5, "1:8")]
+
+
+def test_a_log_whose_old_part_was_rotated_away_has_a_gap(tmp_path: Path) -> None:
+    write(tmp_path / "EventLog", FIRST)
+    log, _ = imported(tmp_path)
+    write(tmp_path / "EventLog", entry(0, "2.0", 70))
+    imported(tmp_path, log=log)
+    assert [(event.source, event.line) for event in said(log) if isinstance(event, SourceGap)] == [(2, 1)]
+
+
+# What else a folder has of a log; which of the files is read.
+COPIES: list[tuple[dict[str, str], str]] = [
+    ({"job.log": FIRST + SECOND, "job.log.gz": FIRST + SECOND}, "job.log"),
+    ({"job.log": FIRST + SECOND, "copy/job.log": FIRST + SECOND}, "copy/job.log"),
+    ({"job.log": FIRST + SECOND, "before.log": FIRST}, "job.log"),
+    ({"job.log": FIRST + SECOND, "before.log.gz": FIRST, "other.log": FIRST[:-3]}, "job.log"),
+    ({"EventLog": FIRST + SECOND, "EventLog.1": FIRST + SECOND}, "EventLog"),
+]
+
+
+@pytest.mark.parametrize(("files", "read"), COPIES)
+def test_what_a_folder_repeats_is_read_once(tmp_path: Path, files: dict[str, str], read: str) -> None:
+    for name, text in files.items():
+        write(tmp_path / name, text)
+    log, result = imported(tmp_path)
+    assert [number for number, _ in entries(log)] == [0, 1, 5]
+    assert {os.path.relpath(path, tmp_path) for path in result.paths.values()} == {read}
+    assert len(result.copies) == len(files) - 1
+
+
+def test_a_copy_that_comes_later_is_known_again(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "job.log", FIRST + SECOND)
+    log, _ = imported(tmp_path / "a")
+    write(tmp_path / "b" / "copy.log", FIRST + SECOND)
+    write(tmp_path / "b" / "before.log", FIRST + SECOND[:10])
+    _, result = imported(tmp_path / "b", log=log)
+    assert len(entries(log)) == 3
+    assert [path for path, _ in result.copies]
+
+
+def test_two_logs_that_begin_alike_are_two_logs(tmp_path: Path) -> None:
+    write(tmp_path / "a.log", FIRST + SECOND)
+    write(tmp_path / "b.log", FIRST + entry(9, "1.0", 66, "Job was aborted."))
+    log, _ = imported(tmp_path)
+    assert sorted(number for number, _ in entries(log)) == [0, 0, 1, 1, 5, 9]
+
+
+def test_a_file_that_was_changed_after_it_was_read_is_told_once_and_not_read_again(tmp_path: Path) -> None:
+    text = FIRST + "".join(entry(6, "1.0", second) for second in range(10, 60))
+    write(tmp_path / "job.log", text)
+    log, _ = imported(tmp_path)
+    write(tmp_path / "job.log", text.replace("12:00:59", "12:00:58") + SECOND)
+    for _ in range(2):
+        imported(tmp_path, log=log)
+    refused = [event for event in said(log) if isinstance(event, SourceRefused)]
+    assert len(refused) == 1
+    assert "stands there no more" in refused[0].words
+    assert len(entries(log)) == 52
+
+
+def test_the_unfinished_end_of_a_file_is_left_and_told(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", FIRST + SECOND[:-4])
+    log, _ = imported(tmp_path)
+    assert [number for number, _ in entries(log)] == [0, 1]
+    (read,) = [event for _, event in log.read() if isinstance(event, SourceRead)]
+    assert (read.offset, read.left) == (len(FIRST), len(SECOND) - 4)
+
+
+def test_a_log_that_was_seen_before_its_first_record_was_whole_is_the_log_that_it_was(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", FIRST[:60])
+    log, _ = imported(tmp_path)
+    write(tmp_path / "job.log", FIRST + SECOND)
+    imported(tmp_path, log=log)
+    assert entries(log) == [(0, "1:1"), (1, "1:3"), (5, "1:6")]
+
+
+def test_a_damaged_gzip_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    text = FIRST + "".join(entry(6, "1.0", second % 3600) for second in range(20_000)) + SECOND
+    data = gzip.compress(text.encode())
+    (tmp_path / "job.log.gz").write_bytes(data[: len(data) // 2])
+    log, _ = imported(tmp_path)
+    imported(tmp_path, log=log)
+    assert 1000 < len(entries(log)) < 20_000
+    (refused,) = [event for event in said(log) if isinstance(event, SourceRefused)]
+    assert "damaged" in refused.words
+
+
+def test_a_file_that_cannot_be_opened_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", FIRST)
+    (tmp_path / "bad.log.gz").write_bytes(b"\x1f\x8b\x08\xff nothing that was ever compressed")
+    log, result = imported(tmp_path)
+    assert [number for number, _ in entries(log)] == [0, 1]
+    assert [event.line for event in said(log) if isinstance(event, SourceRefused)] == [0]
+    assert result.events
+
+
+def test_what_is_no_file_is_passed_by(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", FIRST)
+    os.mkfifo(tmp_path / "EventLog")
+    (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "again").symlink_to(tmp_path / "job.log")
+    log, _ = imported(tmp_path)
+    assert [number for number, _ in entries(log)] == [0, 1]
+
+
+def test_the_log_of_a_pool_takes_no_import(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", FIRST)
+    log = open_pool_log(str(tmp_path / "pool.db"), create=True)
+    with pytest.raises(LogError, match="pool's own log"):
+        imported(tmp_path, log=log)
+    log.close()
+
+
+class Failing:
+    """A log whose appends fail from the n-th on."""
+
+    def __init__(self, log: Log, appends: int) -> None:
+        self._log, self._left = log, appends
+
+    def append(self, events: object) -> int:
+        self._left -= 1
+        if self._left < 0:
+            raise LogUnavailable("the disk is full")
+        return self._log.append(events)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._log, name)
+
+
+@pytest.mark.parametrize("appends", range(5))
+def test_an_import_that_dies_at_any_append_goes_on_where_it_was(tmp_path: Path, appends: int) -> None:
+    write(tmp_path / "a.log", FIRST)
+    write(tmp_path / "b.log", entry(0, "2.0", 70))
+    write(tmp_path / "c.log", entry(0, "3.0", 70) * 12_000)
+    whole, _ = imported(tmp_path)
+    log = open_log("memory:", create=True)
+    with pytest.raises(LogUnavailable):
+        Importer(Failing(log, appends), [str(tmp_path)], UTC).run()  # type: ignore[arg-type]
+    imported(tmp_path, log=log)
+    assert said(log) == said(whole)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
+def test_the_pieces_in_which_a_file_is_read_do_not_show(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "job.log", FIRST + SECOND)
+    whole, _ = imported(tmp_path)
+    monkeypatch.setattr("poolbook.adapters.importing.driver.PIECE", size)
+    pieces, _ = imported(tmp_path)
+    assert said(pieces) == said(whole)
+
+
+FAMILIES = [
+    ("StartLog", "startlog", "StartLog", 4),
+    ("StartLog.old", "startlog", "StartLog", 3),
+    ("StartLog.20261120T224406", "startlog", "StartLog", 2),
+    ("StartLog.20261119T224406.gz", "startlog", "StartLog", 1),
+    ("EventLog.1", "eventlog", "EventLog", 2),
+    ("EventLog.2.gz", "eventlog", "EventLog", 1),
+    ("job_queue.log.1", "queue", "job_queue.log", 1),
+    ("job_queue.log.2", "queue", "job_queue.log", 2),
+    ("alice-job.log", "userlog", "alice-job.log", 1),
+]
+
+
+def test_the_parts_of_a_rotated_log_are_read_in_the_order_of_their_writing() -> None:
+    for _, kind, base, _ in FAMILIES:
+        family = [(name, place) for name, k, b, place in FAMILIES if (k, b) == (kind, base)]
+        family.sort(key=lambda item: family_of(item[0], kind)[1])
+        assert [place for _, place in family] == sorted(place for _, place in family)
+        assert {family_of(name, kind)[0] for name, _ in family} == {base}
+
+
+# A name, what stands there, and what it is.
+KINDS = [
+    ("StartLog", "11/20/26 22:44:06 anything", "startlog"),
+    ("old-startd.txt", "11/20/26 22:44:07 slot1: Changing state: Owner -> Unclaimed\n", "startlog"),
+    ("x", "11/20/26 22:44:06 ** condor_schedd (CONDOR_SCHEDD) STARTING UP\n", "schedlog"),
+    ("x", "11/20/26 22:44:08 ---------- Started Negotiation Cycle ----------\n", "negotiatorlog"),
+    ("x", "11/20/26 22:44:13       Matched 1.0 alice@h <h> preempting none <h> slot1@h\n", "matchlog"),
+    ("x", "008 (-01.-01.-01) 11/20 22:33:44 Global JobLog: ctime=1 id=2\n...\n", "eventlog"),
+    ("x", FIRST, "userlog"),
+    ("x", '107 1 CreationTimestamp 1\n101 0.0 Job Machine\n103 0.0 MyType "Job"\n', "queue"),
+    ("x", "107 1 CreationTimestamp 1\n101 Customer.<none> * *\n", "accountant"),
+    ("x", 'ClusterId = 1\nEpochAdType = "SPAWN"\n*** SPAWN ClusterId=1 ProcId=0\n', "epochs"),
+    ("x", 'ClusterId = 1\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "a" CompletionDate = 1\n', "history"),
+    ("x", 'JobState = "Exited"\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "a"\n', "startd_history"),
+    ("history.ads", 'ClusterId = 1\nMyType = "Job"\n\n', "history"),
+    ("q.ads", 'ClusterId = 1\nMyType = "Job"\nServerTime = 5\n\n', "job_ads"),
+    ("x.json", '[\n{\n  "ClusterId": 1,\n  "MyType": "Job"\n}\n]\n', "job_ads"),
+    ("x", 'Activity = "Idle"\nMyType = "Machine"\n\n', "machine_ads"),
+    ("x", 'Name = "a"\nMyType = "Accounting"\n\n', "submitter_ads"),
+    ("MasterLog", "11/20/26 22:44:06 anything", None),
+    ("schedd_daemon_history", 'MyType = "Scheduler"\n*** Offset = 0\n', None),
+    ("job.sub", "executable = /bin/true\nlog = job.log\nqueue\n", None),
+    ("notes.txt", "the pool was slow today\n", None),
+    ("StartLog", "", None),
+    ("StartLog", "\n\n", None),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "kind"), KINDS)
+def test_a_file_is_known_by_what_stands_in_it(name: str, text: str, kind: str | None) -> None:
+    assert kind_of(name, text.encode()) == kind
+
+
+def test_a_zone_is_named_or_an_offset() -> None:
+    assert [str(zone_of(name)) for name in ("UTC", "Europe/Madrid", "+02:00")] == ["UTC", "Europe/Madrid", "UTC+02:00"]
+    with pytest.raises(ValueError, match="no time zone 'Atlantis'"):
+        zone_of("Atlantis")
+
+
+def test_no_trace_of_a_real_pool_has_anything_that_cannot_be_read() -> None:
+    for folder in sorted(path for path in TRACES.iterdir() if path.is_dir()):
+        _, result = imported(folder)
+        assert result.refused == [], folder.name

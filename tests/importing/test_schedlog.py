@@ -1,0 +1,167 @@
+"""Golden and property: shadows, claims and the schedd's own life, of SchedLog."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.htcondor.schedlog import SchedLogReader
+from poolbook.domain.events import DaemonReported, Event, JobReported, SlotReported, SourceGap, SourceRefused
+from poolbook.domain.reports import OF_JOBS, OF_SLOTS
+
+from .feeding import DATA, content, read, read_in_pieces, traced
+
+AT = "<10.0.0.2:9618?addrs=10.0.0.2-9618&sock=startd_1>"
+CLAIM = f"{AT}#1795176000#7"
+LOGS = [*traced("SchedLog"), DATA / "queue" / "SchedLog.gz"]
+
+
+def log(*messages: str) -> bytes:
+    return "".join(f"11/20/26 12:00:00 (pid:4711) {message}\n" for message in messages).encode()
+
+
+def told(event: Event) -> tuple[str, str, dict[str, str]]:
+    if isinstance(event, JobReported):
+        return f"{event.cluster}.{event.proc}", event.said, event.facts
+    if isinstance(event, SlotReported):
+        return event.slot, event.said, event.facts
+    assert isinstance(event, DaemonReported)
+    return event.daemon, event.said, event.facts
+
+
+def said(*messages: str) -> list[tuple[str, str, dict[str, str]]]:
+    return [told(event) for event in read(SchedLogReader, "schedlog", log(*messages))[0]]
+
+
+BEGAN = f"Started shadow for job 1.0 on slot1_1@h {AT} for g.alice, (shadow pid = 84343)"
+MESSAGES = [
+    (BEGAN, ("1.0", "shadow_began", {"slot": "slot1_1@h", "user": "g.alice", "shadow": "84343"})),
+    (
+        f"Started shadow for job 1.0 on slot1_1@h {CLAIM}#... for alice, (shadow pid = 3)",
+        ("1.0", "shadow_began", {"slot": "slot1_1@h", "user": "alice", "claim": CLAIM, "shadow": "3"}),
+    ),
+    (
+        f"Started shadow for job 1.0 on {AT} for alice, (shadow pid = 3)",
+        ("1.0", "shadow_began", {"user": "alice", "shadow": "3"}),
+    ),
+    ("Shadow pid 3 for job 10.12 exited with status 115", ("10.12", "shadow_gone", {"shadow": "3", "status": "115"})),
+    ("Shadow pid 3 for job 1.0 reports job exit reason 100.", ("1.0", "shadow_gone", {"shadow": "3", "reason": "100"})),
+    (
+        f"Match record (slot1@h {AT} for alice, 1.0) deleted",
+        ("1.0", "match_gone", {"slot": "slot1@h", "user": "alice"}),
+    ),
+    (f"Match record (slot1@h {AT} for alice, 1.-1) deleted", ("slot1@h", "released", {"user": "alice"})),
+    (f"Match record (slot1@h {AT} for alice, -1.-1) deleted", ("slot1@h", "released", {"user": "alice"})),
+    (f"Completed RELEASE_CLAIM to startd slot1@h {AT} for alice", ("slot1@h", "released", {"user": "alice"})),
+    ("Got SIGHUP.  Re-reading config files.", ("schedd", "reconfigured", {})),
+    (
+        "**** condor_schedd (condor_SCHEDD) pid 7 EXITING WITH STATUS 4",
+        ("schedd", "ended", {"how": "status 4", "status": "4", "pid": "7"}),
+    ),
+]
+NOTHING = [
+    "Shadow pid 3 died with signal 9 (Killed)",  # of a shadow whose beginning was not seen
+    f"Match record ({AT} for alice, 1.-1) deleted",  # of a slot whose name the schedd does not know
+    "Completed RELEASE_CLAIM to startd at <10.0.0.2:9618>",
+    "Sent signal 9 to shadow [pid 3] for job 1.0",
+    "Negotiating for Submitter: alice@h with (name=h, host=10.0.0.1)",
+]
+
+
+@pytest.mark.parametrize(("message", "expected"), MESSAGES)
+def test_what_a_message_says(message: str, expected: tuple[str, str, dict[str, str]]) -> None:
+    assert said(message) == [expected]
+
+
+@pytest.mark.parametrize("message", NOTHING)
+def test_what_says_nothing_of_a_known_thing_is_passed_over(message: str) -> None:
+    assert said(message) == []
+
+
+def test_a_shadow_that_goes_on_with_another_job_has_the_same_claim() -> None:
+    facts = {"slot": "slot1_1@h", "user": "g.alice", "shadow": "84343"}
+    switching = f"match (slot1_1@h {AT} for g.alice) switching to job 2.0"
+    switched = "Shadow pid 84343 switching to job 2.0."
+    assert said(BEGAN, switched)[1] == ("2.0", "shadow_began", facts)
+    assert said(switching, switched) == [("2.0", "shadow_began", facts)]
+    assert said(switched) == [("2.0", "shadow_began", {"shadow": "84343"})]
+
+
+def test_a_shadow_that_was_killed_ended_its_last_job() -> None:
+    died = "Shadow pid 84343 died with signal 9 (Killed)"
+    gone = {"shadow": "84343", "reason": "signal 9 (Killed)"}
+    assert said(BEGAN, died)[1:] == [("1.0", "shadow_gone", gone)]
+    assert said(BEGAN, "Shadow pid 84343 switching to job 2.0.", died)[2:] == [("2.0", "shadow_gone", gone)]
+
+
+def test_a_claim_that_outlives_its_schedd_tells_the_slot() -> None:
+    found = said(
+        f"Started shadow for job 1.0 on slot1_1@h {CLAIM}#... for alice, (shadow pid = 3)",
+        "** condor_schedd (CONDOR_SCHEDD) STARTING UP",
+        f"Started shadow for job 1.0 on {CLAIM}#... for alice, (shadow pid = 5)",
+        f"Match record ({CLAIM}#... for alice, 1.-1) deleted",
+        f"Started shadow for job 1.0 on {CLAIM}#... for alice, (shadow pid = 6)",
+    )
+    assert [(what, facts.get("slot", thing)) for thing, what, facts in found] == [
+        ("shadow_began", "slot1_1@h"),
+        ("shadow_began", "slot1_1@h"),
+        ("released", "slot1_1@h"),
+        ("shadow_began", "1.0"),
+    ]
+
+
+def test_behind_a_gap_a_shadows_job_is_not_known() -> None:
+    data = log(BEGAN) + b"...... trimmed: 9 bytes in all ......\n" + log("Shadow pid 84343 died with signal 9 (Killed)")
+    assert [type(event) for event in read(SchedLogReader, "schedlog", data)[0]] == [JobReported, SourceGap]
+
+
+COUNTED = {
+    "shadow_began": rb"Started shadow for job|Shadow pid \d+ switching to",
+    "shadow_gone": rb"Shadow pid \d+ for job",
+    "match_gone": rb"Match record \(.*, \d+\.\d+\)",
+    "released": rb"Match record \(slot.*-1\)|Completed RELEASE_CLAIM to startd slot",
+    "began": rb"STARTING UP",
+    "ended": rb"EXITING WITH STATUS",
+    "reconfigured": rb"Got SIGHUP",
+}
+# Of claims whose slots are known only by what their ids were told with before.
+BY_THEIR_IDS = {("queue", "released"): 2}
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
+def test_every_line_is_an_event(path: Path) -> None:
+    data = content(path)
+    events, left = read(SchedLogReader, "schedlog", data)
+    counts = Counter(getattr(event, "said", "") for event in events)
+    expected = {what: len(re.findall(pattern, data)) for what, pattern in COUNTED.items()}
+    for (name, what), number in BY_THEIR_IDS.items():
+        expected[what] += number if name == path.parent.name else 0
+    assert left == 0
+    assert not [event for event in events if isinstance(event, SourceRefused)]
+    assert {what: counts[what] for what in expected} == expected
+    assert counts[""] == len(re.findall(rb"^(?:\.+|##) trimmed", data, re.MULTILINE))
+    for event in events:
+        if isinstance(event, JobReported | SlotReported):
+            assert event.said in (OF_JOBS if isinstance(event, JobReported) else OF_SLOTS)
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(LOGS), st.lists(st.integers(0, 10**7), max_size=3))
+def test_where_the_pieces_are_cut_does_not_matter(path: Path, cuts: list[int]) -> None:
+    data = content(path)[-60_000:]
+    assert read_in_pieces(SchedLogReader, "schedlog", data, cuts) == read(SchedLogReader, "schedlog", data)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(max_size=80)), max_size=5))
+def test_no_bytes_within_a_log_raise(noise: list[tuple[int, bytes]]) -> None:
+    data = content(LOGS[0])[:20_000]
+    honest = len(read(SchedLogReader, "schedlog", data)[0])
+    for place, rubbish in noise:
+        data = data[:place] + rubbish + data[place:]
+    assert len(read(SchedLogReader, "schedlog", data)[0]) >= honest - 10 * len(noise)

@@ -1,0 +1,281 @@
+"""Golden: ``poolbook audit`` as its users see it, and what every command does with a log that was imported."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.auditing import as_json, report
+from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.founding import open_pool_log
+from poolbook.adapters.pool import Pool
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.domain.lifecycle import DIALECTS, HTCONDOR_25, STATUS_NUMBERS
+from poolbook.domain.log import LogError
+from poolbook.replay.audit.own import own
+from poolbook.replay.audit.verdict import (
+    Audit,
+    Contradiction,
+    Finding,
+    Gap,
+    Refused,
+    Stated,
+    Unaccounted,
+)
+from poolbook.replay.imports import IMPORTED
+
+from .real import Folder
+
+BEGIN = 1_795_214_200_000_000
+SLOT = "slot1@node"
+NUMBERS = STATUS_NUMBERS[HTCONDOR_25]
+KEYS = {
+    *("transitions", "undocumented", "violations", "contradictions", "quarantined", "seal", "letters", "jobs", "gaps"),
+    *("unaccounted", "lost", "repeated", "torn", "sources", "dialect", "imported", "events", "verdict"),
+}
+
+
+def imported(path: Path) -> str:
+    """A log as an import makes it: of a StartLog that begins in the middle, and of a job's log."""
+    stimulus = "1:{}".format
+    log = open_log(str(path), create=True)
+    text = "Job submitted from host: <10.0.0.1:9618?alias=access>"
+    removed = "Job was aborted.\n\tvia condor_rm (by user alice)"
+    log.append(
+        [
+            e.PoolFounded(BEGIN, "founded", "import", "node", "htcondor-25", "node", "0", {IMPORTED: "true"}),
+            e.SourceFound(BEGIN, "read", "1:0", 1, "/var/log/condor/StartLog", "startlog", "node", "UTC"),
+            e.SourceFound(BEGIN, "read", "2:0", 2, "/home/alice/job.log", "userlog", "node", "UTC"),
+            e.SlotMoved(BEGIN, "reported", stimulus(7), SLOT, "11", "Claimed/Idle", "Claimed/Busy", "activated"),
+            e.SlotMoved(BEGIN, "reported", stimulus(9), SLOT, "12", "Claimed/Busy", "Claimed/Cleaning", ""),
+            e.JobLogged(BEGIN, "reported", "2:1", 1, 0, 0, 0, text),
+            e.JobLogged(BEGIN + 9_000_000, "reported", "2:3", 1, 0, 0, 9, removed),
+            e.SourceRead(BEGIN, "read", "1:9", 1, "/var/log/condor/StartLog", 900, 9, 10, "a", "b", "{}", 0),
+            e.SourceRead(BEGIN, "read", "2:5", 2, "/home/alice/job.log", 90, 5, 10, "a", "b", "{}", 0),
+        ]
+    )
+    log.close()
+    return str(path)
+
+
+def test_the_log_of_a_run_is_sound(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue 2\n")
+    folder.call("run", "job.sub", "-slots", "1")
+    said = folder.call("audit")
+    assert said.startswith("pool.db: sound\n")
+    assert "2 jobs: 2 completed" in said
+    assert "the seal holds" in said
+    assert "     11           2  Claimed/Idle -> Claimed/Busy" in said
+    found = folder.json("audit", "pool.db")
+    assert set(found) >= KEYS
+    assert (found["verdict"], found["imported"], found["jobs"]) == ("sound", False, {"completed": 2})
+    assert list(map(str, range(1, 38))) == list(found["transitions"])
+    moved = [line for line in folder.json("log") if line["stream"].startswith("slot/") and line["source"]]
+    assert sum(found["transitions"].values()) == len(moved) > 0
+
+
+def test_a_log_that_was_edited_ends_with_1_and_says_where(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue\n")
+    folder.call("run", "job.sub", "-slots", "1")
+    connection = sqlite3.connect(folder.path / "pool.db")
+    changed = connection.execute(
+        "UPDATE stored_events SET state=CAST(replace(CAST(state AS TEXT), 'Claimed/Busy', 'Owner/Idle') AS BLOB) "
+        "WHERE CAST(state AS TEXT) LIKE '%Claimed/Busy%'"
+    ).rowcount
+    connection.commit()
+    connection.close()
+    assert changed
+    said = folder.call("audit", code=1)
+    assert said.splitlines()[0].startswith("pool.db: ") and "violation" in said.splitlines()[0]
+    assert "the seal is broken in" in said
+    assert "not allowed (" in said and "(row)" in said
+    found = json.loads(folder.call("audit", "--json", code=1))
+    assert found["verdict"] == "not sound"
+    assert found["seal"] and found["violations"]
+    assert {"thing", "rule", "words", "at", "file", "line", "story"} == set(found["violations"][0])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_audit_of_an_own_log_counts_what_its_events_say(tmp_path: Path, dialect: str) -> None:
+    url = str(tmp_path / "pool.db")
+    job = {"executable": "/bin/sleep", "arguments": "100", "request_memory": "128", "request_disk": "1 MB"}
+    with Pool.open(url, dialect=dialect, user="alice") as pool:
+        pool.add_machine("h", cpus=2, memory=2048)
+        pool.submit(job, count=6)
+        pool.advance(90)
+        pool.vacate("1.0")
+        pool.hold("1.4")
+        pool.remove("1.5")
+        pool.advance(200)
+        status = Counter(job["JobStatus"] for job in [*pool.jobs(), *pool.history()])
+        moves = sum(isinstance(event, e.SlotMoved) for _, event in pool.events())
+    log = open_log(url, create=False, read_only=True)
+    audit = Audit()
+    own(log, audit, "pool.db")
+    log.close()
+    assert audit.sound and not audit.imported
+    assert sum(audit.transitions.values()) == moves > 10
+    assert audit.jobs == {name.lower(): status[number] for name, number in NUMBERS.items() if status[number]}
+    undocumented = {number for number in audit.transitions if not number.isdecimal()}
+    assert (dialect == "manual") == (not undocumented) == (not audit.undocumented)
+    assert {number for number in audit.undocumented if not number.isdecimal()} >= undocumented
+
+
+@pytest.mark.parametrize("words", [("a.db", "b.db"), ("a.db", "-log", "b.db"), ("-nosuch",)])
+def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:
+    folder.call("audit", *words, code=2)
+
+
+def test_a_log_that_is_not_there_is_named(folder: Folder) -> None:
+    assert "there is no log at nowhere.db" in folder.call("audit", "nowhere.db", code=1)
+
+
+# The report
+
+
+def finding(number: int) -> Finding:
+    story = ("22:36:40  where it was  [StartLog:3]", "22:36:41  where it went  [StartLog:4]")
+    return Finding(SLOT, "row", f"no row leads there ({number})", BEGIN, "StartLog", number, story)
+
+
+def everything() -> Audit:
+    stated = (Stated("history", "code 0", "history", 7), Stated("userlog", "code 1", "job.log", 3))
+    audit = Audit("htcondor-25", True, 99, BEGIN, BEGIN + 60_000_000)
+    audit.sources = [("StartLog", "startlog", 900), ("job.log", "userlog", 1)]
+    audit.transitions = {"1": 3, "2": 0, "3": 0, "4": 0, "11": 0, "12a": 2}
+    audit.letters, audit.undocumented, audit.jobs = {"A": 3}, {"12a": 2}, {"completed": 1, "running": 1}
+    audit.violations = [finding(number) for number in range(1, 26)]
+    audit.lost = [Finding("1.0", "lost", "nothing more is heard of it", BEGIN, "EventLog", 4, ())]
+    audit.repeated = [Finding("1.1", "repeated", "it began twice", BEGIN, "EventLog", 5, ())]
+    audit.contradictions = [Contradiction("1.0", "exit", "two exit codes", BEGIN, 1, stated)]
+    audit.quarantined = [Refused("StartLog", 40, "no time", "???")]
+    audit.gaps = [Gap("SchedLog", 50, "trimmed", BEGIN, 0)]
+    audit.unaccounted = [Unaccounted(SLOT, BEGIN, BEGIN + 30_000_000, "its startd was not heard of")]
+    audit.torn = [("EventLog", 17)]
+    audit.seal_checked = True
+    return audit
+
+
+# What an audit found -> a line of its report.
+LINES = (
+    "audit.db: 25 violations, 1 contradiction",
+    "  imported: 2 files with 901 lines, judged by the dialect htcondor-25",
+    "  of the time from 2026-11-20 22:36:40 to 2026-11-20 22:37:40",
+    "  2 jobs: 1 completed, 1 running",
+    "  the seal holds: 99 events are as they were appended, and none is missing",
+    "  slot transitions: 5",
+    "      1 A         3  Owner/Idle -> Unclaimed/Idle",
+    "    12a           2  Claimed/Cleaning -> Claimed/Idle",
+    "    never: 2-4, 11",
+    "    from state to state: A 3",
+    "     12a        2  The starter is gone; the claim stays.",
+    "not allowed (25):",
+    "  2026-11-20 22:36:40  slot1@node: no row leads there (1) (row)  [StartLog:1]",
+    "      22:36:41  where it went  [StartLog:4]",
+    "  ... and 5 more: -all prints them",
+    "  2026-11-20 22:36:40  1.0, run 1: two exit codes (exit)",
+    "      code 0, says the job history  [history:7]",
+    "      code 1, says a user's job event log  [job.log:3]",
+    "  [StartLog:40]  no time: ???",
+    "  [SchedLog:50]  trimmed, from 2026-11-20 22:36:40 to ?",
+    "slot time that is not accounted for, 30 s in all (1):",
+    "  EventLog: 17 bytes of it",
+)
+
+
+def test_the_report_says_all_that_was_found_the_verdict_first() -> None:
+    lines = list(report("audit.db", everything(), UTC))
+    assert lines[0] == LINES[0]
+    assert [line for line in LINES if line not in lines] == []
+    whole = list(report("audit.db", everything(), UTC, None))
+    assert "  2026-11-20 22:36:40  slot1@node: no row leads there (25) (row)  [StartLog:25]" in whole
+    assert not any("-all" in line for line in whole)
+
+
+def test_the_report_is_quiet_about_nothing() -> None:
+    lines = list(report("audit.db", Audit("htcondor-25", True), UTC))
+    assert lines == [
+        "audit.db: sound",
+        "  imported: 0 files with 0 lines, judged by the dialect htcondor-25",
+        "  0 jobs",
+        "  the seal was not looked at",
+        "  slot transitions: none",
+    ]
+
+
+def test_a_contradiction_alone_leaves_a_log_sound_and_is_said_in_the_first_line() -> None:
+    audit = everything()
+    audit.violations = []
+    assert next(report("audit.db", audit, UTC)) == "audit.db: sound, but 1 contradiction"
+    audit.seal = [(3, "it changed")]
+    assert next(report("audit.db", audit, UTC)) == "audit.db: the seal is broken, 1 contradiction"
+
+
+def test_the_json_has_every_finding_with_its_instant_in_utc() -> None:
+    found = json.loads(json.dumps(as_json("audit.db", everything())))
+    assert set(found) >= KEYS
+    assert len(found["violations"]) == 25
+    assert found["violations"][0]["at"] == "2026-11-20T22:36:40.000000Z"
+    assert found["gaps"] == [
+        {"file": "SchedLog", "line": 50, "words": "trimmed", "since": "2026-11-20T22:36:40.000000Z", "until": None}
+    ]
+    assert [stated["value"] for stated in found["contradictions"][0]["stated"]] == ["code 0", "code 1"]
+
+
+# Logs that were imported
+
+REFUSAL = "was imported from a real pool's records: it can be audited, not served; begin another log"
+# Command -> its words, and the exit code and words with which it answers.
+ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "run": (("job.sub",), 1, REFUSAL),
+    "resume": ((), 1, REFUSAL),
+    "serve": ((), 1, REFUSAL),
+    "submit": (("job.sub",), 1, REFUSAL),
+    "rm": (("1.0",), 1, REFUSAL),
+    "hold": (("1.0",), 1, REFUSAL),
+    "release": (("1.0",), 1, REFUSAL),
+    "prio": (("-p", "3", "1.0"), 1, REFUSAL),
+    "vacate": (("1.0",), 1, REFUSAL),
+    "suspend": (("1.0",), 1, REFUSAL),
+    "continue": (("1.0",), 1, REFUSAL),
+    "status": ((), 0, "slot1@node"),
+    "history": ((), 0, ""),
+    "why": (("1.0",), 0, "via condor_rm (by user alice). [job.log:3]"),
+    "log": (("1",), 0, "[job.log:3]"),
+    "audit": ((), 0, "imported: 2 files with 14 lines"),
+    "verify": ((), 0, "judged by `poolbook audit`"),
+    "views": ((), 0, "made anew, up to event 9"),
+}
+ELSEWHERE = {"q", "import", "follow", "usage"}
+"""Commands for which other tests say what they do with such a log."""
+
+
+@pytest.mark.parametrize("command", ON_IMPORTED)
+def test_every_command_works_on_an_imported_log_or_refuses_in_words(folder: Folder, command: str) -> None:
+    imported(folder.path / "pool.db")
+    before = (folder.path / "pool.db").read_bytes()
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    words, code, answer = ON_IMPORTED[command]
+    assert answer in folder.call(command, *words, code=code)
+    assert (folder.path / "pool.db").read_bytes() == before
+
+
+def test_no_command_is_forgotten() -> None:
+    assert set(COMMANDS) == set(ON_IMPORTED) | ELSEWHERE
+
+
+def test_a_program_cannot_open_an_imported_log_as_a_pool(tmp_path: Path) -> None:
+    url = imported(tmp_path / "audit.db")
+    for begin in (
+        lambda: Pool.open(url),
+        lambda: Pool.open(url, execute=True),
+        lambda: open_pool_log(url, create=False),
+    ):
+        with pytest.raises(LogError, match="it can be audited, not served"):
+            begin()

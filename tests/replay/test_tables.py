@@ -1,0 +1,323 @@
+"""Golden and property: a real schedd's queue at its instants, and through the compactions of its log."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.adapters.cli import asking
+from poolbook.adapters.htcondor.tables import TableReader
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.tools.options import Refusal, UsageError
+from poolbook.domain.events import Ad, Event, PoolFounded, TableWritten
+from poolbook.domain.log import Log
+from poolbook.replay.tables import NotKnown, Table, jobs_of, queue, queue_at, table_at, tables
+
+from ..importing.feeding import DATA, content, read
+from ..importing.folders import imported, write
+
+QUEUE = DATA / "queue"
+SPOOL = QUEUE / "spool"
+NAMES = {1: "job_queue.log.1.gz", 2: "job_queue.log.2.gz", 3: "job_queue.log.3.gz", 4: "job_queue.log.gz"}
+SECOND = 1_000_000
+
+IN_MEMORY = frozenset({"autoclusterattrs", "autoclusterid", "firstjobmatchdate"})
+"""What the schedd writes down when it compacts its log, not when it changes, and may have forgotten by then."""
+
+
+class Sample(NamedTuple):
+    """An instant at which condor_q was asked: how long which file was then, and the time in seconds."""
+
+    number: int
+    file: int
+    bytes: int
+    time: int
+
+    @property
+    def jobs(self) -> list[dict[str, str]]:
+        blocks = content(QUEUE / f"q-{self.number}.ads.gz").decode().strip().split("\n\n")
+        ads = [dict(line.split(" = ", 1) for line in block.split("\n")) for block in blocks if block]
+        return [{name.lower(): text for name, text in ad.items() if name != "ServerTime"} for ad in ads]
+
+
+def samples() -> list[Sample]:
+    rows = (QUEUE / "instants.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return [Sample(*map(int, row.split("\t")[:4])) for row in rows]
+
+
+def written(file: int, size: int | None = None) -> list[TableWritten]:
+    """The transactions of a file, or of its first bytes."""
+    events = read(TableReader, "queue", content(SPOOL / NAMES[file])[:size])[0]
+    assert all(isinstance(event, TableWritten) for event in events)
+    return [event for event in events if isinstance(event, TableWritten)]
+
+
+@cache
+def log_of_the_spool() -> Log:
+    return imported(SPOOL)[0]
+
+
+def value(text: str) -> float | str:
+    """Numbers are compared as such: the schedd writes 2.000000 and shows 2.0."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def alike(one: dict[str, str], other: dict[str, str]) -> bool:
+    names = {name for name in {*one, *other} if name not in IN_MEMORY or (name in one and name in other)}
+    return all(name in one and name in other and value(one[name]) == value(other[name]) for name in names)
+
+
+def all_alike(ours: list[Ad], theirs: list[dict[str, str]]) -> bool:
+    lowered = [{name.lower(): text for name, text in ad.items()} for ad in ours]
+    return len(ours) == len(theirs) and all(map(alike, lowered, theirs))
+
+
+@pytest.mark.parametrize("sample", samples(), ids=lambda sample: str(sample.number))
+def test_the_queue_after_a_transaction_is_what_condor_q_said(sample: Sample) -> None:
+    """The schedd was ahead of its file, by transactions that the file got later: one of the states from the file's on
+    until the next sample is the one that condor_q saw."""
+    later = [other.bytes for other in samples() if other.file == sample.file and other.bytes > sample.bytes]
+    known, until = len(written(sample.file, sample.bytes)), len(written(sample.file, later[0] if later else None))
+    table, found = Table("queue"), False
+    for number, event in enumerate(written(sample.file), 1):
+        table.take(event)
+        found = found or (known <= number <= until and all_alike(jobs_of(table), sample.jobs))
+    assert found
+
+
+def test_samples_of_a_quiet_schedd_are_what_the_file_held() -> None:
+    equal = 0
+    for sample in samples():
+        table = Table("queue")
+        for event in written(sample.file, sample.bytes):
+            table.take(event)
+        equal += all_alike(jobs_of(table), sample.jobs)
+    assert equal >= 18
+
+
+@pytest.mark.parametrize(("before", "after"), list(pairwise(NAMES)))
+def test_a_compaction_changes_nothing(before: int, after: int) -> None:
+    old, new = Table("queue"), Table("queue")
+    for event in written(before):
+        old.take(event)
+    for event in written(after):
+        if not new.reaches(event, 0):
+            break
+        new.take(event)
+    # The schedd moves a status that all jobs of a cluster share to the cluster's ad: what a job has is the same.
+    assert all_alike(jobs_of(new), [{name.lower(): text for name, text in ad.items()} for ad in jobs_of(old)])
+    assert new.held.keys() == old.held.keys()
+    others = [key for key in old.held if key.startswith("0.")]
+    assert len(others) >= 3
+    assert [new.held[key].texts for key in others] == [old.held[key].texts for key in others]
+    assert (new.sequence, new.born) == (old.sequence + 1, old.born)
+
+
+def jobs_at(second: int) -> dict[str, str]:
+    """The jobs and their status numbers, so many seconds after the table's beginning."""
+    ads = queue_at(log_of_the_spool(), (1_795_269_929 + second) * SECOND)
+    return {f"{ad['ClusterId']}.{ad['ProcId']}": ad["JobStatus"] for ad in ads}
+
+
+def test_the_queue_at_an_instant() -> None:
+    assert jobs_at(0) == {}
+    assert jobs_at(1) == {"1.0": "1", "1.1": "1", "1.2": "1"}
+    assert jobs_at(9) == {"1.0": "2", "1.1": "1", "1.2": "2", "2.0": "1", "2.1": "5"}
+    assert jobs_at(60) == {"2.0": "2", "4.0": "5", "5.0": "2", "5.1": "1"}
+    assert jobs_at(3600) == {"2.0": "1"}
+    assert queue(log_of_the_spool()).jobs == queue(log_of_the_spool(), 1 << 60).jobs
+
+
+def test_before_its_beginning_the_queue_is_not_known() -> None:
+    with pytest.raises(NotKnown) as error:
+        queue(log_of_the_spool(), 1_795_269_000 * SECOND)
+    assert error.value.since == 1_795_269_929 * SECOND
+
+
+def test_the_queue_of_each_transaction_is_that_of_its_file() -> None:
+    numbers = [len(written(1)), len(written(1)) + len(written(2))]
+    for file, number in enumerate(numbers, 1):
+        table = Table("queue")
+        for event in written(file):
+            table.take(event)
+        assert queue_at(log_of_the_spool(), number=number) == jobs_of(table)
+
+
+def test_it_does_not_matter_in_which_order_files_were_imported(tmp_path: Path) -> None:
+    for folder, names in {"a": NAMES[4], "b": NAMES[2]}.items():
+        write(tmp_path / folder / "spool" / "job_queue.log", content(SPOOL / names))
+    log, _ = imported(tmp_path / "a")
+    imported(tmp_path / "b", log=log)
+    assert len(tables(log, "queue")) == 2  # two folders, two schedds
+    alone, _ = imported(tmp_path / "a" / "spool")
+    write(tmp_path / "a" / "spool" / "job_queue.log", content(SPOOL / NAMES[2]))
+    imported(tmp_path / "a" / "spool", log=alone)
+    (table,) = tables(alone, "queue")
+    assert (table.sequence, jobs_of(table)) == (4, queue_at(log_of_the_spool()))
+
+
+def test_without_the_schedds_log_the_queue_is_what_condor_q_said_last(tmp_path: Path) -> None:
+    for number in (2, 14, 24):
+        text = content(QUEUE / f"q-{number}.ads.gz")
+        write(tmp_path / f"q-{number}.ads", text)
+    log, _ = imported(tmp_path)
+    chosen = {sample.number: sample for sample in samples()}
+    for sample in (chosen[2], chosen[14], chosen[24]):
+        assert all_alike([dict(ad, ServerTime="") for ad in queue_at(log, (sample.time + 5) * SECOND)], [
+            ad | {"servertime": ""} for ad in sample.jobs
+        ])  # fmt: skip
+    with pytest.raises(NotKnown):
+        queue(log, (chosen[2].time - 5) * SECOND)
+
+
+def test_a_log_that_tells_of_no_queue_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "NegotiatorLog", "11/20/26 12:00:00 ---------- Started Negotiation Cycle ----------\n")
+    with pytest.raises(NotKnown) as error:
+        queue(imported(tmp_path)[0])
+    assert error.value.since == 0
+
+
+def fold(*lines: str, kind: str = "queue") -> Table:
+    table = Table(kind)
+    for event in read(TableReader, kind, "".join(f"{line}\n" for line in lines).encode())[0]:
+        assert isinstance(event, TableWritten)
+        table.take(event)
+    return table
+
+
+HEAD = "107 1 CreationTimestamp 1795214023"
+CLUSTER = (HEAD, "101 02.-1 Job Machine", '103 02.-1 Cmd "a"', "103 02.-1 JobStatus 1", "101 2.0 Job Machine")
+RULES = [
+    # what is written, and the job that it leaves, without what every job has
+    ((), {"Cmd": '"a"', "JobStatus": "1"}),
+    (('103 2.0 cmd "b"',), {"Cmd": '"b"', "JobStatus": "1"}),
+    (('103 2.0 Cmd "b"', "104 2.0 CMD"), {"Cmd": "undefined", "JobStatus": "1"}),
+    (("103 2.0 Own 1", "104 2.0 own"), {"Cmd": '"a"', "JobStatus": "1"}),
+    (("104 02.-1 Cmd",), {"JobStatus": "1"}),
+    (("103 2.7 Cmd 1", "104 2.7 Cmd", "102 2.7"), {"Cmd": '"a"', "JobStatus": "1"}),
+    (("101 2.-2 ClusterPvt (empty)", "101 0.2 Owner (empty)", "101 2.-100 JobSet (empty)"),
+     {"Cmd": '"a"', "JobStatus": "1"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "left"), RULES)
+def test_a_job_has_what_its_cluster_has_and_it_does_not(lines: tuple[str, ...], left: dict[str, str]) -> None:
+    (job,) = jobs_of(fold(*CLUSTER, *lines))
+    assert job == left | {"MyType": '"Job"', "TargetType": '"Machine"', "ClusterId": "2", "ProcId": "0"}
+
+
+def test_jobs_stand_by_cluster_and_proc_and_go_with_their_record() -> None:
+    lines = [f"101 {job} Job Machine" for job in ("10.0", "9.10", "9.9", "9.0")]
+    assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs_of(fold(*lines))] == ["9.0", "9.9", "9.10", "10.0"]
+    assert len(jobs_of(fold(*lines, "102 9.10"))) == 3
+
+
+def test_what_lacks_its_beginning_is_there_only_where_something_was_cut_out(tmp_path: Path) -> None:
+    lines = "103 Customer.a@h Priority 0.5\n105 \n106 \n"
+    head = f"{HEAD}\n101 Accountant. * *\n"
+    write(tmp_path / "whole" / "Accountantnew.log", head + lines)
+    write(tmp_path / "cut" / "Accountantnew.log", f"{head}...... trimmed ......\n{lines}")
+    accounts = {name: table_at(imported(tmp_path / name)[0], "accountant") for name in ("whole", "cut")}
+    assert accounts["whole"].keys() == {"Accountant."}
+    assert accounts["cut"]["Customer.a@h"] == {"Priority": "0.5"}
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.builds("101 {} Job Machine".format, keys := st.sampled_from(["1.0", "1.1", "01.-1", "0.0", "x"])),
+        st.builds("102 {}".format, keys),
+        st.builds("103 {} {} {}".format, keys, names := st.sampled_from(["A", "a", "B"]), st.sampled_from("123")),
+        st.builds("104 {} {}".format, keys, names),
+    ),
+    max_size=25,
+)
+
+
+@given(OPERATIONS)
+def test_a_table_that_is_written_down_anew_is_the_same(operations: list[str]) -> None:
+    table = fold(HEAD, *operations)
+    again = [HEAD]
+    for key, ad in table.ads().items():
+        again += [f"101 {key} (empty) (empty)", *(f"103 {key} {name} {text}" for name, text in ad.items())]
+    assert fold(*again).ads() == table.ads()
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(101, 107), st.text(max_size=5), st.text(max_size=3), st.text(max_size=3)), max_size=9
+    )
+)
+def test_no_operations_of_an_edited_log_raise(operations: list[tuple[int, str, str, str]]) -> None:
+    table = Table("queue")
+    event: Event = TableWritten(1, "reported", "1:1", "queue", 1, tuple(operations))
+    assert isinstance(event, TableWritten)
+    table.take(event)
+    jobs_of(table)
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A log into which the spool was imported."""
+    path = str(tmp_path_factory.mktemp("q") / "audit.db")
+    log = open_log(path, create=True)
+    imported(SPOOL, log=log)
+    log.close()
+    return path
+
+
+ASKED = [
+    # the options of poolbook q, what it prints
+    (("-at", "2026-11-21T14:05:38Z"), "1.0 2\n1.1 1\n1.2 2\n2.0 1\n2.1 5\n"),
+    (("-at", "2026-11-21T15:05:38+01:00", "bob"), "2.0 1\n2.1 5\n"),
+    (("-at", "2026-11-21T14:05:38Z", "-hold"), "2.1 5\n"),
+    (("-at", "2026-11-21T14:05:38Z", "-constraint", "JobStatus == 1", "-limit", "1"), "1.1 1\n"),
+    (("-at", "2026-11-21T14:06:30Z", "5.1"), "5.1 1\n"),
+    ((), "2.0 1\n"),
+]
+
+
+@pytest.mark.parametrize(("options", "printed"), ASKED)
+def test_q_of_an_imported_log_shows_everybodys_jobs_of_the_instant(
+    audit: str, options: tuple[str, ...], printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asking.queue([*options, "-log", audit, "-af:j", "JobStatus"]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asking.queue(["-log", audit, "1.0", "-nobatch", "-at", "2026-11-21T14:05:40Z"])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " 1.0 " in line]
+    assert "0+00:00:06 R" in line
+
+
+def test_q_says_where_an_imported_log_begins(audit: str) -> None:
+    with pytest.raises(Refusal, match="tells of the queue from 2026-11-21"):
+        asking.queue(["-log", audit, "-at", "2020-01-01"])
+    with pytest.raises(UsageError, match="is no time"):
+        asking.queue(["-log", audit, "-at", "JobStatus"])
+
+
+def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "pool.db")
+    log = open_log(path, create=True)
+    log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
+    log.close()
+    with pytest.raises(Refusal, match="poolbook why JOB -at TIME"):
+        asking.queue(["-log", path, "-at", "2026-11-21"])
+
+
+def test_q_still_has_attributes_under_every_name_but_at(audit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asking.queue(["-log", audit, "-long", "-att", "JobStatus"])
+    assert capsys.readouterr().out == "JobStatus = 1\n\n"

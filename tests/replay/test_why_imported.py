@@ -1,0 +1,397 @@
+"""Golden and property: what is told of jobs and slots of a real pool, from records as its daemons write them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.domain.archive import KeptAd, pack
+from poolbook.domain.log import Log
+from poolbook.replay.imports import IMPORTED, Places, shortest
+from poolbook.replay.listing import entries, line, wanted
+from poolbook.replay.why import Sentence, UnknownThingError
+from poolbook.replay.why.answer import why
+
+SECOND = 1_000_000
+BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
+USER, GLOBAL, STARTD, NEGOTIATOR, SCHEDD, HISTORY = range(1, 7)
+SOURCES = {
+    USER: ("/home/alice/job.log", "userlog"),
+    GLOBAL: ("/var/log/condor/EventLog", "eventlog"),
+    STARTD: ("/var/log/condor/StartLog", "startlog"),
+    NEGOTIATOR: ("/var/log/condor/NegotiatorLog", "negotiatorlog"),
+    SCHEDD: ("/var/log/condor/SchedLog", "schedlog"),
+    HISTORY: ("/var/lib/condor/spool/history", "history"),
+}
+SLOT = "slot1@node"
+
+
+def log_of(events: Sequence[e.Event]) -> Log:
+    log = open_log("memory:", create=True)
+    founded = e.PoolFounded(BEGIN, "founded", "import", "node", "htcondor-25", "node", "0", {IMPORTED: "true"})
+    found = [
+        e.SourceFound(BEGIN, "read", f"{number}:0", number, path, kind, "node", "UTC")
+        for number, (path, kind) in SOURCES.items()
+    ]
+    log.append([founded, *found, *events])
+    return log
+
+
+def entry(seconds: int, line: int, number: int, text: str, *, source: int = USER, proc: int = 0) -> e.JobLogged:
+    return e.JobLogged(BEGIN + seconds * SECOND, "reported", f"{source}:{line}", 1, proc, 0, number, text)
+
+
+def report(
+    seconds: int, line: int, said: str, *, source: int, proc: int = 0, cluster: int = 1, **facts: str
+) -> e.Event:
+    at = BEGIN + seconds * SECOND
+    return e.JobReported(at, "reported", f"{source}:{line}", cluster, proc, said, facts)
+
+
+def moved(seconds: int, line: int, row: str, source: str, target: str, reason: str = "") -> e.Event:
+    at = BEGIN + seconds * SECOND
+    return e.SlotMoved(at, "reported", f"{STARTD}:{line}", SLOT, row, source, target, reason)
+
+
+def of_slot(seconds: int, line: int, said: str, **facts: str) -> e.Event:
+    return e.SlotReported(BEGIN + seconds * SECOND, "reported", f"{STARTD}:{line}", SLOT, said, facts)
+
+
+SUBMIT = "Job submitted from host: <10.0.0.1:9618?addrs=10.0.0.1-9618&alias=access&noUDP>"
+EXECUTE = f"Job executing on host: <10.0.0.2:9618?alias=node>\n\tSlotName: {SLOT}"
+EVICTED = "Job was evicted. Code 1005 Subcode 0\n\t(0) CPU times\n\tReason: Unspecified job interruption"
+
+
+def ended(how: str) -> str:
+    usage = "Usr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage"
+    return f"Job terminated.\n\t(1) Normal termination (return value {how})\n\t\t{usage}"
+
+
+LOGGED = [
+    entry(2, 1, 0, SUBMIT),
+    entry(7, 3, 1, EXECUTE),
+    entry(17, 9, 4, EVICTED),
+    entry(27, 20, 1, EXECUTE),
+    entry(
+        33,
+        24,
+        6,
+        "Image size of job updated: 2600\n\t2  -  MemoryUsage of job (MB)\n\t1680  -  ResidentSetSize of job (KB)",
+    ),
+    entry(47, 30, 5, ended("3")),
+]
+REPORTED = [
+    report(5, 4, "rejected", source=NEGOTIATOR, user="alice@pool", words="no match found"),
+    report(6, 8, "rejected", source=NEGOTIATOR, user="alice@pool", words="no match found"),
+    report(7, 10, "matched", source=NEGOTIATOR, user="alice@pool", slot=SLOT, preempting="none"),
+    report(7, 40, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711"),
+    report(17, 50, "shadow_gone", source=SCHEDD, shadow="4711", status="107"),
+    report(17, 20, "matched", source=NEGOTIATOR, cluster=2, user="bob@pool", slot=SLOT, preempting="alice@pool"),
+    report(27, 30, "matched", source=NEGOTIATOR, user="alice@pool", slot=SLOT, preempting="bob@pool"),
+]
+OF_SLOT = [
+    e.SlotBorn(BEGIN, "reported", f"{STARTD}:41", SLOT, "node", "static", "", {}),
+    moved(0, 53, "1", "Owner/Idle", "Unclaimed/Idle", "IS_OWNER is false."),
+    of_slot(7, 62, "owner", user="alice@pool"),
+    moved(7, 64, "5", "Unclaimed/Idle", "Claimed/Idle"),
+    of_slot(7, 74, "activated", job="1.0"),
+    moved(7, 78, "11", "Claimed/Idle", "Claimed/Busy", "claiming protocol successful"),
+    moved(17, 94, "13a", "Claimed/Busy", "Preempting/Vacating", "preempting claim based on user priority"),
+    of_slot(17, 120, "owner", user="bob@pool"),
+    moved(17, 121, "23", "Preempting/Vacating", "Claimed/Idle", "preempting claim exists"),
+    of_slot(17, 129, "activated", job="2.0"),
+    moved(17, 132, "11", "Claimed/Idle", "Claimed/Busy", "claiming protocol successful"),
+]
+EVERYTHING = [*LOGGED, *REPORTED, *OF_SLOT]
+
+
+def told(log: Log, name: str, seconds: int | None = None) -> list[str]:
+    return [sentence.text for sentence in why(log, name, None if seconds is None else BEGIN + seconds * SECOND)]
+
+
+def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
+    assert told(log_of(EVERYTHING), "1.0") == [
+        "Job 1.0 completed at 2026-11-20 22:37:27: it ended after 20 s on slot1@node, with code 3 (CPU 8 s, memory "
+        "1.6 MiB). [job.log:30]",
+        "alice@pool submitted it to access. [job.log:1]",
+        "The negotiator had nothing for it, 2 times until 2026-11-20 22:36:46, the last time: no match found. "
+        "[NegotiatorLog:4, NegotiatorLog:8]",
+        f"The negotiator matched it with {SLOT}. [NegotiatorLog:10]",
+        f"The access point started a shadow for it (pid 4711), for {SLOT}. [SchedLog:40]",
+        f"It started on {SLOT}. [job.log:3]",
+        "It was evicted from slot1@node after 10 s: the negotiator gave the slot to a user with a better priority (the "
+        "slot went to Preempting/Vacating: preempting claim based on user priority); job 2.0 of bob@pool took its "
+        "place. [job.log:9, StartLog:94, StartLog:129]",
+        f"The negotiator matched it with {SLOT}, preempting bob@pool. [NegotiatorLog:30]",
+        f"It started on {SLOT}. [job.log:20]",
+        f"It ended after 20 s on {SLOT}, with code 3 (CPU 8 s, memory 1.6 MiB). [job.log:30]",
+    ]
+
+
+# Instant -> how the answer begins.
+ANSWERS = {
+    3: "Job 1.0 is idle since 2026-11-20 22:36:42: alice@pool submitted it",
+    12: f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:47: it started on {SLOT}. [job.log:3]",
+    20: "Job 1.0 is idle since 2026-11-20 22:36:57: it was evicted from",
+    40: "Job 1.0 runs on slot1@node since 2026-11-20 22:37:07: it started on slot1@node. [job.log:20] At 2026-11-20 "
+    "22:37:13 it used memory 1.6 MiB. [job.log:24]",
+}
+
+
+@pytest.mark.parametrize("seconds", ANSWERS)
+def test_the_answer_is_that_of_the_instant(seconds: int) -> None:
+    assert told(log_of(EVERYTHING), "1.0", seconds)[0].startswith(ANSWERS[seconds])
+
+
+def test_what_two_logs_say_alike_is_told_once() -> None:
+    again = [e.JobLogged(i.at, i.cause, f"{GLOBAL}:{n}", 1, 0, 0, i.number, i.text) for n, i in enumerate(LOGGED, 1)]
+    assert told(log_of([*EVERYTHING, *again]), "1.0") == told(log_of(EVERYTHING), "1.0")
+    assert "[EventLog:6]" in told(log_of([*again]), "1.0")[0]
+
+
+def test_where_sources_disagree_both_are_told() -> None:
+    other = entry(47, 120, 5, ended("4"), source=GLOBAL)
+    ad = "ClusterId = 1\nProcId = 0\nQDate = 1795214202\nJobStatus = 4\nExitBySignal = false\nExitCode = 5"
+    (answer, *_) = told(log_of([*LOGGED, other, _history(1, ad)]), "1.0")
+    assert (
+        "with code 3 (CPU 8 s, memory 1.6 MiB); but EventLog:120 says code 4; but the job history says code 5" in answer
+    )
+    assert "(history:1)" in answer
+
+
+def _history(line: int, *texts: str) -> e.AdsKept:
+    ads, index = pack([KeptAd(line, text) for text in texts])
+    return e.AdsKept(BEGIN + 100 * SECOND, "reported", f"{HISTORY}:{line}", "history", len(texts), ads, index)
+
+
+def test_a_job_that_only_the_history_knows_is_told_from_its_ad() -> None:
+    ad = (
+        'ClusterId = 7\nProcId = 2\nQDate = 1795214202\nUser = "eve@pool"\nJobStatus = 3\n'
+        'LastRemoteHost = "slot1@node"\nJobCurrentStartDate = 1795214210\nEnteredCurrentStatus = 1795214260\n'
+        'RemoveReason = "via condor_rm (by user eve)"'
+    )
+    log = log_of([_history(11, ad)])
+    assert told(log, "7.2") == [
+        "Job 7.2 was removed at 2026-11-20 22:37:40: it was removed: via condor_rm (by user eve). [history:11]",
+        "eve@pool submitted it. [history:11]",
+        f"It started on {SLOT}. [history:11]",
+        "It was removed: via condor_rm (by user eve). [history:11]",
+    ]
+    assert told(log, "7.2", 20)[0].startswith(f"Job 7.2 runs on {SLOT} since 2026-11-20 22:36:50")
+
+
+def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
+    ad = {"ClusterId": "3", "ProcId": "1", "QDate": "1795214202", "User": '"eve@pool"', "JobStatus": "5"}
+    ad |= {"HoldReason": '"no disk"'}
+    operations = [(101, "3.1", "Job", "Machine"), *((103, "3.1", name, text) for name, text in ad.items())]
+    header = ((107, "1", "CreationTimestamp", "1795214200"),)
+    written = [
+        e.TableWritten(BEGIN, "reported", "5:1", "queue", 1, header),
+        e.TableWritten(BEGIN + 9 * SECOND, "reported", "5:2", "queue", 2, tuple(operations)),
+    ]
+    assert told(log_of(written), "3.1") == [
+        "Job 3.1 is held since 2026-11-20 22:36:49: it was on hold: no disk, by the schedd's table. [SchedLog:2] Its "
+        "records end at 2026-11-20 22:36:49.",
+        "eve@pool submitted it. [SchedLog:2]",
+        "It was on hold: no disk, by the schedd's table. [SchedLog:2]",
+    ]
+
+
+def test_a_job_without_a_log_is_told_from_what_daemons_say() -> None:
+    texts = told(log_of([*REPORTED, *OF_SLOT]), "1.0", 20)
+    assert texts[0].startswith("Job 1.0 is idle since 2026-11-20 22:36:57: its shadow ended after 10 s with status 107")
+    assert "the negotiator gave the slot to a user with a better priority" in texts[0]
+
+
+def test_a_number_that_was_used_again_is_the_last_job_unless_an_earlier_instant_is_asked_for() -> None:
+    again = [entry(5000, 60, 0, SUBMIT), entry(5010, 63, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")]
+    log = log_of([*EVERYTHING, *again])
+    assert told(log, "1.0") == [
+        "Job 1.0 was removed at 2026-11-21 00:00:10: it was removed: via condor_rm (by user alice). [job.log:63]",
+        "alice@pool submitted it to access. [job.log:60]",
+        "It was removed: via condor_rm (by user alice). [job.log:63]",
+    ]
+    assert told(log, "1.0", 4000) == told(log_of(EVERYTHING), "1.0")
+
+
+HELD = entry(60, 70, 12, "Job was held.\n\tplease stop (by user alice)\n\tCode 1 Subcode 0")
+KILLED = "Job terminated.\n\t(0) Abnormal termination (signal 11)\n\t(0) No core file"
+STARTED = entry(60, 70, 1, EXECUTE)
+STOPPED = entry(61, 75, 10, "Job was suspended.")
+# What the log's last entries are -> what the answer has.
+ENDINGS = {
+    "held": ([HELD], "is held since 2026-11-20 22:37:40: it was put on hold: please stop (by user alice) (code 1,"),
+    "released": ([HELD, entry(70, 73, 13, "Job was released.\n\tnow")], "it was released: now"),
+    "removed": ([entry(60, 70, 9, "Job was aborted.\n\tenough")], "was removed at 2026-11-20 22:37:40: it was removed"),
+    "killed": ([entry(60, 70, 5, KILLED)], "with signal 11"),
+    "gave up": ([entry(60, 70, 7, "Shadow exception!\n\tdisk full")], "its shadow gave up: disk full"),
+    "suspended": ([STARTED, STOPPED], "is suspended since 2026-11-20 22:37:41"),
+    "went on": ([STARTED, STOPPED, entry(65, 78, 11, "Job was unsuspended.")], "runs on"),
+    "twice": ([STARTED, entry(90, 75, 1, EXECUTE)], "runs on"),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_end_of_a_jobs_log_has_its_answer(name: str) -> None:
+    entries, words = ENDINGS[name]
+    (answer, *life) = told(log_of([LOGGED[0], *entries]), "1.0")
+    assert words in answer
+    assert len(life) == len(entries) + 1 + (name == "twice")
+    assert (name == "twice") == any("No record tells of the end of its run" in text for text in life)
+
+
+def test_a_slot_is_told_since_its_last_claim() -> None:
+    log = log_of(EVERYTHING)
+    assert told(log, SLOT) == [
+        "Slot slot1@node is Claimed/Busy since 2026-11-20 22:36:57 by transition 11: claiming protocol successful; job "
+        "2.0 of bob@pool runs on it. [StartLog:132] Its records end at 2026-11-20 22:36:57.",
+        "The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. [NegotiatorLog:20]",
+        "bob@pool holds it from here on. [StartLog:120]",
+        "Preempting/Vacating -> Claimed/Idle by transition 23 (I): whom it was given to takes it over (its log: "
+        "preempting claim exists). [StartLog:121]",
+        "Job 2.0 is started on it. [StartLog:129]",
+        "Claimed/Idle -> Claimed/Busy by transition 11: claiming protocol successful. [StartLog:132]",
+    ]
+    assert told(log, SLOT, 3) == [
+        "Slot slot1@node is Unclaimed/Idle since 2026-11-20 22:36:40 by transition 1 (A): IS_OWNER is false. "
+        "[StartLog:53]",
+        "It came with machine node, as a static slot. [StartLog:41]",
+        "Owner/Idle -> Unclaimed/Idle by transition 1 (A): IS_OWNER is false. [StartLog:53]",
+    ]
+
+
+def test_a_long_claim_is_told_by_its_beginning_and_its_end() -> None:
+    jobs: list[e.Event] = []
+    for number in range(1, 101):
+        jobs += [
+            of_slot(20 + number, 200 + 3 * number, "activated", job=f"5.{number}"),
+            moved(20 + number, 201 + 3 * number, "11", "Claimed/Idle", "Claimed/Busy"),
+            moved(20 + number, 202 + 3 * number, "12", "Claimed/Busy", "Claimed/Idle"),
+        ]
+    answer, *life = told(log_of([*OF_SLOT, *jobs]), SLOT)
+    assert answer.endswith("244 sentences between are left out: `poolbook log slot1@node` has all.")
+    assert len(life) == 60
+    assert life[0] == "bob@pool holds it from here on. [StartLog:120]"
+    assert life[-1].endswith("[StartLog:502]")
+
+
+def test_a_slot_of_which_nothing_says_where_it_is_has_no_answer() -> None:
+    with pytest.raises(UnknownThingError, match="no record that says where it is"):
+        why(log_of([of_slot(7, 62, "accepted")]), SLOT)
+
+
+def test_a_slot_whose_startd_ended_is_no_more() -> None:
+    end = e.DaemonReported(BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", {"how": "fast"})
+    (answer, *_) = told(log_of([*EVERYTHING, end]), SLOT)
+    assert answer == f"Slot {SLOT} is no more since 2026-11-20 22:38:10: the startd ended (how fast). [StartLog:200]"
+
+
+TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
+HEADER = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\) \S+ (\d\d:\d\d:\d\d) ", re.MULTILINE)
+# The entry that a job's log has last, of those that say where it is -> how the answer begins.
+LAST = {1: "runs", 4: "is idle", 5: "completed", 9: "was removed", 12: "is held", 13: "is idle", 10: "is suspended"}
+
+
+def entries_of(folder: Path) -> dict[str, list[tuple[str, int]]]:
+    """The entries of each job in a folder's job event logs, by a plain look at the headers: time of day and number."""
+    found: dict[str, set[tuple[str, int]]] = {}
+    for path in [*folder.glob("EventLog*"), *folder.glob("*-job.log*")]:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for number, cluster, proc, time in HEADER.findall(data.decode()):
+            found.setdefault(f"{int(cluster)}.{int(proc)}", set()).add((time, int(number)))
+    return {job: sorted(entries) for job, entries in found.items()}
+
+
+@pytest.mark.parametrize("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
+def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
+    log = open_log("memory:", create=True)
+    Importer(log, [str(TRACES / trace)], Options(zone="UTC")).run()
+    for job, logged in entries_of(TRACES / trace).items():
+        sentences = why(log, job)
+        answer, *life = [sentence.text for sentence in sentences]
+        assert _is_in_order(sentences[1:])
+        for number, words in ((1, "It started on "), (4, "It was evicted from "), (12, "It was put on hold")):
+            assert sum(text.startswith(words) for text in life) == sum(entry[1] == number for entry in logged), job
+        known = [(time, LAST[number]) for time, number in logged if number in LAST]
+        of_last_second = [words for time, words in known if time == known[-1][0]]
+        assert not known or any(answer.startswith(f"Job {job} {words}") for words in of_last_second), answer
+    for name in {event.slot for _, event in log.read() if isinstance(event, e.SlotMoved)}:
+        answer, *life = told(log, name)
+        assert answer.startswith(f"Slot {name} is ") and life
+
+
+# What is asked for -> what the refusal has.
+UNKNOWN = {
+    "1.7": "the log has no job 1.7; of cluster 1 it has 1.0",
+    "9.0": "the log has no job 9.0; it has jobs of clusters 1, 2",
+    "slot2@node": "the log has no slot slot2@node; near: slot1@node",
+    "x@elsewhere.example": "the log has no slot x@elsewhere.example; it has 1 slot, from slot1@node to slot1@node",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_not_there_is_answered_with_what_is(name: str) -> None:
+    with pytest.raises(UnknownThingError) as refused:
+        why(log_of(EVERYTHING), name)
+    assert str(refused.value.args[0]) == UNKNOWN[name]
+
+
+@given(
+    kept=st.lists(st.sampled_from(EVERYTHING), unique_by=id, max_size=len(EVERYTHING)).map(tuple),
+    texts=st.lists(st.text(max_size=60), max_size=3),
+    at=st.one_of(st.none(), st.integers(0, 60)),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_of_the_records_is_there_in_whatever_order_there_is_an_answer(
+    kept: tuple[e.Event, ...], texts: list[str], at: int | None
+) -> None:
+    odd = [entry(30, 300 + n, number, text) for number, text in enumerate(texts, 3) for n in (number,)]
+    log = log_of([*kept, *odd])
+    for name in ("1.0", SLOT):
+        try:
+            answer, *life = why(log, name, None if at is None else BEGIN + at * SECOND)
+        except UnknownThingError:
+            continue
+        assert _is_in_order(life)
+        assert answer.text.startswith(("Job 1.0 ", f"Slot {SLOT} ", f"Of slot {SLOT} "))
+        assert at is None or all(sentence.at <= BEGIN + at * SECOND for sentence in (answer, *life))
+
+
+def _is_in_order(life: list[Sentence]) -> bool:
+    seconds = [sentence.at // SECOND for sentence in life]
+    return bool(life) and seconds == sorted(seconds)
+
+
+def test_what_is_listed_has_the_place_of_its_record_and_the_reason_that_stands_there() -> None:
+    log = log_of(EVERYTHING)
+    places = Places(log)
+    lines = [line(member, UTC, places.name(member.stimulus)) for member in entries(log, wanted(SLOT))]
+    assert len(lines) == len(OF_SLOT)
+    (found,) = [text for text in lines if " 13a " in text]
+    assert re.search(r"13a +H Claimed/Busy -> Preempting/Vacating .*\(preempting claim based on user priority\)", found)
+    assert found.endswith("[StartLog:94]")
+
+
+# Paths -> what their files are called.
+NAMES = {
+    ("/a/StartLog", "/a/EventLog"): ["StartLog", "EventLog"],
+    ("/a/x/StartLog", "/a/y/StartLog", "/a/y/EventLog"): ["x/StartLog", "y/StartLog", "EventLog"],
+    ("/a/log", "/a/log"): ["/a/log", "/a/log"],
+    ("log", "/a/log"): ["log", "a/log"],
+}
+
+
+@pytest.mark.parametrize("paths", NAMES)
+def test_a_file_is_called_by_as_much_of_its_path_as_tells_it_apart(paths: tuple[str, ...]) -> None:
+    found = shortest(dict(enumerate(paths, 1)))
+    assert [found[number] for number in sorted(found)] == NAMES[paths]
