@@ -14,6 +14,7 @@ The rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from attrs import frozen
@@ -410,9 +411,9 @@ class SourceFound(SourceEvent):
 
 @frozen
 class SourceRead(SourceEvent):
-    """The source stands in the log up to byte ``offset``, which is the end of line ``lines``. ``head`` is a digest of
-    its first ``head_size`` bytes and ``digest`` one of all that was read, by which it is known again under any name;
-    ``state`` is what its reader has to know to go on (JSON); ``left`` counts the bytes of an unfinished record behind."""
+    """The source stands in the log up to byte ``offset``, the end of line ``lines``. ``head`` is a digest of its first
+    ``head_size`` bytes and ``digest`` one of all that was read, by which it is known again under any name; ``state`` is
+    what its reader has to know to go on (JSON); ``left`` counts the bytes of an unfinished record behind."""
 
     path: str
     offset: int
@@ -460,15 +461,34 @@ class SlotReported(SlotEvent):
     facts: dict[str, str]
 
 
+Entry = tuple[int, int, int, int, int, str]
+"""An entry of a job event log: its instant, line, process, subprocess, number and text (see ``JobLogged``)."""
+
+
 @frozen
 class JobLogged(ClusterEvent):
-    """An entry of a job event log: ``number`` says of which kind (``domain/joblog.py``), ``text`` is what stands behind
-    its time, line by line."""
+    """An entry of a job event log, as ``JobsLogged`` yields it: logs keep no event of this kind. ``number`` says of
+    which kind it is (``domain/joblog.py``), ``text`` is what stands behind its time, line by line."""
 
     proc: int
     subproc: int
     number: int
     text: str
+
+
+@frozen
+class JobsLogged(ClusterEvent):
+    """Entries of a job event log that stand one behind another there and are of one cluster. (Many in one event: job
+    event logs are long, and an event costs more than its text.)"""
+
+    source: int
+    entries: tuple[Entry, ...]
+
+    def logged(self) -> Iterator[JobLogged]:
+        """Each entry by itself, in order."""
+        cause, cluster, where = self.cause, self.cluster, f"{self.source}:"
+        for at, line, proc, subproc, number, text in self.entries:
+            yield JobLogged(at, cause, f"{where}{line}", cluster, proc, subproc, number, text)
 
 
 @frozen
@@ -561,7 +581,7 @@ TOPICS: dict[str, type[Event]] = {
     "source?": SourceGap,
     "of-daemon": DaemonReported,
     "of-slot": SlotReported,
-    "entry": JobLogged,
+    "entries": JobsLogged,
     "of-job": JobReported,
     "of-submitter": SubmitterReported,
     "of-cycle": CycleReported,
@@ -578,7 +598,7 @@ OF_IMPORTS: frozenset[type[Event]] = frozenset(
         SourceGap,
         DaemonReported,
         SlotReported,
-        JobLogged,
+        JobsLogged,
         JobReported,
         SubmitterReported,
         CycleReported,

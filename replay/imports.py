@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from attrs import define, field
 
@@ -20,6 +20,16 @@ def is_imported(log: Log) -> bool:
     """Whether a log holds what another pool's records say: its first event tells."""
     _, first = next(log.read(0, 1), (0, None))
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
+
+
+def singly(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
+    """The events, each entry of a job event log by itself, at the position of the event that holds it."""
+    for position, event in events:
+        if type(event) is e.JobsLogged:
+            for entry in event.logged():
+                yield position, entry
+        else:
+            yield position, event
 
 
 @define

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import chain
 from typing import Any, NamedTuple
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..domain import events as e
 from ..domain.job_ad import job_procs, unquoted
@@ -244,6 +244,9 @@ def _parts(event: e.Event) -> Iterator[tuple[str, _Part]]:
 
 def members(position: int, event: e.Event) -> Iterator[Member]:
     """What the event at `position` says, thing by thing."""
+    if isinstance(event, e.JobsLogged):
+        yield from _entries(position, event)
+        return
     several = isinstance(event, (*_SETS, e.CycleHeld))
     stream = event.stream
     for index, (thing, part) in enumerate(_parts(event)):
@@ -251,6 +254,12 @@ def members(position: int, event: e.Event) -> Iterator[Member]:
             position, index, several, event.at, stream, thing, part.what, part.letter, part.source, part.target,
             event.cause, part.details, event.stimulus,
         )  # fmt: skip
+
+
+def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
+    for index, entry in enumerate(event.logged()):
+        for member in members(position, entry):
+            yield evolve(member, index=index, several=True)
 
 
 def member_of(position: int, event: e.Event, proc: int) -> Member | None:
@@ -360,11 +369,20 @@ def since(text: str, now: int, zone: tzinfo = UTC) -> int:
 
 def listed(events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None) -> Iterator[Member]:
     """The members of `events` from the instant `begin` on; of one process alone, if it is given."""
-    recent = ((position, event) for position, event in events if event.at >= begin)
+    recent = ((position, event) for position, event in events if event.at >= begin or type(event) is e.JobsLogged)
     if proc is None:
-        return chain.from_iterable(members(position, event) for position, event in recent)
-    found = (member_of(position, event, proc) for position, event in recent)
-    return (member for member in found if member is not None)
+        found = chain.from_iterable(members(position, event) for position, event in recent)
+    else:
+        found = chain.from_iterable(_of_proc(position, event, proc) for position, event in recent)
+    return (member for member in found if member.at >= begin)
+
+
+def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
+    if isinstance(event, e.JobsLogged):  # which may have several of one process
+        thing = f"{event.cluster}.{proc}"
+        return (member for member in _entries(position, event) if member.thing == thing)
+    member = member_of(position, event, proc)
+    return iter(() if member is None else (member,))
 
 
 def entries(log: Log, what: Wanted | None = None, begin: int = 0) -> Iterator[Member]:

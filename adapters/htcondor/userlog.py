@@ -23,7 +23,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from ...domain.events import Event, JobLogged, SourceGap
+from ...domain.events import Entry as Taken
+from ...domain.events import Event, JobsLogged, SourceGap
 from .reader import Source, State, without_secrets
 from .times import Clock, compiled
 from .userlog_ads import Unreadable, entry_of_json, entry_of_xml
@@ -146,9 +147,10 @@ class UserLogReader:
             events.append(SourceGap(since or at, "read", place, self._source.number, missing, words, since, at))
             self._gap = None
         if header is None:
-            place = f"{self._source.number}:{line}"
-            text = without_secrets(text)
-            events.append(JobLogged(at, "reported", place, cluster, proc, subproc, number, text))
+            taken: Taken = (at, line, proc, subproc, number, without_secrets(text))
+            events.append(
+                JobsLogged(at, "reported", f"{self._source.number}:{line}", cluster, self._source.number, (taken,))
+            )
         return ""
 
     def _instant(self, when: str) -> int:
@@ -192,7 +194,7 @@ class UserLogReader:
         """Whether each piece is just one entry; then all are taken. (There are as many headers as pieces, which is
         known already: so if each piece begins with one, none has a second.)"""
         line, before, match, known = self.line + 1, self._clock.last, _HEADER.match, self._known
-        at, where, taken = before, f"{self._source.number}:", list[Event]()
+        at, runs, taken, last = before, list[tuple[str, list[Taken]]](), list[Taken](), ""
         add = taken.append
         for piece in pieces:
             header = match(piece)
@@ -212,13 +214,21 @@ class UserLogReader:
             text = piece[header.end() :]
             if "#" in text:
                 text = without_secrets(text)
-            add(JobLogged(at, "reported", f"{where}{line}", int(cluster), int(proc), 0, int(number), text))
+            if cluster != last:
+                taken, last = [], cluster
+                runs.append((cluster, taken))
+                add = taken.append
+            add((at, line, int(proc), 0, int(number), text))
             line += text.count("\n") + 2
-        if len(taken) != len(pieces):
+        if sum(len(entries) for _, entries in runs) != len(pieces):
             self._clock.last = before
             return False
         self._clock.last, self.line = at, line - 1
-        events += taken
+        source = self._source.number
+        events += [
+            JobsLogged(entries[0][0], "reported", f"{source}:{entries[0][1]}", int(name), source, tuple(entries))
+            for name, entries in runs
+        ]
         return True
 
     def _remember(self, when: str) -> int:

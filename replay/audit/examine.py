@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ...domain import events as e
 from ...domain.lifecycle import HTCONDOR_25
 from ...domain.log import Log
-from ..imports import is_imported
+from ..imports import is_imported, singly
 from .contradictions import FactJudge
 from .jobs import JobJudge
 from .own import own
@@ -27,7 +27,8 @@ _EVERY = 50_000
 def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | None = None) -> Audit:
     """The audit of a log; of one of Poolbook's own, that of its judge. The seal is the stores' to check.
 
-    `name` is what a log of Poolbook's own is called where findings say in which file they are. `progress` is told, now and then, how many events of how many were read.
+    `name` is what a log of Poolbook's own is called where findings say in which file they are. `progress` is told, now
+    and then, how many events of how many were read.
     """
     audit = Audit()
     if not is_imported(log):
@@ -36,7 +37,7 @@ def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | Non
     audit.imported, audit.dialect = True, HTCONDOR_25
     sources = Sources()
     judges = (SlotJudge(sources, audit), JobJudge(sources, audit), FactJudge(sources, audit))
-    for position, event in log.read():
+    for position, event in singly(log.read()):
         audit.events = position
         sources.take(event)
         _take(audit, sources, event)

@@ -28,8 +28,8 @@ Row = tuple[int, str, str, int, int]
 
 
 class Things:
-    """Compares what is said of slots and submitters. ``spans`` are the times of which each source of an accountant's table
-    tells."""
+    """Compares what is said of slots and submitters. ``spans`` are the times of which the accountants' tables tell, by
+    their sources."""
 
     def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:
         self.spans = spans
@@ -81,7 +81,7 @@ class Things:
                 yield [told[-1][-1], ad]
 
     def _at(self, fact: str, table: list[Row], at: int) -> list[Stating]:
-        """What a table says at an update: its values then, and the one before; none if it does not tell of that time."""
+        """What a table says at an update: its values then, and the one before; none if it tells nothing of then."""
         spans = self.spans.get(table[0][3], [])
         since = max((since for since, until in spans if since <= at <= until), default=None)
         if since is None:

@@ -1,4 +1,4 @@
-"""Draws the table of facts in docs/facts.md, between the comments that mark its place."""
+"""Draws the tables of rules and facts in docs/import.md, between the comments that mark its place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from typing import Final
 
 from ...domain.reports import KINDS
 from .facts import ANY, FACTS, SECOND, UNITS, Fact, Saying
+from .rules import OF_FACTS, OF_JOBS, OF_SLOTS
 
 _SECTION: Final = re.compile(r"(<!-- drawn: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_RULES: Final = {"StartLog": OF_SLOTS, "job event logs": OF_JOBS, "ads": OF_FACTS}
 
 
 def fill(page: str) -> str:
     """The page with its tables drawn anew. Raises ValueError if it does not have each of them once."""
-    drawn = {"facts": _facts(), "kinds": _kinds()}
+    drawn = {"rules": _rules(), "facts": _facts(), "kinds": _kinds()}
     named = [found["name"] for found in _SECTION.finditer(page)]
     if sorted(named) != sorted(drawn):
         raise ValueError(f"the page should have these tables, once each: {', '.join(sorted(drawn))}; it has {named}")
     return _SECTION.sub(lambda found: f"{found[1]}\n{drawn[found['name']]}\n\n{found[3]}", page)
+
+
+def _rules() -> str:
+    rows = [f"| {of} | `{name}` | {words} |" for of, rules in _RULES.items() for name, words in rules.items()]
+    return "\n".join(["| of | rule | what must hold |", "|---|---|---|", *rows])
 
 
 def _kinds() -> str:

@@ -59,7 +59,7 @@ often it was started, is counted in other ways by every source."""
 ON_A_SLOT: Final = frozenset({2, 6, 7})
 """The JobStatus of a job that has a slot: running, transferring output, suspended."""
 
-_SUBMITTED_ON_HOLD: Final = re.compile(r"\bSubmittedOnHold = (\d+)")
+_SUBMITTED_ON_HOLD: Final = re.compile(r"\bSubmittedOnHold = (\d{1,9})\b")
 
 Ad = Mapping[str, str]
 

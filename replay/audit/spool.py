@@ -17,7 +17,7 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.archive import index, plain, select
-from .facts import LETTERS
+from .facts import ANY, LETTERS
 from .readings import Heard
 
 _TABLES: Final = """
@@ -64,7 +64,9 @@ class Spool:
             self._flush(table)
 
     def hear(self, cluster: int, proc: int, heard: Heard) -> None:
-        """A record of a job."""
+        """A record of a job. A number that no table could hold is no job's."""
+        if not (0 < cluster < ANY and 0 <= proc < ANY):
+            return
         order, letter, chain, source, line, at, what, body = heard
         self._add("heard", (order, cluster, proc, letter, chain, source, line, at, what, body))
 

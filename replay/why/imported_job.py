@@ -18,7 +18,7 @@ from ...domain import joblog
 from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
 from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
-from ..imports import Places
+from ..imports import Places, singly
 from ..wording import counted, instant, interval, memory
 from .matches import Matches
 from .record_words import ad_ending, code_words, ending, hold, host_of, lower
@@ -36,7 +36,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     """Why the job is where its records leave it (at the instant `at`, if one is given): the answer, then its life in
     order of time. Raises ``UnknownThingError``."""
     places = Places(log)
-    everything = list(log.read_stream(f"cluster/{cluster}"))
+    everything = list(singly(log.read_stream(f"cluster/{cluster}")))
     told = [one for one in everything if at is None or one[1].at <= at]
     ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, (cluster, proc))]
     records = records_of(told, proc, places)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from ...domain import events as e
 from ...domain.archive import index
 from ...domain.log import Log
+from ..imports import singly
 from ..wording import counted, instant
 
 NEAR_NAMES = 5
@@ -19,7 +20,7 @@ _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)
 
 def unknown_job(log: Log, cluster: int, proc: int, at: int | None, zone: tzinfo) -> str:
     """What is said of a job of which no record tells: which jobs there are. Reads the whole log."""
-    jobs = {job for _, event in log.read() for job in _jobs_of(event)}
+    jobs = {job for _, event in singly(log.read()) for job in _jobs_of(event)}
     procs = {number for other, number in jobs if other == cluster and number >= 0}
     clusters = {number for number, _ in jobs}
     head = f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}"

@@ -27,6 +27,7 @@ from poolbook.replay.audit.contradictions import FactJudge
 from poolbook.replay.audit.facts import FACTS
 from poolbook.replay.audit.sources import Sources
 from poolbook.replay.audit.verdict import Audit
+from poolbook.replay.imports import singly
 
 BEGIN: Final = 1_795_176_000
 """2026-11-20 12:00:00 UTC, in seconds: the pool's beginning, from which the times of a ``Truth`` are counted."""
@@ -560,18 +561,19 @@ def examine(files: Iterable[File]) -> Examined:
     sources, audit = Sources(), Audit()
     judge = FactJudge(sources, audit)
     refused: list[e.SourceRefused] = []
-    left = position = 0
+    log: list[e.Event] = []
+    left = 0
     for number, one in enumerate(files, 1):
         found = e.SourceFound(0, "found", f"{number}:0", number, one.path, one.kind, "node", "UTC")
         source = Source(number, one.path, one.kind, "node", UTC, BEGIN + 86_400.0, (BEGIN + 86_400) * 1_000_000)
         events, used = _READERS.get(one.kind, AdsReader)(source, None, 0).read(one.data)
         left += len(one.data) - used
-        for event in (found, *events):
-            position += 1
-            sources.take(event)
-            judge.take(position, event)
-            if isinstance(event, e.SourceRefused):
-                refused.append(event)
+        log += [found, *events]
+    for position, event in singly(enumerate(log, 1)):
+        sources.take(event)
+        judge.take(position, event)
+        if isinstance(event, e.SourceRefused):
+            refused.append(event)
     judge.finish()
     return Examined(audit, refused, left)
 

@@ -28,7 +28,7 @@ from .honest import CHANGES, FILES, Examined, File, Truth, examine, file, follow
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRACES = ROOT / "tests" / "data" / "traces"
-PAGE = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "import.md").read_text(encoding="utf-8")
 HONEST = [file(kind, Truth()) for kind in FILES]
 
 
@@ -193,6 +193,25 @@ def test_honest_files_are_never_accused_whatever_they_lack(truth: Truth, data: s
     assert found.violations == []
 
 
+_ODD = st.one_of(
+    st.binary(max_size=30),
+    st.sampled_from([b"99999999999999999999", b"-1", b"nan", b"1e999", b"undefined", b'"', b"\n", b"7.0", b"\x00"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(HONEST), st.floats(0, 1), st.integers(0, 12), _ODD), max_size=12))
+def test_no_rubbish_in_the_files_stops_the_judge(edits: list[tuple[File, float, int, bytes]]) -> None:
+    files = {one.kind: one for one in HONEST}
+    for one, where, gone, odd in edits:
+        data = files[one.kind].data
+        begin = int(where * len(data))
+        files[one.kind] = one._replace(data=data[:begin] + odd + data[begin + gone :])
+    for found in examine(files.values()).audit.contradictions:
+        assert found.fact in FACTS
+        assert len(found.stated) > 1
+
+
 # -- What one source says twice ----------------------------------------------------------------------------------------
 
 
@@ -293,7 +312,7 @@ def test_a_figure_that_is_changed_in_a_recorded_history_is_found_for_every_job(
 
 
 def test_the_page_shows_the_facts_as_they_are_compared() -> None:
-    assert fill(PAGE) == PAGE, "docs/facts.md is not up to date: run python docs/generate_facts.py"
+    assert fill(PAGE) == PAGE, "docs/import.md is not up to date: run python docs/generate_import.py"
     assert fill(PAGE.replace("NumJobStarts", "NumShadowStarts")) == PAGE
     with pytest.raises(ValueError, match="once each"):
         fill(PAGE.replace("drawn: facts", "drawn: fact"))

@@ -20,6 +20,7 @@ from poolbook.replay.audit.jobs import STEPS, JobJudge
 from poolbook.replay.audit.rules import RULES
 from poolbook.replay.audit.sources import Sources
 from poolbook.replay.audit.verdict import Audit, Finding
+from poolbook.replay.imports import singly
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 RUNS = sorted({path.parent for path in TRACES.glob("*/EventLog*")})
@@ -35,7 +36,7 @@ def judged(*logs: str | bytes, follows: tuple[int, ...] = ()) -> Audit:
         found = e.SourceFound(0, "read", "import", number, path, "eventlog", "h", "UTC", before)
         data = log.encode() if isinstance(log, str) else log
         source = Source(number, path, "eventlog", "h", UTC, MODIFIED, 10**15)
-        for position, event in enumerate([found, *UserLogReader(source, None, 0).read(data)[0]], 1):
+        for position, event in singly(enumerate([found, *UserLogReader(source, None, 0).read(data)[0]], 1)):
             sources.take(event)
             judge.take(position, event)
     judge.finish()

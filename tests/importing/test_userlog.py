@@ -23,6 +23,7 @@ from poolbook.adapters.htcondor.reader import Source
 from poolbook.adapters.htcondor.userlog import LONGEST, UserLogReader
 from poolbook.domain import events as e
 from poolbook.domain.joblog import facts
+from poolbook.replay.imports import singly
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 LOGS = sorted([*TRACES.glob("*/EventLog*"), *TRACES.glob("*/*-job.log*")])
@@ -41,7 +42,7 @@ def content(path: Path) -> bytes:
 def read(data: bytes, zone: tzinfo = UTC, modified: float = MODIFIED) -> tuple[list[e.Event], int]:
     """All that is read of a log, and how many bytes are left."""
     found, taken = UserLogReader(source(zone, modified), None, 0).read(data)
-    return found, len(data) - taken
+    return singled(found), len(data) - taken
 
 
 def in_pieces(data: bytes, cuts: list[int], anew: bool) -> list[e.Event]:
@@ -55,7 +56,12 @@ def in_pieces(data: bytes, cuts: list[int], anew: bool) -> list[e.Event]:
             reader = UserLogReader(source(), json.loads(json.dumps(reader.state())), reader.line)
         found, taken = reader.read(rest)
         events, rest = events + found, rest[taken:]
-    return events
+    return singled(events)
+
+
+def singled(events: list[e.Event]) -> list[e.Event]:
+    """The events, each entry by itself."""
+    return [event for _, event in singly(enumerate(events))]
 
 
 def entries(events: list[e.Event]) -> list[e.JobLogged]:
@@ -297,7 +303,7 @@ def test_the_headers_of_an_eventlog_are_no_events_but_remembered() -> None:
     log = f"008 (-01.-01.-01) 2026-11-20 12:00:00 {GLOBAL.format(1795176000, 7)}\n...\n" + entry(when="11/20 12:00:01")
     reader = UserLogReader(source(), None, 0)
     events, _ = reader.read(log.encode())
-    assert jobs(events) == ["009 1.0"]
+    assert jobs(singled(events)) == ["009 1.0"]
     assert reader.state()["header"] == {"ctime": 1795176000, "id": "0.5.1.2.1.3", "sequence": 7}
 
 

@@ -54,8 +54,9 @@ def imported(path: Path) -> str:
             e.SourceFound(BEGIN, "read", "2:0", 2, "/home/alice/job.log", "userlog", "node", "UTC"),
             e.SlotMoved(BEGIN, "reported", stimulus(7), SLOT, "11", "Claimed/Idle", "Claimed/Busy", "activated"),
             e.SlotMoved(BEGIN, "reported", stimulus(9), SLOT, "12", "Claimed/Busy", "Claimed/Cleaning", ""),
-            e.JobLogged(BEGIN, "reported", "2:1", 1, 0, 0, 0, text),
-            e.JobLogged(BEGIN + 9_000_000, "reported", "2:3", 1, 0, 0, 9, removed),
+            e.JobsLogged(
+                BEGIN, "reported", "2:1", 1, 2, ((BEGIN, 1, 0, 0, 0, text), (BEGIN + 9_000_000, 3, 0, 0, 9, removed))
+            ),
             e.SourceRead(BEGIN, "read", "1:9", 1, "/var/log/condor/StartLog", 900, 9, 10, "a", "b", "{}", 0),
             e.SourceRead(BEGIN, "read", "2:5", 2, "/home/alice/job.log", 90, 5, 10, "a", "b", "{}", 0),
         ]
@@ -250,7 +251,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
     "verify": ((), 0, "judged by `poolbook audit`"),
-    "views": ((), 0, "made anew, up to event 9"),
+    "views": ((), 0, "made anew, up to event 8"),
 }
 ELSEWHERE = {"q", "import", "follow", "usage"}
 """Commands for which other tests say what they do with such a log."""

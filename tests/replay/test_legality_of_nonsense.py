@@ -34,6 +34,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "Ad": ADS,
     "dict[str, str]": ADS,
     "Procs": st.lists(st.tuples(NUMBERS | SMALL, NUMBERS | SMALL), max_size=2).map(tuple),
+    "tuple[Entry, ...]": st.just(()),
     "bytes": st.binary(max_size=5),
     "tuple[tuple[int, str, str, str], ...]": st.just(()),
     "tuple[bytes, ...]": st.lists(st.just(b"x"), max_size=1).map(tuple),

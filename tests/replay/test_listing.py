@@ -192,7 +192,7 @@ def test_every_kind_of_event_has_a_line(pool: Pool) -> None:
         e.SourceGap(NOW, "reported", "1:11", 1, 11, "trimmed", 0, NOW),
         e.DaemonReported(NOW, "reported", "1:1", "h", "startd", "began", {"pid": "7"}),
         e.SlotReported(NOW, "reported", "1:2", "slot1@h", "owner", {"user": "alice"}),
-        e.JobLogged(NOW, "reported", "2:1", 1, 0, 0, 4, "Job was evicted."),
+        e.JobsLogged(NOW, "reported", "2:1", 1, 2, ((NOW, 1, 0, 0, 4, "Job was evicted."),)),
         e.JobReported(NOW, "reported", "3:1", 1, 0, "matched", {"slot": "slot1@h"}),
         e.SubmitterReported(NOW, "reported", "3:2", "alice@h", "slice", {"slots": "3"}),
         e.CycleReported(NOW, "reported", "3:3", "began", {}),

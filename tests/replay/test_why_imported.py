@@ -43,8 +43,17 @@ def log_of(events: Sequence[e.Event]) -> Log:
         e.SourceFound(BEGIN, "read", f"{number}:0", number, path, kind, "node", "UTC")
         for number, (path, kind) in SOURCES.items()
     ]
-    log.append([founded, *found, *events])
+    log.append([founded, *found, *map(kept, events)])
     return log
+
+
+def kept(event: e.Event) -> e.Event:
+    """An event as a log keeps it."""
+    if not isinstance(event, e.JobLogged):
+        return event
+    source, line = map(int, event.stimulus.split(":"))
+    one = (event.at, line, event.proc, event.subproc, event.number, event.text)
+    return e.JobsLogged(event.at, event.cause, event.stimulus, event.cluster, source, (one,))
 
 
 def entry(seconds: int, line: int, number: int, text: str, *, source: int = USER, proc: int = 0) -> e.JobLogged:
