@@ -22,6 +22,7 @@ bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_execution.py
 	-$(BIN)/python tests/bench/bench_views.py
 	-$(BIN)/python tests/bench/bench_userlog.py
+	-$(BIN)/python tests/bench/bench_import.py
 	-$(BIN)/python tests/bench/bench_pool.py
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000

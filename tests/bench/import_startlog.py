@@ -1,0 +1,95 @@
+"""The figures of a StartLog of 300,000 transitions: read, and imported into a log."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
+
+from tests.bench.bench_views import tell  # noqa: E402
+
+from poolbook.adapters.htcondor.reader import Source  # noqa: E402
+from poolbook.adapters.htcondor.startlog import StartLogReader  # noqa: E402
+from poolbook.adapters.importing.driver import Importer, Options  # noqa: E402
+from poolbook.adapters.stores import open_log  # noqa: E402
+
+TRANSITIONS = 300_000
+SLOTS = 64
+A_SECOND = 5
+PIECE = 1 << 20
+AIM = 200_000
+
+CYCLE = (
+    "state: Unclaimed -> Claimed",
+    "activity: Idle -> Busy",
+    "activity: Busy -> Cleaning",
+    "activity: Cleaning -> Idle",
+    "state and activity: Claimed/Idle -> Preempting/Killing",
+    "state and activity: Preempting/Killing -> Owner/Idle",
+    "state: Owner -> Unclaimed",
+)
+
+
+def write(path: Path) -> int:
+    """Makes the log of a machine of many slots that run short jobs; gives how many transitions it has."""
+    when, count = datetime(2026, 11, 20), 0
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{when:%m/%d/%y %H:%M:%S} ** condor_startd (CONDOR_STARTD) STARTING UP\n")
+        for slot in range(1, SLOTS + 1):
+            file.write(f"{when:%m/%d/%y %H:%M:%S} slot{slot}: New Slot of type 1 allocated\n")
+            file.write(f"{when:%m/%d/%y %H:%M:%S} slot{slot}: Changing state: Owner -> Unclaimed\n")
+            count += 1
+        while count < TRANSITIONS:
+            for change in CYCLE:
+                for slot in range(1, SLOTS + 1):
+                    when += timedelta(seconds=count % A_SECOND == 0)
+                    file.write(f"{when:%m/%d/%y %H:%M:%S} slot{slot}: Changing {change}\n")
+                    count += 1
+    return count
+
+
+def read(path: Path) -> None:
+    source = Source(1, str(path), "startlog", "h", UTC, path.stat().st_mtime, time.time_ns() // 1000)
+    reader, rest = StartLogReader(source, None, 0), b""
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            rest += piece
+            _, taken = reader.read(rest)
+            rest = rest[taken:]
+
+
+def append(path: Path) -> None:
+    to = path.with_suffix(".db")
+    for old in path.parent.glob(f"{to.name}*"):
+        old.unlink()
+    log = open_log(str(to), create=True)
+    Importer(log, [str(path)], Options(zone="UTC")).run()
+    log.close()
+
+
+def start_log(folder: Path) -> list[bool]:
+    """Reading a StartLog, and importing it."""
+    path = folder / "StartLog"
+    count = write(path)
+    rates: dict[str, float] = {}
+    for name, run in 3 * (("read", read), ("imported", append)):
+        began = time.perf_counter()
+        run(path)
+        rates[name] = max(rates.get(name, 0.0), count / (time.perf_counter() - began))
+    print(f"{f'  a StartLog of {count:,} transitions':<62}{path.stat().st_size / 1e6:>12,.4g} MB")
+    print(f"{'its transitions imported into a log':<62}{rates['imported']:>12,.4g} a second")
+    return [tell("its transitions read", rates["read"], "a second", AIM, higher=True)]
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        return 0 if all(start_log(Path(name))) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
