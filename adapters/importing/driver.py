@@ -23,9 +23,11 @@ from attrs import define, field, frozen
 from ...domain import events as e
 from ...domain.lifecycle import HTCONDOR_25
 from ...domain.log import Log, LogError
+from ...domain.reports import place_of
 from ...replay.imports import IMPORTED, is_imported
 from ..facts import VERSION
 from ..htcondor.reader import Reader, Source
+from ..stores.codec import CODEC
 from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
 from .folders import Candidate, Found, family_of, look
 from .known import Changed, Continued, Copy, Known, head_digest, known_sources, recognize
@@ -393,10 +395,29 @@ class _Run:
         self._flush()
 
     def _flush(self) -> None:
-        if self._batch:
-            self._log.append(self._batch)
-            self.result.events += len(self._batch)
-            self._batch = []
+        batch, self._batch = self._batch, []
+        if not batch:
+            return
+        try:
+            self._log.append(batch)
+        except LogError as error:
+            if type(error) is not LogError:  # the log cannot be written; no event is to blame
+                raise
+            self._log.append([self._storable(event) for event in batch])
+        self.result.events += len(batch)
+
+    def _storable(self, event: e.Event) -> e.Event:
+        """The event; one that no log can hold (half a character, as JSON can say it) is refused instead."""
+        try:
+            CODEC.encode([event])
+            words = "a name with a NUL" if "\0" in event.stream else ""
+        except LogError as error:
+            words = str(error)
+        place = place_of(event.stimulus)
+        if not words or place is None:
+            return event
+        self.result.counts[self._known[place.source].found.kind].refused += 1
+        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {words}", "")
 
     def _tell(self, candidate: Candidate, offset: int) -> None:
         if self._progress is not None:

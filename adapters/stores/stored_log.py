@@ -219,22 +219,24 @@ class StoredLog:
     def _batch(self, events: Sequence[Event], first: int) -> Batch:
         topics, states = self._codec.encode(events)
         streams = [event.stream for event in events]
+        self._learn(set(streams))
         versions = self._versions
-        unknown = set(streams).difference(versions)
-        if unknown:
-            self._learn(unknown)
         numbers = []
         for stream in streams:
             versions[stream] = number = versions[stream] + 1
             numbers.append(number)
         return Batch(first, streams, numbers, topics, states)
 
-    def _learn(self, streams: set[str]) -> None:
+    def _learn(self, wanted: set[str]) -> None:
+        streams = wanted.difference(self._versions)
+        if not streams:
+            return
         for stream in streams:
             if "\0" in stream:  # PostgreSQL keeps no such text, and a log can move from one store to another
                 raise LogError(f"{self._tables.name}: a stream's name cannot hold the character NUL: {stream!r}")
         if len(self._versions) > _STREAMS_KEPT:
             self._versions.clear()
+            streams = wanted
         self._versions.update({**dict.fromkeys(streams, 0), **self._tables.versions(streams)})
 
     def _became(self, new: Head) -> bool:

@@ -210,6 +210,15 @@ def test_the_log_of_a_pool_takes_no_import(tmp_path: Path) -> None:
     log.close()
 
 
+def test_what_no_log_can_hold_is_refused_and_the_rest_is_kept(tmp_path: Path) -> None:
+    half = '{"EventTypeNumber": 9, "EventTime": "2026-11-20T12:00:00", "Cluster": 7, "Proc": 0, "Reason": "\\ud800"}\n'
+    write(tmp_path / "job.log", FIRST + half + SECOND)
+    log, _ = imported(tmp_path)
+    assert [number for number, _ in entries(log)] in ([0, 1, 5], [0, 1, 9, 5])
+    refused = [event for event in said(log) if isinstance(event, SourceRefused)]
+    assert [event.line for event in refused] == [6]
+
+
 class Failing:
     """A log whose appends fail from the n-th on."""
 

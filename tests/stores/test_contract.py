@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from poolbook.domain.events import WriterBegan
+from poolbook.domain.events import MachineLeft, WriterBegan
 from poolbook.domain.log import Fenced, Head, LogError, LogUnavailable
 
 from .places import DURABLE, Place
@@ -279,3 +279,14 @@ def test_the_librarys_own_readers_work_on_a_log(place: Place) -> None:
     assert [event.originator_version for event in recorder.select_events(changed(1).stream)] == [1, 2]
     with pytest.raises(TypeError, match="by append"):
         recorder.insert_events([])
+
+
+def test_more_streams_than_are_remembered_are_appended_in_one_batch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poolbook.adapters.stores.stored_log._STREAMS_KEPT", 3)
+    log = place.open()
+    for first in range(0, 20, 5):
+        log.append([MachineLeft(AT, "left", "x", f"m{number % 8}") for number in range(first, first + 9)])
+    assert [position for position, _ in log.read_stream("machine/m3")] == [4, 16, 24, 32]
+    assert place.problems() == []
