@@ -288,5 +288,5 @@ def test_more_streams_than_are_remembered_are_appended_in_one_batch(
     log = place.open()
     for first in range(0, 20, 5):
         log.append([MachineLeft(AT, "left", "x", f"m{number % 8}") for number in range(first, first + 9)])
-    assert [position for position, _ in log.read_stream("machine/m3")] == [4, 16, 24, 32]
+    assert [position for position, _ in log.read_stream("machine/m3")] == [4, 16, 20, 32]
     assert place.problems() == []
