@@ -152,11 +152,12 @@ def _transitions(found: Audit) -> Iterator[str]:
         yield f"    never: {', '.join(_ranges(unseen))}"
     letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(found.letters.items()) if count)
     yield f"    from state to state: {letters or 'none'}"
-    if found.undocumented:
-        yield "  of these the manual does not know, but the dialect allows:"
-    for number, count in sorted(found.undocumented.items(), key=lambda item: _order(item[0])):
+    if found.beyond:
+        yield "  of these only the dialect allows (* without a number in any manual):"
+    for number, count in sorted(found.beyond.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)
-        yield f"    {number:>4}  {count:>7,}  {row.cause if row else ''}".rstrip()
+        star = "*" if number in found.undocumented else ""
+        yield f"    {number:>3}{star:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
 
 
 def _ranges(numbers: Sequence[str]) -> Iterator[str]:
@@ -267,6 +268,7 @@ def as_json(name: str, found: Audit) -> dict[str, object]:
         "seal_checked": found.seal_checked,
         "transitions": found.transitions,
         "letters": found.letters,
+        "beyond": found.beyond,
         "undocumented": found.undocumented,
         "jobs": found.jobs,
         "violations": listed(found.violations),

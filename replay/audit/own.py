@@ -27,6 +27,9 @@ LOST = "lost"
 _MANUAL = tuple(row.number for row in SLOT_TABLES[MANUAL])
 _HALVES = {"35a": "35", "35b": "1"}
 """Rows of the dialect that are halves of what the manual numbers."""
+_DRAWN = frozenset({"12", "12a", *_HALVES})
+"""Rows of the dialect alone that have a number all the same: the diagram of HTCondor 25's manual draws Cleaning between
+the two parts of 12."""
 
 Told = tuple[int, e.Event]
 
@@ -56,7 +59,10 @@ def count(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
         if not rows:
             rows = classify(audit.dialect, source, target) if audit.dialect in SLOT_TABLES else ()
             if rows:
-                audit.undocumented[rows[0].number] = audit.undocumented.get(rows[0].number, 0) + times
+                number = rows[0].number
+                audit.beyond[number] = audit.beyond.get(number, 0) + times
+                if number not in _DRAWN:
+                    audit.undocumented[number] = audit.undocumented.get(number, 0) + times
         if rows:
             number = _HALVES.get(rows[0].number, rows[0].number)
             audit.transitions[number] = audit.transitions.get(number, 0) + times

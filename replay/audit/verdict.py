@@ -78,8 +78,8 @@ class Unaccounted:
 @define
 class Audit:
     """All that an audit found. ``transitions``: by the manual's number, and by the dialect's row where the manual has
-    no number; every number of the manual is there. ``undocumented``: those of them that only the dialect allows, by
-    its row. ``letters``: between states."""
+    no number; every number of the manual is there. ``beyond``: those of them that only the dialect allows, by its row.
+    ``undocumented``: those of these that have no number in any manual. ``letters``: between states."""
 
     dialect: str = ""
     imported: bool = False
@@ -91,6 +91,7 @@ class Audit:
     """File, kind and the number of its lines."""
     transitions: dict[str, int] = field(factory=dict)
     letters: dict[str, int] = field(factory=dict)
+    beyond: dict[str, int] = field(factory=dict)
     undocumented: dict[str, int] = field(factory=dict)
     jobs: dict[str, int] = field(factory=dict)
     """How many jobs there are, by what became of them."""
