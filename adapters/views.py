@@ -239,8 +239,9 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _check_owner(connection: sqlite3.Connection, path: str) -> None:
-    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-    if not ours and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+    # In this order: whoever makes the tables meanwhile gives the file its owner in the same transaction.
+    made = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if made and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         _refuse(path, "are an SQLite database of somebody else's; move it away, as this name is Poolbook's")
 
 
