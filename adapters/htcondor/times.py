@@ -173,7 +173,7 @@ class Clock:
         if not self.last:
             return [latest, *range(latest - 1, latest - 9, -1)]
         year = (datetime.fromtimestamp(self.last // 1_000_000, self.zone)).year
-        return [*range(year, latest + 1), *range(year, year - 9, -1)]
+        return [*range(year - 1, latest + 1), *range(year - 2, year - 9, -1)]
 
     def _local(self, when: datetime, fields: dict[str, str]) -> int:
         offset = fields.get("offset", "")

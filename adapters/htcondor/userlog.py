@@ -59,6 +59,9 @@ _OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
 _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
 _OWN_LINE: Final = re.compile(r"\t\tUsr |\t\d+  -  |\t   \S|\tPartitionable |\.{1,3}\d{3} ")
 
+_MARKED: Final = "trimmed"
+"""What every marker has."""
+
 _Entry = tuple[int, int, int, int, str, str]
 """Number, cluster, proc, subproc, time, text."""
 
@@ -185,7 +188,8 @@ class UserLogReader:
         if not self._clock.last:  # the first time of a log, or its header, may need to be thought about
             headers -= pieces[0].count(_WITHIN)
             self._walk_to_dots(pieces.pop(0), events)
-        if headers != len(pieces) or self._gap is not None or not self._fast(pieces, events):
+        plain = headers == len(pieces) and self._gap is None and _MARKED not in text
+        if not plain or not self._fast(pieces, events):
             for piece in pieces:
                 self._walk_to_dots(piece, events)
         return end - at

@@ -293,6 +293,13 @@ def test_without_a_header_the_year_is_such_that_the_first_entry_is_before_the_fi
     assert [datetime.fromtimestamp(x.at / 1e6, UTC).year for x in entries(events)] == [2025, 2025, 2026]
 
 
+def test_an_entry_that_another_writer_wrote_late_over_new_year_is_of_the_old_year() -> None:
+    log = "".join(entry(when=when) for when in ("12/31 23:59:58", "01/01 00:00:01", "12/31 23:59:59", "01/01 00:00:02"))
+    modified = datetime(2027, 6, 1, tzinfo=UTC).timestamp()
+    events = read(log.encode(), modified=modified)[0]
+    assert [datetime.fromtimestamp(x.at / 1e6, UTC).year for x in entries(events)] == [2026, 2027, 2026, 2027]
+
+
 def test_the_repeated_hour_of_a_zone_is_told_apart_by_the_time_before() -> None:
     log = "".join(entry(when=f"2026-10-25 0{when}") for when in ("1:59:00", "2:30:00", "2:59:00", "2:30:00", "3:00:00"))
     found = [x.at for x in entries(read(log.encode(), BERLIN)[0])]
@@ -387,6 +394,14 @@ def test_an_entry_that_was_torn_by_a_marker_is_refused() -> None:
     events = read(log.encode())[0]
     assert jobs(events) == ["000 1.0", "009 2.0"]
     assert refused(events) == [(3, "the entry was torn: something else begins before its end")]
+
+
+def test_a_marker_within_an_entry_leaves_neither_half_of_it() -> None:
+    text = "Job terminated.\n\t(1) Normal termination (return value 0)"
+    log = entry(0) + entry(5, text=text)[:-4] + "## trimmed here: 5 bytes\n\tof another entry\n...\n" + entry(9, "2.0")
+    events = read((entry(0) * 3 + log).encode())[0]
+    assert jobs(events) == ["000 1.0"] * 4 + ["009 2.0"]
+    assert len([event for event in events if isinstance(event, e.SourceGap)]) == 1
 
 
 def test_bytes_that_are_no_text_survive_readably() -> None:
