@@ -284,6 +284,8 @@ def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
     """One line for people; times are those of `zone`. `place`: where the record stands that the event is made of."""
     way = f"{member.source} -> {member.target}".strip() if member.target else ""
     said = f"{member.words} ({member.details})" if member.details else member.words
+    if member.cause == "reported":  # where it stands says who says so
+        said = member.details
     text = (
         f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
         f"{way:<40} {said} [{place or member.stimulus}]"

@@ -104,6 +104,10 @@ def why(argv: Sequence[str]) -> int:
     return 0
 
 
+def _nowhere(stimulus: str) -> str:
+    return ""
+
+
 def log(argv: Sequence[str]) -> int:
     arguments = parse(LOG_COMMAND, argv)
     if len(arguments.words) > 1:
@@ -122,7 +126,11 @@ def log(argv: Sequence[str]) -> int:
     found = open_log(log_of(arguments), create=False, read_only=True)
     try:
         members = listing.entries(found, stream, begin)
-        place = Places(found).name if is_imported(found) else lambda stimulus: ""
+        place = _nowhere
+        if is_imported(found):
+            place = Places(found).name
+            if stream is not None:  # a log of an import stands in the order of reading
+                members = iter(sorted(members, key=lambda member: member.at))
         if arguments.has("json"):
             _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:

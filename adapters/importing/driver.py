@@ -27,6 +27,7 @@ from ...domain.reports import place_of
 from ...replay.imports import IMPORTED, is_imported
 from ..facts import VERSION
 from ..htcondor.reader import Reader, Source
+from ..htcondor.times import compiled
 from ..stores.codec import CODEC
 from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
 from .folders import Candidate, Found, family_of, look
@@ -125,13 +126,16 @@ class Importer:
     """Imports what stands below some folders into a log; may be asked again and again while the files grow."""
 
     def __init__(self, log: Log, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()) -> None:
-        """`leave_out`: files that are no source, as the log itself. Raises ValueError for a zone that there is not."""
+        """`leave_out`: files that are no source, as the log itself. Raises ValueError for a zone or a time format that
+        there is not."""
         self._log = log
         self._folders = folders
         self._options = options
         self._leave_out = leave_out
         self._zone = options.zone or local_zone()
         zone_of(self._zone)
+        if options.time_format:
+            compiled(options.time_format)
         self._known: dict[int, Known] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
         """Of sources that were read before: which file it was, and how far it was taken into the digest."""

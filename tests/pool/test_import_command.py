@@ -1,0 +1,132 @@
+"""`poolbook import` and `follow`, and what is asked of an imported log, as people type them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .real import Folder
+
+TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
+PLAIN = TRACES / "01-plain"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    found = Folder(tmp_path)
+    shutil.copytree(PLAIN, tmp_path / "pool")
+    yield found
+    found.kill_everything()
+
+
+def content(path: Path) -> str:
+    return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+
+
+def test_an_import_says_what_it_read_and_what_to_do_next(folder: Folder) -> None:
+    said = folder.call("import", "pool", "-log", "audit.db")
+    assert said.startswith("audit.db: ")
+    assert re.search(r"StartLog +1 file: \d+ lines", said)
+    assert said.endswith("Next: poolbook audit audit.db\n")
+    assert folder.call("audit", "audit.db").startswith("audit.db: sound\n")
+    assert folder.call("import", "pool", "-log", "audit.db").startswith("audit.db: 0 events")
+
+
+def test_an_import_is_told_to_programs(folder: Folder) -> None:
+    told = folder.json("import", "pool", "-log", "audit.db")
+    lines = content(next((folder.path / "pool").glob("StartLog*"))).count("\n")
+    assert told["kinds"]["startlog"] == {
+        "files": 1, "new": 1, "lines": lines, "bytes": told["kinds"]["startlog"]["bytes"],
+        "events": told["kinds"]["startlog"]["events"], "refused": 0,
+    }  # fmt: skip
+    assert told["events"] > 100
+    assert told["quarantined"] == []
+
+
+def test_what_cannot_be_read_is_shown_with_its_place(folder: Folder) -> None:
+    text = content(next((folder.path / "pool").glob("alice-job.log*")))
+    cut = text.index("\n005 (") - 60
+    folder.write("torn.log", text[:cut] + "\n" + text[text.index("\n005 (") + 1 :])
+    said = folder.call("import", "torn.log", "-log", "audit.db")
+    assert re.search(r"torn\.log:\d+: the entry was torn", said)
+    assert len(folder.json("audit", "audit.db")["quarantined"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "answer"),
+    [
+        ((), 2, "name a folder"),
+        (("nowhere",), 1, "there is no nowhere"),
+        (("pool", "-zone", "Atlantis"), 2, "there is no time zone 'Atlantis'"),
+        (("pool", "-time-format", "%Q"), 2, "%Q"),
+        (("pool", "-sone", "UTC"), 2, "there is no option -sone"),
+        (("empty",), 0, "There is nothing of HTCondor's in there"),
+    ],
+)
+@pytest.mark.parametrize("command", ["import", "follow"])
+def test_wrong_usage_is_explained(folder: Folder, command: str, words: tuple[str, ...], code: int, answer: str) -> None:
+    (folder.path / "empty").mkdir()
+    if command == "follow":
+        if not code:
+            return
+        words = (*words, "-seconds", "0")
+    assert answer in folder.call(command, *words, "-log", "audit.db", code=code)
+
+
+def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    folder.call("submit", "job.sub")
+    before = (folder.path / "pool.db").read_bytes()
+    assert "pool's own log" in folder.call("import", "pool", code=1)
+    assert (folder.path / "pool.db").read_bytes() == before
+
+
+def test_two_imports_into_one_log_do_not_meet(folder: Folder) -> None:
+    first = folder.start("follow", "pool", "-log", "audit.db")
+    folder.wait_for(lambda: (folder.path / "audit.db.views").exists())
+    assert "is writing audit.db" in folder.call("import", "pool", "-log", "audit.db", code=1)
+    first.send_signal(2)
+    said, _ = first.communicate(timeout=30)
+    assert "sound so far" in said
+    assert first.returncode == 0
+
+
+def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:
+    path = next((folder.path / "pool").glob("StartLog*"))
+    lines = content(path).splitlines(keepends=True)
+    moves = [number for number, line in enumerate(lines) if "Changing activity: Idle -> Busy" in line]
+    path.unlink()
+    half = folder.path / "pool" / "StartLog"
+    half.write_text("".join(lines[: moves[2]]))
+    following = folder.start("follow", "pool", "-log", "audit.db", "-zone", "UTC", "-interval", "0.1")
+    folder.wait_for(lambda: (folder.path / "audit.db.views").exists())
+    with half.open("a") as file:
+        file.writelines(lines[moves[2] + 1 :])
+    told = ""
+    assert following.stdout is not None
+    while "violation" not in told:
+        told += following.stdout.readline()
+    following.send_signal(2)
+    rest, _ = following.communicate(timeout=30)
+    assert re.search(r"violation: slot\d@localhost: .*StartLog:\d+\]", told)
+    assert "NOT SOUND" in rest
+    assert following.returncode == 1
+
+
+def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
+    folder.call("import", "pool", "-log", "audit.db", "-zone", "UTC")
+    assert len(folder.json("history", "-log", "audit.db")) == 8
+    assert folder.json("usage", "-log", "audit.db")[0]["name"] == "alice@localhost"
+    assert "submitted it" in folder.call("why", "1.0", "-log", "audit.db")
+    assert "Claimed/Busy by transition 11" in folder.call("why", "slot1@localhost", "-at", "2026-11-20T22:33:53+00:00",
+                                                          "-log", "audit.db")  # fmt: skip
+    log = folder.call("log", "1.0", "-log", "audit.db").splitlines()
+    assert [line[10:29] for line in log] == sorted(line[10:29] for line in log)
+    assert "[EventLog" in log[0]
+    assert json.loads(folder.call("audit", "audit.db", "-json"))["violations"] == []
