@@ -66,17 +66,16 @@ def test_what_cannot_be_read_is_shown_with_its_place(folder: Folder) -> None:
         (("pool", "-zone", "Atlantis"), 2, "there is no time zone 'Atlantis'"),
         (("pool", "-time-format", "%Q"), 2, "%Q"),
         (("pool", "-sone", "UTC"), 2, "there is no option -sone"),
-        (("empty",), 0, "There is nothing of HTCondor's in there"),
     ],
 )
 @pytest.mark.parametrize("command", ["import", "follow"])
 def test_wrong_usage_is_explained(folder: Folder, command: str, words: tuple[str, ...], code: int, answer: str) -> None:
-    (folder.path / "empty").mkdir()
-    if command == "follow":
-        if not code:
-            return
-        words = (*words, "-seconds", "0")
     assert answer in folder.call(command, *words, "-log", "audit.db", code=code)
+
+
+def test_a_folder_without_anything_of_htcondors_is_no_error_but_told(folder: Folder) -> None:
+    (folder.path / "empty").mkdir()
+    assert "There is nothing of HTCondor's in there" in folder.call("import", "empty", "-log", "audit.db")
 
 
 def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:
