@@ -139,7 +139,7 @@ def _session(command: Command, arguments: Arguments) -> Iterator[_Session]:
             if not lock.take():
                 raise Refusal(f"{name}: process {lock.holder()} is writing {shown(url)}; wait until it has ended")
         except OSError as error:
-            raise Refusal(f"{name}: {error.filename}: {error.strerror}") from None
+            raise Refusal(f"{name}: no log can be kept at {shown(url)}: {error.strerror}: {error.filename}") from None
         stack.callback(lock.give_up)
         log = open_log(url, create=True)
         stack.callback(log.close)

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.log import Log
-from .content import HEAD, Prefix, digest, head_of
+from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
 
 
 @define
@@ -93,23 +93,34 @@ def recognize(path: str, kind: str, sources: dict[int, Known]) -> Continued | Co
     # The longest first: what continues it continues its copies, too.
     for known in sorted(alike, key=lambda known: -known.stops[-1][0]):
         prefix = Prefix.of(path)
-        same, differs = 0, False
-        for offset, wanted in known.stops:
-            if not prefix.go(offset):
-                break
-            differs = prefix.hex != wanted
-            if differs:
-                break
-            same = offset
-        assert known.read is not None
-        if not differs and prefix.offset == known.stops[-1][0]:
+        same = _same(prefix, known)
+        if same == known.stops[-1][0]:
             return Continued(known, prefix)
+        ended = prefix.offset < known.stops[-1][0] and not prefix.file.read(1)
         prefix.file.close()
-        if not differs:
+        if known.path == path:
+            changed = None if kind in _SAMPLES else Changed(known, same)
+        elif ended and _is_beginning(path, known.path):
             return Copy(known)
-        if known.path == path and kind not in _SAMPLES:
-            changed = Changed(known, same)
     return changed
+
+
+def _same(prefix: Prefix, known: Known) -> int:
+    """Up to which of the source's stops the file is what was read of the source."""
+    same = 0
+    for offset, wanted in known.stops:
+        if not prefix.go(offset) or prefix.hex != wanted:
+            break
+        same = offset
+    return same
+
+
+def _is_beginning(path: str, longer: str) -> bool:
+    """Whether a file is the beginning of another one; of one that is not there any more nobody knows it."""
+    try:
+        return begins_with(longer, path)
+    except DAMAGED:
+        return False
 
 
 def head_digest(data: bytes) -> str:

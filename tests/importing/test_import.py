@@ -14,7 +14,7 @@ from poolbook.adapters.importing.folders import family_of
 from poolbook.adapters.importing.kinds import kind_of
 from poolbook.adapters.importing.zones import zone_of
 from poolbook.adapters.stores import open_log
-from poolbook.domain.events import JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
+from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
 from poolbook.domain.log import Log, LogError, LogUnavailable
 
 from .folders import TRACES, UTC, entry, imported, said, write
@@ -135,6 +135,40 @@ def test_a_copy_that_comes_later_is_known_again(tmp_path: Path) -> None:
     _, result = imported(tmp_path / "b", log=log)
     assert len(entries(log)) == 3
     assert [path for path, _ in result.copies]
+
+
+LONG = FIRST + "".join(entry(6, "1.0", second) for second in range(10, 60))
+
+
+@pytest.mark.parametrize("first", ["a.log", "b.log"])
+def test_logs_that_begin_alike_are_both_read_whichever_is_longer_or_comes_first(tmp_path: Path, first: str) -> None:
+    texts = {
+        "a.log": LONG + SECOND,
+        "b.log": LONG[: len(FIRST) + 1500].rpartition("006")[0] + SECOND.replace("0)", "7)"),
+    }
+    write(tmp_path / first, texts.pop(first))
+    log, _ = imported(tmp_path)
+    for name, text in texts.items():
+        write(tmp_path / name, text)
+    imported(tmp_path, log=log)
+    assert [number for number, _ in entries(log)].count(5) == 2
+
+
+def test_another_sample_under_the_same_name_is_another_sample(tmp_path: Path) -> None:
+    ad = "".join(f'Attribute{number} = "{number}"\n' for number in range(100)) + 'MyType = "Machine"\n'
+    log = open_log("memory:", create=True)
+    for text in (ad + "LastHeardFrom = 1795176000\n\n", ad + "LastHeardFrom = 1795176060\n\n", ad + "\n"):
+        write(tmp_path / "machines.txt", text)
+        imported(tmp_path, log=log)
+    assert len([event for event in said(log) if isinstance(event, AdsKept)]) == 3
+
+
+def test_a_log_that_was_shortened_in_place_is_told_of(tmp_path: Path) -> None:
+    write(tmp_path / "job.log", LONG + SECOND)
+    log, _ = imported(tmp_path)
+    write(tmp_path / "job.log", LONG[:1200] + SECOND)
+    imported(tmp_path, log=log)
+    assert ["stands there no more" in event.words for event in said(log) if isinstance(event, SourceRefused)] == [True]
 
 
 def test_two_logs_that_begin_alike_are_two_logs(tmp_path: Path) -> None:
