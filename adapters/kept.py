@@ -65,6 +65,16 @@ def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iter
                 yield ClassAd.from_old(unpacked.text(place.number))
 
 
+def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
+    """All ads of a sample: of the events at these positions. Raises `LogError` where the log cannot be read."""
+    from ..domain.classad import ClassAd
+
+    for position in positions:
+        unpacked = Unpacked(_packed(url, position))
+        for number in range(len(unpacked.of)):
+            yield ClassAd.from_old(unpacked.text(number))
+
+
 def _packed(url: str, position: int) -> bytes:
     """What the event at a position keeps."""
     location = locate(url)

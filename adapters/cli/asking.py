@@ -111,9 +111,31 @@ def status(argv: Sequence[str]) -> int:
 
     query = status_tool.read(argv)
     sys.stderr.write(query.warning)
-    with views_current(log_of(query.arguments)) as views:
-        ads: Iterable[ClassAd] = views.slot_ads() if query.kind in ("Machine", "") else ()
+    url = log_of(query.arguments)
+    with views_current(url) as views:
+        ads: Iterable[ClassAd] = _slots(url, views) if query.kind in ("Machine", "") else ()
         return _write(status_tool.render(ads, query, setting()))
+
+
+def _slots(url: str, views: Views) -> Iterator[ClassAd]:
+    """The slots' ads. Of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
+    as it printed them where there is no StartLog."""
+    sampled: dict[object, ClassAd] = {}
+    positions = views.last_sample("machine_ads")
+    if positions:
+        from ..kept import sample_ads
+
+        sampled = {ad.eval("Name"): ad for ad in sample_ads(url, positions)}
+    machines = {row.machine for row in views.slots()} if sampled else set()
+    for slot in views.slot_ads():
+        ad = sampled.pop(slot.eval("Name"), None)
+        if ad is None:
+            yield slot
+            continue
+        for name in slot:
+            ad[name] = slot[name]
+        yield ad
+    yield from (ad for ad in sampled.values() if ad.eval("Machine") not in machines)
 
 
 def history(argv: Sequence[str]) -> int:

@@ -118,6 +118,19 @@ def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:
     assert following.returncode == 1
 
 
+def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_printed(folder: Folder) -> None:
+    shutil.copytree(TRACES / "05-prio-preempt", folder.path / "busy")
+    folder.call("import", "busy", "-log", "audit.db", "-zone", "UTC")
+    shown = folder.call("status", "-log", "audit.db")
+    assert len(re.findall(r"slot\d@localhost +LINUX +X86_64 +Unclaimed Idle", shown)) == 3
+    assert re.search(r"Total +3 +0 +0 +3", shown)
+    for path in (folder.path / "busy").glob("*"):
+        if "machine-ads-3" not in path.name:
+            path.unlink()
+    folder.call("import", "busy", "-log", "sample.db")
+    assert folder.call("status", "-log", "sample.db").count("Claimed Busy") == 3
+
+
 def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
     folder.call("import", "pool", "-log", "audit.db", "-zone", "UTC")
     assert len(folder.json("history", "-log", "audit.db")) == 8
