@@ -77,7 +77,17 @@ PRIVATE = frozenset(
 )
 """The attributes of ads that hold secrets, in lower case (HTCondor's own list of private attributes)."""
 
-_SECRET = re.compile(r"""(#\d{6,}#\d+#)(?!\.\.\.)(?:\[[^\]\n]*\])?[^\s",;)>\]]*""")
+_SECRET = re.compile(r"""(#\d{6,}#\d+#)(?!\.\.\.(?!\.))(?:\.{4,}|(?:\[[^\]\n]*\])?[^\s",;)>\]]*)""")
+_CLAIM = re.compile(rb"""(#\d{6,}#\d+#)(?!\.\.\.)((?:\[[^\]\n]*\])?[^\s",;)>\]<]*)""")
+_NAMED = re.compile(
+    rb"(?i)\b(?:(?:" + "|".join(sorted(PRIVATE)).encode() + rb")|_condor_priv\w*)"
+    rb"(?:\"?\s*[:=]\s*|\"\s*>\s*<\w+>\s*|[ \t]+(?=\"))"
+    rb"(\"(?:[^\"\\\n]|\\[^\n])*|[^\s\"<,;\]}]+)"
+)
+"""A private attribute with its value, as ads, tables, JSON and XML write it. In prose ("Received ClaimId from ...") no
+value stands behind the name."""
+_STEMS = ((b"claimid", b"publicclaimid"), (b"capability", b""), (b"transferkey", b""), (b"_condor_priv", b""))
+"""What a text with a private attribute has, and what it may have without one."""
 
 
 def is_private(name: str) -> bool:
@@ -86,6 +96,24 @@ def is_private(name: str) -> bool:
     return name in PRIVATE or name.startswith("_condor_priv")
 
 
+def hidden(data: bytes) -> bytes:
+    """The bytes of any file, every secret in them replaced by as many dots: what a reader gets to see.
+
+    Here, before anything is read, since it is not for each reader to know in which corner of which record one stands.
+    """
+    if b"#" in data:
+        data = _CLAIM.sub(lambda found: found[1] + b"." * len(found[2]), data)
+    lower = data.lower()
+    if any(lower.count(stem) > (lower.count(public) if public else 0) for stem, public in _STEMS):
+        data = _NAMED.sub(_dots, data)
+    return data
+
+
+def _dots(found: re.Match[bytes]) -> bytes:
+    quote = b'"' if found[1].startswith(b'"') else b""
+    return found[0][: found.start(1) - found.start()] + quote + b"." * (len(found[1]) - len(quote))
+
+
 def without_secrets(text: str) -> str:
-    """The text, each claim id in it cut to its public part."""
+    """The text, each claim id in it cut to its public part, as HTCondor itself prints it."""
     return _SECRET.sub(r"\1...", text) if "#" in text else text

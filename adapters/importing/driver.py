@@ -26,7 +26,7 @@ from ...domain.log import Log, LogError
 from ...domain.reports import place_of
 from ...replay.imports import IMPORTED, is_imported
 from ..facts import VERSION
-from ..htcondor.reader import Reader, Source
+from ..htcondor.reader import Reader, Source, hidden
 from ..htcondor.times import compiled
 from ..stores.codec import CODEC
 from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
@@ -38,7 +38,7 @@ BATCH = 5_000
 """Events in an append: more than these make it hardly faster."""
 BATCH_BYTES = 8 << 20
 """What may be read between two appends: a crash repeats no more."""
-LONGEST_RECORD = 64 << 20
+LONGEST_RECORD = 16 << 20
 """A record that has not ended after so many bytes is none."""
 
 
@@ -314,7 +314,7 @@ class _Run:
             if not piece:
                 break
             rest += piece
-            events, consumed = reader.read(rest)
+            events, consumed = reader.read(hidden(rest))
             if not consumed:
                 # A record longer than this: what is tried next is twice as much, so that it is not read too often.
                 size = len(rest)
@@ -359,7 +359,7 @@ class _Run:
         line = reader.line + 1
         reader.line += rest.count(b"\n")
         words = f"a record that does not end within {len(rest) >> 20} MiB"
-        text = rest[:200].decode("utf-8", "backslashreplace")
+        text = hidden(rest[:200]).decode("utf-8", "backslashreplace")
         return e.SourceRefused(self._now, "refused", f"{source.number}:{line}", source.number, line, words, text)
 
     def _add(self, events: Sequence[e.Event], kind: str) -> None:
