@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
@@ -55,8 +56,8 @@ def audit(argv: Sequence[str]) -> int:
             found = examine(log)
         finally:
             log.close()
-    except LogError:
-        if not problems:
+    except Exception as error:
+        if not problems or not isinstance(error, LogError | ValueError | TypeError | LookupError | zlib.error):
             raise
         found = Audit()  # the seal says why it cannot be read
     found.seal, found.seal_checked = problems, True

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, tzinfo
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import asdict
@@ -19,6 +20,7 @@ from .common import log_of, shown
 
 if TYPE_CHECKING:
     from ...domain.log import Log
+    from ...replay.audit.verdict import Audit
     from ..importing.driver import Importer, Result
 
 _READING = (
@@ -84,6 +86,8 @@ def import_folders(argv: Sequence[str]) -> int:
 
 
 def follow(argv: Sequence[str]) -> int:
+    from ...replay.audit.examine import examine
+
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval", 2.0), _number(arguments, "seconds", math.inf)
     told: set[str] = set()
@@ -92,10 +96,12 @@ def follow(argv: Sequence[str]) -> int:
         end = time.monotonic() + seconds
         print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
         try:
-            while True:
+            for round in count():
                 result = _run(FOLLOW, session, None)
-                if result.events:
-                    sound = _news(session, result, told)
+                if result.events or not round:
+                    audit = examine(session.log)
+                    sound = audit.sound
+                    _tell_news(audit, result, told)
                 if time.monotonic() >= end:
                     break
                 time.sleep(min(interval, max(0.0, end - time.monotonic())))
@@ -244,12 +250,10 @@ def _tell(url: str, result: Result) -> None:
         print(f"\nNext: poolbook audit {shown(url)}")
 
 
-def _news(session: _Session, result: Result, told: set[str]) -> bool:
-    """Audit, and say what was not said before; whether all is sound."""
-    from ...replay.audit.examine import examine
+def _tell_news(audit: Audit, result: Result, told: set[str]) -> None:
+    """Say what an audit found that was not said before."""
     from ...replay.wording import instant
 
-    audit = examine(session.log)
     moves = sum(audit.transitions.values())
     now = datetime.now().strftime("%H:%M:%S")
     print(f"{now}  {result.events:,} new events, {moves:,} transitions, {sum(audit.jobs.values()):,} jobs", flush=True)
@@ -259,7 +263,6 @@ def _news(session: _Session, result: Result, told: set[str]) -> bool:
         if words not in told:
             told.add(words)
             print("\n    ".join([f"  {instant(at, _zone())}  {words}", *story]), flush=True)
-    return audit.sound
 
 
 def _zone() -> tzinfo:

@@ -1,6 +1,6 @@
 """What a file is: by its name where HTCondor names it, and by what stands in it.
 
-The content decides: a name only breaks a tie, and helps where a file begins in the middle of things. So flat folders,
+The content decides: a name breaks a tie, and helps where a file begins in the middle of things. So flat folders,
 renamed copies and rotations are all recognized, and a file that merely has the name of a log is not.
 """
 
@@ -14,28 +14,27 @@ SNIFFED = 1 << 16
 
 
 class Sign(NamedTuple):
-    """By what files of one kind are known. A name that fits is enough where `content` fits, too; `sure` is enough
-    without the name."""
+    """By what files of one kind are known: by `sure` whatever their name; else by a name that fits, if `content` fits,
+    too. `begins`: how all of them begin."""
 
     kind: str
     name: re.Pattern[str]
     content: re.Pattern[bytes]
     sure: re.Pattern[bytes] | None = None
+    begins: re.Pattern[bytes] | None = None
 
 
-def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None) -> Sign:
-    flags = re.MULTILINE
-    return Sign(
-        kind,
-        re.compile(name, re.IGNORECASE),
-        re.compile(content, flags),
-        None if sure is None else re.compile(sure, flags),
-    )
+def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begins: bytes | None = None) -> Sign:
+    sure_one = None if sure is None else re.compile(sure, re.MULTILINE)
+    beginning = None if begins is None else re.compile(begins)
+    return Sign(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_one, beginning)
 
 
 _ANYTHING = rb"\S"
 _AD = rb"^[A-Za-z_]\w*[ \t]*=|^\s*[\[{<]"
 
+_BEGINS = rb"\s*(?:#[^\n]*\n\s*)*(?:[A-Za-z_]\w*[ \t]*=|[\[{<]|\*\*\* )"
+"""Daemons' logs may hold ads, too; but they do not begin with one."""
 _TABLE = rb"\A107 \d+ CreationTimestamp \d+\n(?:10\d[^\n]*\n)*?10[13] "
 _MY_TYPE = rb"^[ \t]*\"?MyType\"?[ \t]*[=:][ \t]*"
 _EPOCHS = rb"(SPAWN|EPOCH|TRANSFER|INPUT|OUTPUT|CHECKPOINT|COMMON)"
@@ -53,12 +52,13 @@ SIGNS: Final = (
           rb"\A\s*\d\d\d \(-?\d+\.-?\d+\.-?\d+\) |\bEventTypeNumber\b"),
     _sign("accountant", r"^accountant", rb"^10\d( |$)", _TABLE + rb"(Customer|Accountant|Resource)\."),
     _sign("queue", r"^job_queue\.log", rb"^10\d( |$)", _TABLE + rb"0+\.0+ "),
-    _sign("epochs", r"^(job_)?epoch(_history|s)?", _AD, rb"^\*\*\* " + _EPOCHS + rb"\b"),
+    _sign("epochs", r"^(job_)?epoch(_history|s)?", _AD, rb"^\*\*\* " + _EPOCHS + rb"\b", _BEGINS),
     _sign("startd_history", r"^startd_history", _AD),
-    _sign("history", r"^history|_history$", _AD, rb"^\*\*\* (Offset|JobId|ProcId|ClusterId) ?="),
-    _sign("machine_ads", r"^(machine|status|slots?|startd)\b", _AD, _MY_TYPE + rb'"(Machine|Slot)"'),
-    _sign("submitter_ads", r"^(userprio|submitters?|accounting)\b", _AD, _MY_TYPE + rb'"(Accounting|Submitter)"'),
-    _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"'),
+    _sign("history", r"^history|_history$", _AD, rb"^\*\*\* (Offset|JobId|ProcId|ClusterId) ?=", _BEGINS),
+    _sign("machine_ads", r"^(machine|status|slots?|startd)\b", _AD, _MY_TYPE + rb'"(Machine|Slot)"', _BEGINS),
+    _sign("submitter_ads", r"^(userprio|submitters?|accounting)\b", _AD,
+          _MY_TYPE + rb'"(Accounting|Submitter)"', _BEGINS),
+    _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"', _BEGINS),
 )
 # fmt: on
 """In the order in which they are asked."""
@@ -66,10 +66,11 @@ SIGNS: Final = (
 _NOT_READ = re.compile(
     r"^(master|collector|shadow|starter|sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
     r"defrag|rooster|had|replication|kbdd|c-gahp|vmgahp|dagman|history_queue|localuniv)[a-z]*log\b"
-    r"|^schedd?_daemon_history|^schedd?restartreport|^spool_version|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
+    r"|^history\.\d+\.\d+$|^schedd?_daemon_history|^schedd?restartreport|^spool_version|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
     re.IGNORECASE,
 )
-"""HTCondor's other files, and what lies beside them: nothing is read from these, and nobody is to wonder."""
+"""HTCondor's other files (with PER_JOB_HISTORY_DIR's, which say again what the history says), and what lies beside
+them: nothing is read from these, and nobody is to wonder."""
 
 
 def kind_of(name: str, head: bytes) -> str | None:
@@ -77,21 +78,32 @@ def kind_of(name: str, head: bytes) -> str | None:
     ``SNIFFED`` bytes; None if it is none that is read."""
     if _NOT_READ.search(name) or not head.strip():
         return None
-    for sign in SIGNS:
-        if sign.name.search(name) and sign.content.search(head):
-            found = _of_startd(head) if sign.kind == "history" else sign.kind
-            return "job_ads" if sign.kind == "history" and _is_a_queue(head) else found
-    for sign in SIGNS:
-        if sign.sure is not None and sign.sure.search(head):
-            return _of_startd(head) if sign.kind == "history" else sign.kind
+    sure = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
+    named = [sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)]
+    for sign in (*(sign for sign in sure if sign in named), *sure, *named):
+        if sign.kind in _JOBS:
+            return _of_jobs(next((one.kind for one in named if one.kind in _JOBS), sign.kind), head)
+        return _of_log(sign.kind, name)
     return None
 
 
-def _of_startd(head: bytes) -> str:
-    # A startd's history has what its starter knows of the job: only there is its state.
-    return "startd_history" if re.search(rb"^JobState = ", head, re.MULTILINE) else "history"
+def _begins(sign: Sign, head: bytes) -> bool:
+    return sign.begins is None or sign.begins.match(head) is not None
 
 
-def _is_a_queue(head: bytes) -> bool:
-    # condor_q says when it asked; an ad that has left the queue does not.
-    return re.search(rb"^ServerTime = ", head, re.MULTILINE) is not None
+def _of_log(kind: str, name: str) -> str:
+    # Without its header, which a rotated part may lack, an EventLog is a job event log of this name.
+    return "eventlog" if kind == "userlog" and name.lower().startswith("eventlog") else kind
+
+
+_JOBS = frozenset({"history", "startd_history", "job_ads"})
+
+
+def _of_jobs(kind: str, head: bytes) -> str:
+    """Which ads of jobs these are, if they say so: their kinds look alike. `kind`: what they are else."""
+    if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head, re.MULTILINE):
+        return "job_ads"  # condor_q says when it asked
+    if re.search(rb"^JobState = ", head, re.MULTILINE):
+        return "startd_history"  # what only a starter knows
+    left = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
+    return "history" if left is not None else kind

@@ -116,6 +116,7 @@ def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:
     assert re.search(r"violation: slot\d@localhost: .*StartLog:\d+\]", told)
     assert "NOT SOUND" in rest
     assert following.returncode == 1
+    assert "violation" in folder.call("follow", "pool", "-log", "audit.db", "-seconds", "0", code=1)
 
 
 def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_printed(folder: Folder) -> None:
