@@ -40,6 +40,8 @@ BATCH_BYTES = 8 << 20
 """What may be read between two appends: a crash repeats no more."""
 LONGEST_RECORD = 16 << 20
 """A record that has not ended after so many bytes is none."""
+LONGEST_TRANSACTION = 256 << 20
+"""But whoever submits a million jobs at once makes one transaction of them."""
 
 
 class Made(NamedTuple):
@@ -318,7 +320,7 @@ class _Run:
             if not consumed:
                 # A record longer than this: what is tried next is twice as much, so that it is not read too often.
                 size = len(rest)
-                if len(rest) < LONGEST_RECORD:
+                if len(rest) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
                     continue
                 events, consumed = [self._too_long(source, reader, rest)], len(rest)
             size = PIECE
