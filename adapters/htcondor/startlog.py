@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from attrs import Factory, define
@@ -217,10 +218,12 @@ class StartLogReader:
             self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
 
     def on_reason(self, name: str, job: str, text: str) -> None:
-        words = _SOURCE_FILE.sub(":", text.removeprefix("State change:").strip())
+        words = _reason_of(text)
         slot = self._slot(name)
-        slot.reasons.append((self._place(), self._at, without_secrets(words)))
-        del slot.reasons[:-REASONS]
+        reasons = slot.reasons
+        reasons.append((self._place(), self._at, words))
+        if len(reasons) > REASONS:
+            del reasons[0]
         if words.startswith("claim-activation protocol successful"):
             starter = words.rpartition("Starter ")[2] if "Starter " in words else ""
             if starter.isdecimal():
@@ -376,6 +379,12 @@ class StartLogReader:
             self._forget()
             self._events.append(gap)
             self._fresh = False
+
+
+@lru_cache(1_000)
+def _reason_of(text: str) -> str:
+    """What a line says of why; most lines say one of a few things."""
+    return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
 
 
 _TOLD = (

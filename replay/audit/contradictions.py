@@ -1,9 +1,9 @@
 """The judge of facts: what several sources state is held against each other, and what one of them says twice.
 
 It is told of all events, puts the statements aside (``spool``), and compares when the log is at its end: job by job
-(``readings`` says what records state, ``statements`` which of them belong together), then slots and submitters
-(``holders``), and what one source says twice (``twice``). Which facts there are, and who is believed, stands in
-``facts``.
+(``job_ads`` and ``readings`` say what ads and entries state, ``statements`` which of them belong together), then slots
+and submitters (``holders``), and what one source says twice (``twice``). Which facts there are, and who is believed,
+stands in ``facts``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, Final
 from ...domain import events as e
 from ...domain.archive import plain, select
 from ...domain.reports import KINDS, place_of
-from .facts import FACTS, LETTERS
+from .facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .folds import OF_SUBMITTERS, Accountant, Queue, values
 from .holders import Things
-from .readings import ATTRIBUTES, ENTRIES, Ad, Heard, ad_told, date, entries_told, epochs_told, text_of
+from .job_ads import ATTRIBUTES, Ad, ad_told, date, epochs_told, text_of
+from .readings import ENTRIES, Heard, entries_told, unlike
 from .sources import Sources
 from .spool import Spool
 from .statements import Life, Place, Run, Stating, Telling, disputed, joined, lives
@@ -107,7 +108,9 @@ class FactJudge:
     def _written(self, event: e.TableWritten, source: int, line: int) -> None:
         if event.kind == "queue":
             if source not in self._queues:
-                self._queues[source] = Queue(lambda *what: self._left(source, *what))
+                self._queues[source] = Queue(
+                    lambda *what: self._left(source, *what), lambda *what: self._left_again(source, *what)
+                )
             self._queues[source].take(event, line)
         else:
             if source not in self._accountants:
@@ -118,6 +121,9 @@ class FactJudge:
         what = "final" if final else "ad"
         self.spool.hear(cluster, proc, Heard(self._order, "Q", source, source, line, at, what, json.dumps(ad)))
 
+    def _left_again(self, source: int, key: str, at: int, line: int) -> None:
+        self.spool.end(key, "Q", source, "", at, source, line)
+
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
         self.spool.tell(thing, fact, at, "K", body, source, line)
 
@@ -127,7 +133,10 @@ class FactJudge:
             return
         facts = event.facts
         if event.said == "matched" and "slot" in facts and "user" in facts:
+            job = f"{event.cluster}.{event.proc}"
             self.spool.tell(facts["slot"], "matched", event.at, letter, facts["user"], source, line)
+            self.spool.tell(facts["slot"], "matched_job", event.at, letter, job, source, line)
+            self.spool.tell(job, "matched_slot", event.at, letter, facts["slot"], source, line)
         heard = Heard(self._order, letter, chain, source, line, event.at, event.said, json.dumps(facts))
         self.spool.hear(event.cluster, event.proc, heard)
 
@@ -252,10 +261,14 @@ class FactJudge:
             telling.runs.append(run)
 
     def _judge(self, job: str, life: Life) -> None:
-        for stated in disputed([said for telling in life.tellings for said in telling.said]):
+        left_out = COUNTED_BY_SHADOWS if any(telling.reconnected for telling in life.tellings) else frozenset()
+        said = [said for telling in life.tellings for said in telling.said]
+        for stated in disputed([one for one in said if one.fact not in left_out]):
             self._accuse(job, stated, 0)
-        for number, said in enumerate(joined(life), 1):
-            for stated in disputed(said):
+        for pair in unlike(life.tellings):
+            self._accuse(job, list(pair), 0)
+        for number, of_run in enumerate(joined(life), 1):
+            for stated in disputed([one for one in of_run if one.fact not in left_out]):
                 self._accuse(job, stated, number)
 
     def _accuse(self, thing: str, stated: list[Stating], run: int) -> None:
@@ -270,7 +283,7 @@ class FactJudge:
             if name not in names:
                 names.append(name)
         sayings = "; ".join(f"{value}, says {' and '.join(names)}" for value, names in by_value.items())
-        which = f" (the hold number {first.number})" if first.number else ""
+        which = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
         words = f"{FACTS[first.fact].words}{which}: {sayings}"
         self.audit.contradictions.append(Contradiction(thing, first.fact, words, first.at, run, told))
 

@@ -31,6 +31,8 @@ NEAR: Final = 2 * SECOND
 FAR: Final = 5 * SECOND
 """Between the clocks of two machines, the time that a message needs included."""
 MINUTE: Final = 60 * SECOND
+LINGERING: Final = 5 * MINUTE
+"""So long a shadow may stay after its run was over, if files could not be moved or the starter does not go."""
 LEASE: Final = 2400 * SECOND
 """JobLeaseDuration's default: so long a job that is removed may be out of reach before its end is known."""
 
@@ -175,6 +177,58 @@ FACTS: Final[dict[str, Fact]] = {
             "A": Saying("RemoteWallClockTime at some moment: at least", 0, ANY),
         },
     ),
+    "wall_runs": Fact(
+        "job",
+        "how long it was on slots with its first shadows",
+        "time",
+        {
+            **_alike(
+                "HQ",
+                "RemoteWallClockTime; CommittedTime: at least; of all but the last the first less "
+                "LastRemoteWallClockTime; of a job with one "
+                "shadow also LastRemoteWallClockTime, CumulativeSlotTime by the slot's weight, and from "
+                "JobCurrentStartDate to its end, which of a removed job is at most",
+                NEAR,
+                NEAR,
+            ),
+            "P": Saying(
+                "from JobCurrentStartDate to EpochWriteDate, added, if none lacks (for each \N{MINUS SIGN}2 s, +300 s);"
+                " of all but the last also RemoteWallClockTime of the next"
+            ),
+        },
+    ),
+    "sent": Fact(
+        "job",
+        "how many bytes of its files were sent, in all runs",
+        "count",
+        {
+            **_alike("HQ", "BytesSent of a completed job"),
+            **_alike("UE", "Total Bytes Sent of entry 005"),
+            **_alike("PA", "BytesSent at some moment: at least", 0, ANY),
+        },
+    ),
+    "received": Fact(
+        "job",
+        "how many bytes of its files were received, in all runs",
+        "count",
+        {
+            **_alike("HQ", "BytesRecvd of a completed job"),
+            **_alike("UE", "Total Bytes Received of entry 005"),
+            **_alike("PA", "BytesRecvd at some moment: at least", 0, ANY),
+        },
+    ),
+    "number": Fact(
+        "job",
+        "its number",
+        "text",
+        _alike("QHPSA", "ClusterId and ProcId, and the same within GlobalJobId"),
+    ),
+    "entry": Fact(
+        "job",
+        "what else an entry of its event log says, the same number in the same second",
+        "text",
+        _alike("UE", "entries 000, 001, 004 to 007, 009, 012, 013, 021 to 024: host, reasons, usage"),
+    ),
     # -- of a run
     "slot": Fact(
         "run",
@@ -254,6 +308,63 @@ FACTS: Final[dict[str, Fact]] = {
             **_alike("HQA", "RemoteSysCpu of a completed job: its last run"),
         },
     ),
+    "run_wall": Fact(
+        "run",
+        "how long its shadow had the slot",
+        "time",
+        {
+            **_alike(
+                "HQA",
+                "LastRemoteWallClockTime of a completed job; from JobCurrentStartDate to CompletionDate; of a job with "
+                "one shadow CommittedTime; ActivationDuration: at least",
+                NEAR,
+                NEAR,
+            ),
+            "P": Saying(
+                "from JobCurrentStartDate to EpochWriteDate: a shadow may stay; ActivationDuration: at least",
+                NEAR,
+                LINGERING,
+            ),
+            "S": Saying("RemoteWallClockTime: until all was cleaned up; JobDuration: at least", 5 * MINUTE, FAR),
+            **_alike("UE", "from 001 to 004 or 005: at least", NEAR, ANY),
+        },
+    ),
+    "busy": Fact(
+        "run",
+        "how long its starter was there",
+        "time",
+        {
+            **_alike("UE", "TimeSlotBusy of entry 005", SECOND, SECOND),
+            **_alike("PHQA", "ActivationDuration, of a completed job", SECOND, SECOND),
+        },
+    ),
+    "executed": Fact(
+        "run",
+        "how long its program ran",
+        "time",
+        {
+            **_alike("UE", "TimeExecute of entry 005", SECOND, SECOND),
+            **_alike("PHQA", "ActivationExecutionDuration, of a completed job", SECOND, SECOND),
+        },
+    ),
+    "memory": Fact(
+        "run",
+        "how much memory it needed, in MB",
+        "count",
+        {
+            **_alike("UE", "Memory of entry 005, rounded up by some", 0, 1),
+            **_alike("HQA", "ResidentSetSize_RAW of a completed job, or up to twice as much", 1),
+        },
+    ),
+    "disk": Fact(
+        "run",
+        "how much disk it needed, in KB",
+        "count",
+        {
+            **_alike("UE", "Disk of entry 005, rounded up by some", 0, 1),
+            **_alike("HQA", "DiskUsage_RAW of a completed job, or up to twice as much", 1),
+        },
+    ),
     # -- of a slot
     "state": Fact(
         "slot",
@@ -279,6 +390,18 @@ FACTS: Final[dict[str, Fact]] = {
         "text",
         _alike("NM", "the submitter whose job was matched"),
     ),
+    "matched_job": Fact(
+        "slot",
+        "for which job it was matched at an instant",
+        "text",
+        _alike("NM", "the job that was matched"),
+    ),
+    "matched_slot": Fact(
+        "job",
+        "to which slot it was matched at an instant",
+        "text",
+        _alike("NM", "the slot that it was matched to"),
+    ),
     # -- of a submitter
     "factor": Fact(
         "submitter",
@@ -295,6 +418,27 @@ FACTS: Final[dict[str, Fact]] = {
             "V": Saying("WeightedAccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
         },
     ),
+    "unweighted": Fact(
+        "submitter",
+        "the slot time used, at an update of the accountant",
+        "time",
+        {
+            "K": Saying("AccumulatedUsage of the Customer", ROUNDED, ROUNDED),
+            "V": Saying("AccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
+        },
+    ),
+    "used_since": Fact(
+        "submitter",
+        "since when it used slots, at an update of the accountant",
+        "instant",
+        {"K": Saying("BeginUsageTime of the Customer"), "V": Saying("BeginUsageTime at LastUpdate")},
+    ),
+    "used_last": Fact(
+        "submitter",
+        "when it used slots last, at an update of the accountant",
+        "instant",
+        {"K": Saying("LastUsageTime of the Customer"), "V": Saying("LastUsageTime at LastUpdate")},
+    ),
     "priority": Fact(
         "submitter",
         "the real priority, in millionths, at an update of the accountant",
@@ -306,6 +450,10 @@ FACTS: Final[dict[str, Fact]] = {
     ),
 }
 
+NUMBERED: Final = {"hold": "the hold number", "wall_runs": "of these"}
+"""Facts of which a job has several, and how their number is told."""
+COUNTED_BY_SHADOWS: Final = frozenset({"starts", "wall", "wall_runs", "run_wall"})
+"""Facts that nobody knows of a job whose shadow was lost, and that was continued by another."""
 LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
 """The letter of a kind of source -> its name."""
 BELIEVED: Final[dict[tuple[str, str], int]] = {

@@ -10,22 +10,32 @@ from typing import Final
 from attrs import define, field
 
 from ...domain import events as e
-from .readings import ATTRIBUTES, Ad, seconds
+from .job_ads import ATTRIBUTES, Ad, seconds
 
 NEW, DESTROY, SET, DELETE, NUMBERED = 101, 102, 103, 104, 107
 
 _ASKED: Final = {name.lower(): name for name in ATTRIBUTES}
-OF_CUSTOMERS: Final = {"priority": "priority", "priorityfactor": "factor", "weightedaccumulatedusage": "usage"}
+OF_CUSTOMERS: Final = {
+    "priority": "priority",
+    "priorityfactor": "factor",
+    "weightedaccumulatedusage": "usage",
+    "accumulatedusage": "unweighted",
+    "beginusagetime": "used_since",
+    "lastusagetime": "used_last",
+}
 """The attributes of a customer of the accountant -> the facts."""
 
 
 @define
 class Queue:
-    """One job_queue.log. ``tell(cluster, proc, at, line, ad, final)`` is told of each job that leaves the queue."""
+    """One job_queue.log. ``tell(cluster, proc, at, line, ad, final)`` is told of each job that leaves the queue, and
+    ``again(key, at, line)`` of both ends of one that leaves it twice."""
 
     tell: Callable[[int, int, int, int, Ad, bool], None]
+    again: Callable[[str, int, int], None]
     at: int = 0
     _ads: dict[str, dict[str, str]] = field(factory=dict)
+    _gone: dict[str, tuple[int, int]] = field(factory=dict)
     _lines: dict[str, int] = field(factory=dict)
 
     def take(self, event: e.TableWritten, line: int) -> None:
@@ -33,10 +43,9 @@ class Queue:
             if operation == NUMBERED:
                 self.finish()
             elif operation == DESTROY:
-                self._told(key, event.at, line, True)
-                self._ads.pop(key, None)
-                self._lines.pop(key, None)
+                self._destroy(key, event.at, line)
             elif operation == NEW:
+                self._gone.pop(key, None)
                 self._ads[key] = {}
                 self._lines[key] = line
             elif name.lower() in _ASKED and key in self._ads:
@@ -46,6 +55,15 @@ class Queue:
                     self._ads[key].pop(_ASKED[name.lower()], None)
                 self._lines[key] = line
         self.at = max(self.at, event.at)
+
+    def _destroy(self, key: str, at: int, line: int) -> None:
+        if key in self._ads:
+            self._told(key, at, line, True)
+            del self._ads[key], self._lines[key]
+            self._gone[key] = at, line
+        elif key in self._gone:
+            self.again(key, *self._gone[key])
+            self.again(key, at, line)
 
     def _told(self, key: str, at: int, line: int, final: bool) -> None:
         cluster, dot, proc = key.partition(".")
@@ -60,8 +78,8 @@ class Queue:
         """The table is over, or begins anew: what it holds is as it was last."""
         for key in list(self._ads):
             self._told(key, self.at, self._lines[key], False)
-        self._ads.clear()
-        self._lines.clear()
+        for kept in (self._ads, self._lines, self._gone):
+            kept.clear()
 
 
 @define
@@ -112,8 +130,10 @@ def values(ad: Ad) -> Iterator[tuple[str, str]]:
         yield "factor", factor
         with suppress(KeyError, ValueError, ZeroDivisionError):
             yield "priority", repr(float(ad["Priority"]) / float(factor))
-    if "WeightedAccumulatedUsage" in ad:
-        yield "usage", ad["WeightedAccumulatedUsage"]
+    for name in _AS_IT_IS:
+        if name in ad:
+            yield OF_CUSTOMERS[name.lower()], ad[name]
 
 
-OF_SUBMITTERS: Final = ("Name", "LastUpdate", "Priority", "PriorityFactor", "WeightedAccumulatedUsage")
+_AS_IT_IS: Final = ("WeightedAccumulatedUsage", "AccumulatedUsage", "BeginUsageTime", "LastUsageTime")
+OF_SUBMITTERS: Final = ("Name", "LastUpdate", "Priority", "PriorityFactor", *_AS_IT_IS)

@@ -4,7 +4,8 @@ Rules:
 
 * What an ad says of a slot is what the StartLog says at the ad's own time, if the log tells of no change within two
   seconds of it, has no gap since the last, and goes on with the slot later.
-* The negotiator's logs name the same submitter for a slot in the same second: one of them, if there are several.
+* The negotiator's logs name the same submitter and the same job for a slot, and the same slot for a job, in the same
+  second: one of them, if there are several.
 * The accountant's table and an ad of condor_userprio are compared at the update that the ad names, if the table's log
   tells of that time. What the table says between two updates may be in the ad or not. Of several tables, all must deny.
 """
@@ -17,11 +18,12 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ..wording import interval
-from .facts import BELIEVED, NEAR, SECOND
+from .facts import BELIEVED, FACTS, NEAR, SECOND
 from .folds import OF_CUSTOMERS
 from .statements import Place, Stating
 
 _MILLION: Final = 1_000_000
+_OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
 Row = tuple[int, str, str, int, int]
 """Instant, letter, what is said, source, line."""
@@ -37,8 +39,8 @@ class Things:
     def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Stating]]:
         """What cannot all be true of one thing, its rows sorted by time: the believed statement first."""
         found = list(dict.fromkeys(rows))
-        if fact == "matched":
-            return self._matches(found)
+        if fact in _OF_MATCHES:
+            return self._matches(fact, found)
         return self._values(fact, found) if fact in OF_CUSTOMERS.values() else self._moments(fact, found)
 
     def _moments(self, fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
@@ -56,16 +58,21 @@ class Things:
                 yield [last, _text(fact, row)]
 
     @staticmethod
-    def _matches(rows: list[Row]) -> Iterator[list[Stating]]:
+    def _matches(fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
         seen: set[frozenset[Stating]] = set()
-        for row in rows:
-            own = _text("matched", row)
-            near = [
-                _text("matched", other) for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND
-            ]
-            if near and all(own.denies(other) for other in near) and frozenset((own, near[-1])) not in seen:
-                seen.add(frozenset((own, near[-1])))
-                yield sorted((own, near[-1]), key=lambda s: BELIEVED["matched", s.letter])
+
+        def near(row: Row) -> list[Row]:
+            return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
+
+        def alone(row: Row) -> bool:
+            return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
+
+        for row in filter(alone, rows):
+            told = [_text(fact, other) for other in near(row) if alone(other)]
+            pair = frozenset((_text(fact, row), *told[-1:]))
+            if told and pair not in seen:
+                seen.add(pair)
+                yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
 
     def _values(self, fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
         tables: dict[int, list[Row]] = {}
@@ -111,5 +118,11 @@ def _value(fact: str, row: Row) -> Stating | None:
         value = round(float(body) * _MILLION)
     except (ValueError, OverflowError):
         return None
-    text = interval(value) if fact == "usage" else f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
+    text = (
+        interval(value)
+        if FACTS[fact].unit == "time"
+        else ""
+        if FACTS[fact].unit == "instant"
+        else f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
+    )
     return Place(letter, source, line, at).measures(fact, value, text=text)

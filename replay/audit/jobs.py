@@ -27,8 +27,7 @@ The sources are HTCondor's ``schedd.cpp``, ``baseshadow.cpp`` and ``remoteresour
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
@@ -38,6 +37,8 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.joblog import OF_EXECUTION_POINTS, facts, words_of
 from ...domain.reports import place_of
+from .ends import Ads, Span, Told, counted, lost
+from .order import Parts
 from .sources import Sources
 from .verdict import Audit, Finding
 
@@ -45,6 +46,8 @@ OVERLAP: Final = 2_000_000
 """So long two jobs may be told to be on a slot at once, in microseconds: their shadows write as they come to it."""
 LEASE: Final = 2_400_000_000
 """JobLeaseDuration's default, in microseconds."""
+ASIDE: Final = 30_000_000
+"""So far one entry may lie before the one above it of its job, in microseconds: who writes may have to wait."""
 _TOLD: Final = 6
 _TOLD_OF_ENDED: Final = 3
 """So many entries of a job are kept for its story."""
@@ -165,6 +168,10 @@ class _Life:
     free: bool = False
     """It is not judged."""
     slot: str = ""
+    begun: str = ""
+    """Where stands that it began there."""
+    aside: tuple[int, Finding] | None = None
+    """An entry that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
     rival: tuple[_Job, int, str] | None = None
     """Another job that began on its slot: which, when, and where that stands."""
     trail: bytes = b""
@@ -179,7 +186,15 @@ class _Chain:
     slots: dict[str, _Job] = field(factory=dict)
     epoch: int = 0
     """Raised by each gap: what was known before is not known any more."""
+    reached: dict[int, int] = field(factory=dict)
+    """The last instant before each gap."""
+    first: int = 0
     last: int = 0
+    aside: _Life | None = None
+    """The job whose entry lies before the one above it."""
+    parts: Parts = field(factory=Parts)
+    found: dict[int, list[tuple[list[Finding], Finding]]] = field(factory=dict)
+    """What was found, by the part in which it stands, and where that belongs."""
     became: list[tuple[_Job, int, int, str]] = field(factory=list)
     """Of jobs whose number was given to another: which, submitted when, heard of when, and what it was."""
 
@@ -192,6 +207,7 @@ class JobJudge:
     audit: Audit
     _chains: dict[int, _Chain] = field(factory=dict)
     _chain_of: dict[int, _Chain] = field(factory=dict)
+    _ads: Ads = field(factory=lambda: Ads(bytearray()))
 
     def take(self, position: int, event: e.Event) -> None:
         kind = type(event)
@@ -199,12 +215,17 @@ class JobJudge:
             assert isinstance(event, e.JobLogged)
             place = place_of(event.stimulus)
             if place is not None and event.number < OF_EXECUTION_POINTS and event.cluster > 0 and event.proc >= 0:
-                self._entry(self._of(place.source), event)
+                chain = self._of(place.source)
+                if place.source != chain.parts.current:
+                    self._part(chain, place.source)
+                self._entry(chain, event)
+        elif kind is e.AdsKept:
+            assert isinstance(event, e.AdsKept)
+            self._ads.take(event)
         elif kind is e.SourceGap or kind is e.SourceRefused:
             assert isinstance(event, e.SourceGap | e.SourceRefused)
             chain = self._of(event.source)
-            chain.epoch += 1
-            chain.slots.clear()
+            _renew(chain)
         elif kind is e.SourceFound:
             self._chain_of.clear()
 
@@ -212,7 +233,21 @@ class JobJudge:
         for chain in self._chains.values():
             for job, life in chain.lives.items():
                 self._look_for(chain, job, life)
-        self.audit.jobs = _counted(self._chains.values())
+            for findings, found in (each for part in chain.found.values() for each in part):
+                findings.append(found)
+        self._compare_ends()
+        became = [one for chain in self._chains.values() for one in _became(chain)]
+        self.audit.jobs = counted((*became, *self._ads.became({job for job, *_ in became})))
+
+    def _part(self, chain: _Chain, source: int) -> None:
+        """Take back what was found in parts of which an older one goes on only now."""
+        later = chain.parts.later(source)
+        if later is None:
+            return
+        for part in later:
+            chain.found.pop(part, None)
+        _renew(chain)
+        chain.reached = dict.fromkeys(range(chain.epoch), 0)
 
     def _of(self, source: int) -> _Chain:
         if source not in self._chain_of:
@@ -221,6 +256,8 @@ class JobJudge:
 
     def _entry(self, chain: _Chain, event: e.JobLogged) -> None:
         job, number = (event.cluster, event.proc), event.number
+        chain.first = chain.first or event.at
+        late = event.at < chain.last - ASIDE or chain.aside is not None
         chain.last = max(chain.last, event.at)
         life = chain.lives.get(job)
         if number == 0:
@@ -229,12 +266,32 @@ class JobJudge:
             life = chain.lives[job] = _Life(_ANY, "", chain.epoch)
         if life.epoch != chain.epoch:
             life.epoch, life.conditions, life.last = chain.epoch, _ANY, (0, 0, 0)
-            life.slot, life.rival = "", None
+            life.slot, life.rival, life.aside = "", None, None
+        if late or life.aside is not None:
+            self._aside(chain, job, life, event)
         self._remember(life, event)
         if number in _ELSEWHERE:
             life.free = True
         elif number in _TARGETS and number:
             self._judge(chain, job, life, event)
+
+    def _aside(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+        """Whether one entry alone lies before the one above it, and the next one in the log and of its job do not."""
+        if chain.aside is not None:
+            other, chain.aside = chain.aside, None
+            if other.aside is not None and event.at < other.aside[0]:
+                other.aside = None
+        if life.aside is not None:
+            before, found = life.aside
+            life.aside = None
+            if event.at >= before:
+                chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
+            return
+        above = _last_told(life)
+        if event.at < above - ASIDE and not life.free and event.number:
+            words = f"it lies {_seconds(above - event.at)} before the job's entry above it, and the next one does not"
+            life.aside = above, self._finding(job, life, event, "backwards", words)
+            chain.aside = life
 
     def _remember(self, life: _Life, event: e.JobLogged) -> None:
         place = place_of(event.stimulus)
@@ -248,7 +305,7 @@ class JobJudge:
         host = facts(0, event.text).get("host", "")
         if life is not None and life.epoch == chain.epoch and life.submitted:
             if life.submitted == event.at:
-                self._found(self.audit.repeated, job, life, event, "repeated", "it was submitted already")
+                self._found(chain, self.audit.repeated, job, life, event, "repeated", "it was submitted already")
                 return life
             if life.condition not in _ENDED and life.host and host and life.host != host:
                 life.free = True  # two access points, one file
@@ -256,7 +313,7 @@ class JobJudge:
         if life is not None:
             if life.epoch == chain.epoch and not life.free and life.condition in _ON_A_SLOT | {"Disconnected"}:
                 words = "its number was given to another job, and nothing says that it had ended"
-                self._found(self.audit.lost, job, life, event, "lost", words)
+                self._found(chain, self.audit.lost, job, life, event, "lost", words)
             chain.became.append((job, life.submitted, _last_told(life), life.condition))
             if chain.slots.get(life.slot) == job:
                 del chain.slots[life.slot]
@@ -272,17 +329,17 @@ class JobJudge:
         after = _after(number, life.conditions)
         again = number == 5 and bool(after.rules) and before == "Completed" and _is_from_its_ad(event.text)
         if this == life.last and number not in (5, 9):
-            self._found(self.audit.repeated, job, life, event, "repeated", "the same entry stands there again")
+            self._found(chain, self.audit.repeated, job, life, event, "repeated", "the same entry stands there again")
             return
         if life.free:
             after = _after(number, _ANY)
         elif after.repeats or again:
-            self._found(self.audit.repeated, job, life, event, "repeated", _words(number, before))
+            self._found(chain, self.audit.repeated, job, life, event, "repeated", _words(number, before))
         elif after.rules:
-            self._found(self.audit.violations, job, life, event, after.rules[0], _words(number, before))
+            self._found(chain, self.audit.violations, job, life, event, after.rules[0], _words(number, before))
         elif number == 5 and life.conditions <= _NOT_BEGUN and "TimeExecute" in event.text:
             words = "it ended after it had run, and no entry says that it began"
-            self._found(self.audit.violations, job, life, event, "unbegun", words)
+            self._found(chain, self.audit.violations, job, life, event, "unbegun", words)
         life.conditions = after.conditions
         life.condition = _TARGETS[number] if _TARGETS[number] in after.conditions else min(after.conditions)
         life.last = this
@@ -296,13 +353,7 @@ class JobJudge:
             return
         if event.number in (4, 5) and life.rival is not None and event.at - life.rival[1] > OVERLAP:
             other, at, stimulus = life.rival
-            file, line = self.sources.place(stimulus)
-            words = f"it began on {life.slot}, where {job[0]}.{job[1]} was until {_seconds(event.at - at)} later"
-            rival = chain.lives[other]
-            story = (*self._story(life), self.sources.told(at, stimulus, f"{other[0]}.{other[1]}: {words_of(1)}"))
-            if not rival.free:
-                found = Finding(f"{other[0]}.{other[1]}", "slot_twice", words, at, file, line, story)
-                self.audit.violations.append(found)
+            self._two(chain, (job, life), other, (at, stimulus), event)
         if life.slot and chain.slots.get(life.slot) == job:
             del chain.slots[life.slot]
         life.slot, life.rival = "", None
@@ -313,8 +364,51 @@ class JobJudge:
         if holder is not None:
             chain.lives[holder].rival = (job, event.at, event.stimulus)
         if slot:
-            life.slot = slot
+            life.slot, life.begun = slot, event.stimulus
             chain.slots[slot] = job
+
+    def _two(
+        self, chain: _Chain, one: tuple[_Job, _Life], other: _Job, began: tuple[int, str], event: e.JobLogged
+    ) -> None:
+        """Two jobs on one slot: which of them has a wrong slot, or time, is not known."""
+        (job, life), (at, stimulus) = one, began
+        if chain.lives[other].free:
+            return
+        (file, line), (first, its_line) = self.sources.place(stimulus), self.sources.place(life.begun)
+        mine, its = (f"{cluster}.{proc}" for cluster, proc in (job, other))
+        words = (
+            f"job {mine}, which began there by {first}:{its_line} and ended {_seconds(event.at - at)} after that, and "
+            f"job {its}, which began by {file}:{line}, are told to have been on it at once"
+        )
+        story = (*self._story(life), self.sources.told(at, stimulus, f"{its}: {words_of(1)}"))
+        found = Finding(life.slot, "slot_twice", words, at, file, line, story)
+        chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
+
+    def _compare_ends(self) -> None:
+        """Tell of the jobs whose end one log lacks and another source has."""
+        lives: list[Told] = []
+        spans: list[Span] = []
+        for number, chain in self._chains.items():
+            for job, life in chain.lives.items():
+                if not life.trail or life.free:
+                    continue
+                at, stimulus, _ = _trail(life)[-1]
+                covers = chain.reached.get(life.epoch, chain.last)
+                ended = life.condition in _ENDED
+                lives.append(Told(number, job, life.submitted, _access_point(life), ended, at, stimulus, covers))
+            if self.sources.kind(number) == "eventlog" and not chain.epoch:
+                hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
+                spans.append(Span(number, chain.first, chain.last, hosts))
+        for told, end, at, absent in lost(lives, spans, self._ads):
+            file, line = self.sources.place(told.stimulus)
+            where = "{}:{}".format(*self.sources.place(end))
+            words = f"it ended, says {where}, and this log, which goes on, does not tell of it"
+            if absent:
+                words = f"it ended, and {self.sources.path(absent)}, which covers its time, tells nothing of it"
+            chain = self._chains[told.chain]
+            story = (*self._story(chain.lives[told.job]), self.sources.told(at, end, "its end"))
+            name = f"{told.job[0]}.{told.job[1]}"
+            self.audit.lost.append(Finding(name, "lost", words, told.last, file, line, story))
 
     def _look_for(self, chain: _Chain, job: _Job, life: _Life) -> None:
         """Whether a job is lost at the end of its log."""
@@ -332,16 +426,33 @@ class JobJudge:
             self.audit.lost.append(Finding(f"{job[0]}.{job[1]}", "lost", words, at, file, line, story))
 
     def _found(
-        self, findings: list[Finding], job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str
+        self, chain: _Chain, findings: list[Finding], job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str
     ) -> None:
+        found = findings, self._finding(job, life, event, rule, words)
+        chain.found.setdefault(chain.parts.current, []).append(found)
+
+    def _finding(self, job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str) -> Finding:
         file, line = self.sources.place(event.stimulus)
         story = self._story(life)
         if not life.trail or _trail(life)[-1][1] != event.stimulus:
             story.append(self.sources.told(event.at, event.stimulus, words_of(event.number)))
-        findings.append(Finding(f"{job[0]}.{job[1]}", rule, words, event.at, file, line, tuple(story)))
+        return Finding(f"{job[0]}.{job[1]}", rule, words, event.at, file, line, tuple(story))
 
     def _story(self, life: _Life) -> list[str]:
         return [self.sources.told(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
+
+
+def _renew(chain: _Chain) -> None:
+    """What was known is not known any more."""
+    chain.reached[chain.epoch] = chain.last
+    chain.epoch += 1
+    chain.slots.clear()
+    chain.aside = None
+
+
+def _access_point(life: _Life) -> str:
+    """The address of the access point, without what is another one after a restart."""
+    return life.host.partition("?")[0].strip("<>")
 
 
 def _trail(life: _Life) -> list[tuple[int, str, int]]:
@@ -374,20 +485,8 @@ def _seconds(span: int) -> str:
     return f"{span / 1e6:g} s"
 
 
-def _counted(chains: Iterable[_Chain]) -> dict[str, int]:
-    """What became of the jobs. Those of which several chains tell are told apart by number and time of submission (in
-    seconds), and one without such a time is any other of its number."""
-    heard: dict[_Job, dict[int, tuple[int, bool, str]]] = {}
-    for chain in chains:
-        lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
-        for job, submitted, at, condition in [*chain.became, *lives]:
-            this = (at, condition in _ENDED, condition)
-            known = heard.setdefault(job, {})
-            known[submitted // 1_000_000] = max(known.get(submitted // 1_000_000, this), this)
-    counts: Counter[str] = Counter()
-    for known in heard.values():
-        if len(known) > 1 and 0 in known:
-            unsure, latest = known.pop(0), max(known)
-            known[latest] = max(known[latest], unsure)
-        counts.update(_BECAME[condition] for _, _, condition in known.values())
-    return dict(sorted(counts.items()))
+def _became(chain: _Chain) -> Iterator[tuple[_Job, int, int, bool, str]]:
+    """What became of each job of a chain: which, submitted when, heard of when, whether it ended, and what it was."""
+    lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
+    for job, submitted, at, condition in (*chain.became, *lives):
+        yield job, submitted, at, condition in _ENDED, _BECAME[condition]

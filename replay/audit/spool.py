@@ -29,6 +29,7 @@ create table numbers (cluster integer, proc integer, letter text, ord integer, p
                       at integer);
 create table things (thing text, fact text, at integer, letter text, body text, source integer, line integer);
 create table gaps (chain integer, ord integer);
+create table ends (job text, letter text, chain integer, run text, at integer, source integer, line integer);
 create table runs (claim text, letter text, begin integer, until integer, job text, source integer, line integer);
 """
 _BATCH: Final = 5_000
@@ -92,6 +93,22 @@ class Spool:
     def run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
         """A run under a claim."""
         self._add("runs", (claim, letter, begin, until, job, source, line))
+
+    def end(self, job: str, letter: str, chain: int, run: str, at: int, source: int, line: int) -> None:
+        """The end of a run of a job (of its global id), or of the job: what one source should tell once."""
+        self._add("ends", (job, letter, chain, run, at, source, line))
+
+    def ends(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
+        """The ends that one source tells several times: job, letter, where (at, source, line)."""
+        self._flush("ends")
+        rows = self._db.execute("""
+            select e.job, e.letter, e.chain, e.run, at, source, line from ends e join
+                (select job, letter, chain, run from ends group by 1, 2, 3, 4 having count(*) > 1) t
+                on e.job = t.job and e.letter = t.letter and e.chain = t.chain and e.run = t.run
+            order by 1, 2, 3, 4, source, line
+        """)
+        for (job, letter, _, _), found in groupby(rows, key=lambda row: row[:4]):
+            yield job, letter, [row[4:] for row in found]
 
     def claims(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
         """The runs of each claim, as each kind of source has them: (begin, until, job, source, line), by time."""

@@ -9,7 +9,8 @@ How records are joined:
   What does not know when its job was submitted belongs to the life that covers its time. What could be of several is
   left out.
 * A run is found again by its instants: the runs of a job follow one another, so that two that overlap are one. It is
-  not counted, since sources lack runs, and its claim and slot are not asked, since they may be what is wrong.
+  not counted, since sources lack runs, and its claim and slot are not asked, since they may be what is wrong. Runs
+  that follow one another within two seconds are told apart by their order, by the logs that have all of them.
 """
 
 from __future__ import annotations
@@ -89,13 +90,24 @@ class Place(NamedTuple):
         return Stating(fact, self.letter, text, 0, 0, 0, self.source, self.line, self.at, number)
 
     def measures(
-        self, fact: str, value: int, *, less: int | None = None, more: int | None = None, text: str = ""
+        self,
+        fact: str,
+        value: int,
+        *,
+        less: int | None = None,
+        more: int | None = None,
+        text: str = "",
+        number: int = 0,
+        by: str = "",
     ) -> Stating:
-        """An amount or an instant, with the range of its kind if no other is given."""
+        """An amount or an instant, with the range of its kind if no other is given; `by` names what it is computed
+        from, where one record has the same fact in several ways."""
         _, usual_less, usual_more = FACTS[fact].sayings[self.letter]
         low = value - (usual_less if less is None else less)
         high = value + (usual_more if more is None else more)
-        return Stating(fact, self.letter, text, value, low, high, self.source, self.line, self.at)
+        if by:
+            text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({by})"
+        return Stating(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
 
 
 @define
@@ -106,6 +118,8 @@ class Run:
     began: int | None = None
     stopped: int | None = None
     said: list[Stating] = field(factory=list)
+    shadow: int = 0
+    """Which of the job's shadows it has, from 1; 0 if it does not say."""
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -127,6 +141,12 @@ class Telling:
     runs: list[Run] = field(factory=list)
     log: str = ""
     address: str = ""
+    entries: list[tuple[int, Place, dict[str, str]]] = field(factory=list)
+    """Of a job event log: number, place and facts of each entry."""
+    seamless: bool = False
+    """Whether a job event log tells all of the job from its submission on, as far as it goes."""
+    reconnected: bool = False
+    """Whether the job's shadow was another one for a while, or none: what it counts began anew, or was lost."""
 
     @property
     def schedd(self) -> str:
@@ -195,20 +215,38 @@ def _fits(telling: Telling, life: Life, several: bool) -> bool:
     return submitted - MINUTE <= telling.first <= last + FAR
 
 
-@define
-class _Group:
-    """Runs of several logs that are one."""
-
-    runs: list[Run]
-    logs: set[object]
+_Entry = tuple[object, Run, tuple[int, int]]
+"""A run, the log or record that tells of it, and its span."""
 
 
 def joined(life: Life) -> list[list[Stating]]:
-    """What is said of each run of a job, in the order of the runs. Of all pairs of runs that may be one, the nearest
-    are joined first; a log tells of each run once."""
-    runs = [(t.log or id(t), run, span) for t in life.tellings for run in t.runs if (span := run.span) is not None]
+    """What is said of each run of a job, in the order of the runs. Runs of different logs that may be one are one if
+    each log has one of them; where some logs have several, that are too near to each other to be told apart, those
+    that have all of them are joined in their order, and what the others say is left out."""
+    runs: list[_Entry] = [
+        (t.log or id(t), run, span) for t in life.tellings for run in t.runs if (span := run.span) is not None
+    ]
     runs.sort(key=lambda entry: entry[2])
-    pairs = []
+    found = list(range(len(runs)))
+
+    def root(number: int) -> int:
+        while found[number] != number:
+            found[number] = number = found[found[number]]
+        return number
+
+    for one, other in _pairs(runs):
+        first, second = sorted((root(one), root(other)))
+        found[second] = first
+    groups: dict[int, list[_Entry]] = {}
+    for number, entry in enumerate(runs):
+        groups.setdefault(root(number), []).append(entry)
+    return [[said for run in alike for said in run.said] for group in groups.values() for alike in _told_apart(group)]
+
+
+def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
+    """The pairs of runs that may be one. Of those of one log that a run may be, the nearest stay."""
+    pairs: list[tuple[int, int, int]] = []
+    nearest: dict[tuple[int, object], int] = {}
     for number, (log, run, span) in enumerate(runs):
         for other in range(number + 1, len(runs)):
             its_log, its_run, its_span = runs[other]
@@ -216,23 +254,41 @@ def joined(life: Life) -> list[list[Stating]]:
                 break
             if log != its_log and (distance := _apart(run, its_run)) is not None:
                 pairs.append((distance, number, other))
-    groups = [_Group([run], {log}) for log, run, _ in runs]
-    for _, one, other in sorted(pairs):
-        first, second = groups[one], groups[other]
-        if first is not second and not first.logs & second.logs:
-            first.runs += second.runs
-            first.logs |= second.logs
-            for number, group in enumerate(groups):
-                if group is second:
-                    groups[number] = first
-    found = list({id(group): group for group in groups}.values())
-    return [[said for run in group.runs for said in run.said] for group in found]
+                for key in ((number, its_log), (other, log)):
+                    nearest[key] = min(distance, nearest.get(key, distance))
+    return [
+        (one, other)
+        for distance, one, other in pairs
+        if distance <= NEAR + min(nearest[one, runs[other][0]], nearest[other, runs[one][0]])
+    ]
+
+
+def _told_apart(group: list[_Entry]) -> list[list[Run]]:
+    """The runs of a group, sorted by time, that are one each."""
+    logs: dict[object, list[Run]] = {}
+    for log, run, _ in group:
+        logs.setdefault(log, []).append(run)
+    most = max(len(runs) for runs in logs.values())
+    if most == 1:
+        return [[run for _, run, _ in group]]
+    whole = [runs for runs in logs.values() if len(runs) == most]
+    alike = [runs for runs in whole if all(_agree(a, b) for a, b in zip(whole[0], runs, strict=True))]
+    return [list(column) for column in zip(*alike, strict=True)]
+
+
+def _instants(one: Run, other: Run) -> list[int]:
+    """How far the instants lie apart that two runs both tell."""
+    pairs = ((one.placed, other.placed), (one.began, other.began), (one.stopped, other.stopped))
+    return [abs(a - b) for a, b in pairs if a is not None and b is not None]
+
+
+def _agree(one: Run, other: Run) -> bool:
+    return all(apart <= NEAR for apart in _instants(one, other))
 
 
 def _apart(one: Run, other: Run) -> int | None:
     """How far two runs of different logs are from being the same; None if they are not."""
-    pairs = ((one.placed, other.placed), (one.began, other.began), (one.stopped, other.stopped))
-    nearest = min((abs(a - b) for a, b in pairs if a is not None and b is not None), default=ANY)
+    nearest = min(_instants(one, other), default=ANY)
     if nearest <= NEAR:
         return nearest
     if one.span is None or other.span is None:
@@ -241,6 +297,8 @@ def _apart(one: Run, other: Run) -> int | None:
     shorter = min(one.span[1] - one.span[0], other.span[1] - other.span[0])
     if shared < 0 or shared * 2 < shorter:
         return None
+    if not shorter and one.placed is not None and other.placed is not None:
+        return None  # another shadow was started while one was there: the first was lost
     return FAR + (shorter - shared if shorter else abs(one.span[0] - other.span[0]))
 
 

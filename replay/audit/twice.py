@@ -1,4 +1,5 @@
-"""What one source says of a thing that can happen once only: that a job left the queue, and that a claim runs a job."""
+"""What one source says of a thing that can happen once only: that a job left the queue, that a run ended, that a claim
+runs a job."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Final
 from ...domain.archive import plain
 from ..wording import instant
 from .facts import FAR, NEAR
-from .readings import date
+from .job_ads import Ad, date, text_of, whole
 from .sources import Sources
 from .spool import Spool
 from .verdict import Finding
@@ -19,8 +20,11 @@ _OF_CLAIMS: Final = (
     "CompletionDate",
     "EpochAdType",
     "EpochWriteDate",
+    "GlobalJobId",
+    "HoldReasonCode",
     "JobCurrentStartDate",
     "JobDuration",
+    "NumShadowStarts",
     "ProcId",
     "PublicClaimId",
 )
@@ -34,10 +38,12 @@ def twice(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
     for letter, source, line, ad in spool.ads("PS", _OF_CLAIMS):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
+        _ended(spool, letter, sources.chain(source), source, line, ad)
         counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
         if counts and begin is not None and until is not None and "PublicClaimId" in ad:
             job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
             spool.run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
+    yield from _runs(spool, sources, zone)
     yield from _claims(spool, sources, zone)
 
 
@@ -62,6 +68,34 @@ def _histories(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding
             if len(story) > 1:
                 words = f"{job} left the queue {len(story)} times"
                 yield _finding(thing, "history_twice", words, story, sources, zone)
+
+
+def _ended(spool: Spool, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
+    """Puts the end of a run aside. A run is what one shadow did, in the second in which it was started: what a shadow
+    tells again under the same number began later (the queue forgot that it was there). One that puts its job on hold at
+    its end tells the end before and after."""
+    if letter == "P" and (text_of(ad, "EpochAdType") != "EPOCH" or "HoldReasonCode" in ad):
+        return
+    job, shadow, placed = text_of(ad, "GlobalJobId"), whole(ad, "NumShadowStarts"), date(ad, "JobCurrentStartDate")
+    if job and shadow is not None and placed is not None:
+        at = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate") or 0
+        spool.end(job, letter, chain, f"{shadow} {placed}", at, source, line)
+
+
+_ENDS: Final = {
+    "P": ("run_twice", "the end of its run is told", "a run of {} ended {} times"),
+    "S": ("run_twice", "the end of its run is told", "a run of {} ended {} times"),
+    "Q": ("gone_twice", "its ad is destroyed", "the ad of {} was destroyed {} times"),
+}
+
+
+def _runs(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+    for job, letter, places in spool.ends():
+        rule, what, words = _ENDS[letter]
+        story = [(at, f"{source}:{line}", what) for at, source, line in dict.fromkeys(places)]
+        parts = job.split("#")
+        thing = parts[1] if len(parts) == 3 else job
+        yield _finding(thing, rule, words.format(job, len(story)), story, sources, zone)
 
 
 def _claims(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:

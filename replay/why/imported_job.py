@@ -23,7 +23,7 @@ from ..wording import counted, instant, interval, memory
 from .matches import Matches
 from .record_words import ad_ending, code_words, ending, hold, host_of, lower
 from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ad_of_queue, ads_of, gaps_of, records_of, said_by
-from .runs import Slots, meaning, moves
+from .runs import Slots, left_for, meaning, moves
 from .sentences import Sentence, Told, UnknownThingError, capital
 from .unknown import unknown_job
 
@@ -39,6 +39,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     everything = list(singly(log.read_stream(f"cluster/{cluster}")))
     told = [one for one in everything if at is None or one[1].at <= at]
     ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, (cluster, proc))]
+    ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
     records = records_of(told, proc, places)
     if not records and not ads:
         ads = ad_of_queue(log, (cluster, proc), at)
@@ -97,10 +98,14 @@ class _Life:
     began: int = 0
     run: list[Told] = field(factory=list)
     """What the slot's log tells of the run."""
+    shadows: dict[str, tuple[str, list[Told]]] = field(factory=dict)
+    """A shadow's pid -> the slot that it was started for, and the same of that."""
     size: Record | None = None
     rejected: list[Record] = field(factory=list)
     refused: str = ""
     """What the negotiator said of it since it last changed its status."""
+    given: int = 0
+    """The second in which it was given a slot last."""
     told: set[int] = field(factory=set)
     """The matches that were told."""
     user: str = ""
@@ -117,6 +122,7 @@ class _Life:
         if record.what in (BEGIN, "matched", "shadow_began"):
             # What the cycle that gave it a slot refused was for others like it.
             self.rejected = [rejected for rejected in self.rejected if rejected.at // SECOND < record.at // SECOND]
+            self.given = record.at // SECOND
         if record.what != "rejected":
             self._tell_rejections()
         say = _SAY.get(record.what)
@@ -187,7 +193,7 @@ class _Life:
 
     def on_evicted(self, record: Record) -> None:
         facts = record.facts
-        why, also = self._eviction()
+        why, also = self._eviction(record.at, self.slot, self.run)
         said = facts.get("reason", "")
         if not why or not said.startswith(_SAYS_NOTHING):
             code = code_words(facts.get("reason_code", ""))
@@ -195,9 +201,9 @@ class _Life:
         text = f"It was evicted from {self.slot or 'its slot'}{self._after(record)}{why}"
         self._is("idle", self._say(record, text, *also))
 
-    def _eviction(self) -> tuple[str, list[str]]:
-        """Why the slot let it go, as the slot's log has it, and the places of that."""
-        left = moves(self.run, "Retiring", "Preempting")
+    def _eviction(self, at: int, slot: str, run: list[Told]) -> tuple[str, list[str]]:
+        """Why a slot let it go at an instant, as the slot's log has it, and the places of that."""
+        left = left_for(run, at)
         if not left:
             return "", []
         said = [(event, event.reason) for _, event in left if event.reason]
@@ -206,7 +212,7 @@ class _Life:
         if said:
             texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
             why += f" (the slot went to {left[-1][1].target}: {texts})"
-        next_job = self.slots.next_job(self.slot, self.name, self.run)
+        next_job = self.slots.next_job(slot, self.name, run)
         also = [event.stimulus for event, _ in said]
         if next_job is not None:
             why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
@@ -271,7 +277,8 @@ class _Life:
         event = next((event for event in near if event.reason), None)
         said = event.reason.rstrip(".") if event else ""
         why = f": {meaning(said) or said} (the slot's log: {said})" if said else ""
-        self._is(status, self._say(record, f"{words} on {self.slot}{why}", *([event.stimulus] if event else [])))
+        where = f" on {self.slot}" if self.slot else ""
+        self._is(status, self._say(record, f"{words}{where}{why}", *([event.stimulus] if event else [])))
 
     def on_measured(self, record: Record) -> None:
         self.size = record
@@ -287,6 +294,12 @@ class _Life:
             record, f"Its shadow lost the connection to {self.slot or 'its slot'}{f': {reason}' if reason else ''}"
         )
 
+    def on_reconnected(self, record: Record) -> None:
+        """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
+        self.slot = self.slot or record.facts.get("slot", "")
+        where = f" on {self.slot}" if self.slot else ""
+        self._is("running", self._say(record, f"Its shadow found it again{where}"))
+
     def on_not_reconnected(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
         text = f"Its shadow did not find it again{self._after(record)}{f': {reason}' if reason else ''}"
@@ -300,7 +313,7 @@ class _Life:
             self._tell_match(record, "; no record tells of a run that followed")
 
     def on_rejected(self, record: Record) -> None:
-        if self.status not in ("running", "suspended"):
+        if self.status not in ("running", "suspended") and record.at // SECOND != self.given:
             self.rejected.append(record)
 
     def _tell_rejections(self) -> None:
@@ -322,8 +335,10 @@ class _Life:
         sentence = self._say(
             record, f"The access point started a shadow for it{number}{f', for {slot}' if slot else ''}"
         )
-        if self.status not in ("running", "suspended"):
-            self.slot, self.run = slot, self.slots.run(slot, self.name, record.at)
+        run = self.slots.run(slot, self.name, record.at) if slot else self.run
+        self.shadows[pid] = (slot or self.slot, run)
+        if slot and self.status not in ("running", "suspended"):  # one that looks for its job again names no slot
+            self.slot, self.run = slot, run
         if not self.logged:
             self.began = record.at
             self._is("running", sentence)
@@ -335,9 +350,11 @@ class _Life:
         status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
         became, words = _SHADOW_STATUS.get(status or reason, ("", ""))
         number = f" with status {status}" if status else f" for reason {reason}" if reason else ""
-        text = f"Its shadow ended{self._after(record)}{number}{f': {words}' if words else ''}"
-        why, also = self._eviction() if became in ("", "idle") else ("", [])
-        self._is(became, self._say(record, f"{text}{why and f'; it went from {self.slot}{why}'}", *also))
+        slot, run = self.shadows.get(record.facts.get("shadow", ""), (self.slot, self.run))
+        after = self._after(record) if slot == self.slot else ""
+        text = f"Its shadow ended{after}{number}{f': {words}' if words else ''}"
+        why, also = self._eviction(record.at, slot, run) if became in ("", "idle") else ("", [])
+        self._is(became, self._say(record, f"{text}{why and f'; it went from {slot}{why}'}", *also))
 
     # What ads tell
 
@@ -393,6 +410,7 @@ class _Life:
         status, words = _SHOWN.get(ad.number("JobStatus"), ("", ""))
         if words and status != self.status:
             host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
+            self.slot = host or self.slot
             more = f" on {host}" if status == "running" and host else f": {hold}" if status == "held" and hold else ""
             self._is(status, self._ad_says(ad, ad.at, f"It was {words}{more}{_LISTS[ad.kind]}"))
 
@@ -405,7 +423,7 @@ class _Life:
             text = f"Job {self.name} {OVER[self.status]} at {when}: {lower(since.text)}"
         else:
             known = _STATUS.get(self.status, "is somewhere that no record tells of")
-            where = f" on {self.slot}" if self.status == "running" else ""
+            where = f" on {self.slot}" if self.status == "running" and self.slot else ""
             text = f"Job {self.name} {known}{where} since {when}: {lower(since.text)}"
             if self.status == "idle":
                 text += f" {self.refused or self._others_refused(since.at)}"
@@ -472,6 +490,7 @@ _SAY: dict[str, Callable[[_Life, Record], None]] = {
     "12": _Life.on_held,
     "13": _Life.on_released,
     "22": _Life.on_disconnected,
+    "23": _Life.on_reconnected,
     "24": _Life.on_not_reconnected,
     "matched": _Life.on_matched,
     "rejected": _Life.on_rejected,

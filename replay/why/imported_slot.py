@@ -150,7 +150,7 @@ class _Life:
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said == "reconfigured" or self.dead:
             return
-        facts = ", ".join(f"{name} {value}" for name, value in event.facts.items())
+        facts = ", ".join(value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
         what = "was started" if event.said == "began" else "ended"
         sentence = self._say(position, event, f"The startd {what}{f' ({facts})' if facts else ''}")
         if self.pair and not self.dead:

@@ -12,11 +12,14 @@ from typing import Final
 
 from ...domain import events as e
 from ...domain import joblog
-from .records import APART, SECOND, Record, record_of
+from .records import APART, SECOND, Record, once, record_of
 from .sentences import Told
 
 SOON: Final = 600 * SECOND
 """A match is no older than this when the run begins to which it led."""
+
+LEFTOVERS: Final = 20 * SECOND
+"""So long after a match of a partitionable slot the access point goes on to claim what is left of it."""
 
 
 def parent_of(slot: str) -> str:
@@ -35,6 +38,9 @@ class Matches:
         """The last time that the negotiator had nothing for one of them."""
         self._of: dict[str, list[Record]] = {}
         self._runs: dict[str, list[int]] = {}
+        self._led: dict[tuple[int, str, int], Record] = {}
+        """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
+        matched: dict[int, dict[str, list[Record]]] = {}
         for position, event in told:
             if not isinstance(event, e.JobReported):
                 continue
@@ -43,16 +49,33 @@ class Matches:
             if event.said == "matched":
                 match = record_of(position, event)
                 self.user = self.user or match.facts.get("user", "")
+                source = event.stimulus.partition(":")[0]
+                matched.setdefault(event.proc, {}).setdefault(source, []).append(match)
+        for sources in matched.values():  # the negotiator writes of a match in two logs
+            for match in once(list(sources.values())):
                 self._of.setdefault(match.facts.get("slot", ""), []).append(match)
-        if not self._of:
-            return
-        for _, event in told:
-            slot = _begun_on(event)
-            if slot:
-                for name in {slot, parent_of(slot)}:
-                    self._runs.setdefault(name, []).append(event.at)
-        for runs in self._runs.values():
-            runs.sort()
+        if self._of:
+            self._join([event for _, event in told])
+
+    def _join(self, told: Sequence[e.Event]) -> None:
+        """Find for each run its match: each leads to one run, or those that the leftovers of its slot give."""
+        begun = [(event, slot) for event in told if (slot := _begun_on(event))]
+        begun.sort(key=lambda one: (one[0].at, isinstance(one[0], e.JobLogged)))
+        before: dict[tuple[int, str], e.Event] = {}
+        led: set[int] = set()
+        for event, slot in begun:
+            assert isinstance(event, e.JobLogged | e.JobReported)
+            run = event.proc, slot
+            for name in {slot, parent_of(slot)}:
+                self._runs.setdefault(name, []).append(event.at)
+            last, before[run] = before.get(run), event
+            if last is not None and (isinstance(last, e.JobReported) or event.at - last.at <= APART):
+                match = self._led.get((*run, last.at))  # its shadow began before, or another log says the same
+            else:
+                match = self._last(slot, event.at, event.proc, led)
+            if match is not None:
+                led.add(match.position)
+                self._led[*run, event.at] = match
 
     def led_to_run(self, match: Record) -> bool:
         """Whether some job of the cluster began to run by it."""
@@ -61,16 +84,31 @@ class Matches:
         return at < len(runs) and runs[at] <= match.at + SOON
 
     def before_run(self, slot: str, since: int, at: int, proc: int) -> Record | None:
-        """The match by which a run began on a slot at an instant: the last one behind `since`, and rather one that
-        names the job itself. None where the job went on a claim that there was already."""
+        """The match by which a run began on a slot at an instant, if it is of after `since`. None where the job went on
+        a claim that there was already."""
+        match = self._led.get((proc, slot, at))
+        return match if match is not None and match.at >= since else None
+
+    def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
+        """The last match of a slot, rather one that led to no other run, and rather one that names the job itself,
+        which alone may be a little later, by another clock."""
         found = [
             match
             for name in {slot, parent_of(slot)}
             for match in self._of.get(name, ())
-            if max(at - SOON, since) <= match.at <= at + APART
+            if at - SOON <= match.at <= at + APART
+            and (match.position not in led or (match.facts.get("slot") != slot and at - match.at <= LEFTOVERS))
+            and (match.event.proc == proc or match.at // SECOND <= at // SECOND)
         ]
         return max(
-            found, key=lambda match: (match.at // SECOND, match.event.proc == proc, -match.position), default=None
+            found,
+            key=lambda match: (
+                match.position not in led,
+                match.at // SECOND,
+                match.event.proc == proc,
+                -match.position,
+            ),
+            default=None,
         )
 
 

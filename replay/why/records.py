@@ -8,7 +8,8 @@ second are put where they can only have been: a match before the run that it led
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from attrs import define, field, frozen
@@ -93,7 +94,7 @@ def records_of(events: Iterable[Told], proc: int, places: Places) -> list[Record
             source = 0 if place is None else places.source(place.source).chain(place.source)
             chains = logged if isinstance(event, e.JobLogged) else reported
             chains.setdefault(source, []).append(record_of(position, event))
-    return in_order(_once(_ranked(logged, places)), _once(_ranked(reported, places)))
+    return in_order(once(_ranked(logged, places)), once(_ranked(reported, places)))
 
 
 def _ranked(chains: dict[int, list[Record]], places: Places) -> list[list[Record]]:
@@ -107,7 +108,7 @@ def _ranked(chains: dict[int, list[Record]], places: Places) -> list[list[Record
     return [chains[source] for source in sorted(chains, key=rank)]
 
 
-def _once(chains: Sequence[list[Record]]) -> list[Record]:
+def once(chains: Sequence[list[Record]]) -> list[Record]:
     """The records of all chains; what one has that another had already is one of its ``others``."""
     found: list[Record] = []
     for chain in chains:
@@ -134,7 +135,7 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
     """Entries in their order, and daemons' reports among them: what precedes a run before the run of that second, what
     follows a run behind its end."""
     found: list[Record] = []
-    waiting = deque(sorted(reports, key=lambda report: (report.at // SECOND, _RANKS.get(report.what, 0))))
+    waiting = deque(_by_cause(reports))
     runs = False
     for entry in entries:
         while waiting and _before(waiting[0], entry, runs):
@@ -144,8 +145,22 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
     return [*found, *waiting]
 
 
+def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
+    """Reports in order of time, those of one second in the order of their causes: what one source says stays in the
+    source's order, and of what several say next, that which ends a run comes first."""
+    for _, alike in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
+        sources: dict[str, deque[Record]] = {}
+        for report in sorted(alike, key=lambda report: (report.at, report.position)):
+            sources.setdefault(report.event.stimulus.partition(":")[0], deque()).append(report)
+        while sources:
+            name = min(sources, key=lambda name: _RANKS.get(sources[name][0].what, 0))
+            yield sources[name].popleft()
+            if not sources[name]:
+                del sources[name]
+
+
 _RANKS: Final = {"shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3, "shadow_began": 4}
-"""In which order reports of one second are told: what ends a run first."""
+"""In which order reports of one second from several sources are told: what ends a run first."""
 _PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
 
 

@@ -14,6 +14,10 @@ from .sentences import Told
 SECOND: Final = 1_000_000
 NEAR: Final = 3 * SECOND
 """Two daemons of a pool write of the same thing within this time."""
+LATER: Final = 2 * SECOND
+"""A slot's move explains what was written of its job at most so long before it ..."""
+FREE: Final = 10 * SECOND
+"""... and not what was written when the slot had been free of the job for so long."""
 TAKEN: Final = 600 * SECOND
 """Within this time after its end a job's place is taken by the one that it had to go for."""
 
@@ -138,6 +142,21 @@ def _gets_busy(event: e.Event, began: int) -> bool:
 def _is_free(event: e.SlotMoved) -> bool:
     """Whether the job is gone from the slot."""
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
+
+
+def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotMoved]]:
+    """The moves by which a slot lets a job go at an instant: those towards its end since it last was Busy, up to that
+    instant (a little later, since two daemons write of it), and none if the slot was free of it long before."""
+    until = [told for told in run if told[1].at <= at + LATER]
+    moved = [event for _, event in until if isinstance(event, e.SlotMoved)]
+    if moved and _is_free(moved[-1]) and moved[-1].at < at - FREE:
+        return []
+    busy = [number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotMoved) and _works(event)]
+    return moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
+
+
+def _works(event: e.SlotMoved) -> bool:
+    return event.target in ("Claimed/Busy", "Claimed/Suspended") and state(event.source) == "Claimed"
 
 
 def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotMoved]]:

@@ -22,7 +22,7 @@ def unknown_job(log: Log, cluster: int, proc: int, at: int | None, zone: tzinfo)
     """What is said of a job of which no record tells: which jobs there are. Reads the whole log."""
     jobs = {job for _, event in singly(log.read()) for job in _jobs_of(event)}
     procs = {number for other, number in jobs if other == cluster and number >= 0}
-    clusters = {number for number, _ in jobs}
+    clusters = {number for number, _ in jobs if number > 0}  # 0.0 is nobody's: the schedd's own entries
     head = f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}"
     if procs:
         return f"{head}; of cluster {cluster} it has {_range([f'{cluster}.{number}' for number in sorted(procs)])}"

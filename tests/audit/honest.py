@@ -62,11 +62,25 @@ class Truth:
     run_user_cpu: int = 300
     run_system_cpu: int = 20
     wall: int = 1400
+    over: int = 0
+    busy: int = 990
+    executed: int = 880
+    memory: int = 40
+    disk: int = 150
+    sent: int = 5000
+    received: int = 7000
+    local: int = 0
+    number: str = "7.0"
     state: str = "Claimed/Busy"
     runs: str = "7.0"
     matched: str = "physics.alice@pool"
+    matched_job: str = "7.0"
+    matched_slot: str = "slot2@node"
     factor: float = 1000.0
     usage: float = 700.0
+    unweighted: float = 350.0
+    used_since: int = 200
+    used_last: int = 2000
     priority: float = 0.75
 
     @property
@@ -96,6 +110,16 @@ CHANGES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "holds": ({"holds": 2}, {"holds": 0}),
     "hold": ({"hold_code": 3},),
     "wall": ({"wall": 1600}, {"wall": 1200}),
+    "wall_runs": ({"wall": 2600}, {"wall": 1200}),
+    "run_wall": ({"over": 2700}, {"over": -600}),
+    "busy": ({"busy": 900},),
+    "executed": ({"executed": 800},),
+    "memory": ({"memory": 90}, {"memory": 10}),
+    "disk": ({"disk": 500}, {"disk": 50}),
+    "sent": ({"sent": 9000}, {"sent": 1000}),
+    "received": ({"received": 9000}, {"received": 1000}),
+    "number": ({"number": "7.1"},),
+    "entry": ({"local": 3600},),
     "slot": ({"slot": "slot9@node"},),
     "claim": ({"claim": "9"},),
     "placed": ({"placed": 2060}, {"placed": 1940}),
@@ -108,8 +132,13 @@ CHANGES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "holder": ({"user": "mallory@pool"},),
     "job": ({"runs": "9.0"},),
     "matched": ({"matched": "physics.mallory@pool"},),
+    "matched_job": ({"matched_job": "9.0"},),
+    "matched_slot": ({"matched_slot": "slot7@node"},),
     "factor": ({"factor": 2000.0},),
     "usage": ({"usage": 800.0},),
+    "unweighted": ({"unweighted": 400.0},),
+    "used_since": ({"used_since": 100},),
+    "used_last": ({"used_last": 1900},),
     "priority": ({"priority": 1.5},),
 }
 
@@ -123,17 +152,28 @@ def follows(fact: str) -> set[str]:
     """The facts that are changed by a change of this one, because they are the same thing: its own among them."""
     fields = {name for change in CHANGES[fact] for name in change}
     alike = {other for other, changes in CHANGES.items() if any(fields & change.keys() for change in changes)}
-    return alike | _FOLLOW.get(fact, set())
+    entries = {"entry"} if "U" in FACTS[fact].sayings else set()  # an entry at another time is another entry, too
+    return alike | entries | _FOLLOW.get(fact, set())
 
 
 _FOLLOW: Final = {
-    "ended": {"stopped", "wall"},  # the last run ends with its job
-    "became": {"exit", "ended", "user_cpu", "system_cpu"},  # of a job that was removed nobody says these
-    "starts": {"wall"},
-    "wall": {"stopped"},  # the first run is as much longer or shorter
-    "stopped": {"wall"},
-    "placed": {"wall"},
-    "began": {"wall"},
+    "ended": {"stopped", "wall", "wall_runs", "run_wall"},  # the last run ends with its job
+    "became": {
+        "exit",
+        "ended",
+        "user_cpu",
+        "system_cpu",
+        "sent",
+        "received",
+        "run_wall",
+    },  # of a job that was removed nobody says these
+    "starts": {"wall", "wall_runs"},
+    "wall": {"stopped", "wall_runs", "run_wall"},  # the first run is as much longer or shorter
+    "wall_runs": {"stopped", "run_wall"},
+    "run_wall": {"stopped", "ended", "wall", "wall_runs"},
+    "stopped": {"wall", "wall_runs", "run_wall"},
+    "placed": {"wall", "wall_runs", "run_wall"},
+    "began": {"wall", "run_wall"},
 }
 
 # -- Times and ads -----------------------------------------------------------------------------------------------------
@@ -188,7 +228,7 @@ def _job(t: Truth) -> dict[str, object]:
         "Owner": t.user.partition("@")[0],
         "AccountingGroup": t.group,
         "QDate": BEGIN + t.submitted,
-        "GlobalJobId": f"submit#7.0#{BEGIN + t.born}",
+        "GlobalJobId": f"submit#{t.number}#{BEGIN + t.born}",
         "JobUniverse": 5,
         "Cmd": "/bin/sleep",
         "Args": "880",
@@ -219,7 +259,16 @@ def _after(t: Truth) -> dict[str, object]:
         "JobStatus": 4 if completed else 3,
         "EnteredCurrentStatus": BEGIN + t.ended,
         "NumJobStarts": t.starts,
+        "NumShadowStarts": 2,
         "RemoteWallClockTime": float(t.wall),
+        "LastRemoteWallClockTime": float(t.ended - t.placed + t.over),
+        "ActivationDuration": t.busy,
+        "ActivationExecutionDuration": t.executed,
+        "BytesSent": float(t.sent),
+        "BytesRecvd": float(t.received),
+        "MemoryUsage": _Raw("((ResidentSetSize + 1023) / 1024)"),
+        "ResidentSetSize_RAW": 1024 * t.memory,
+        "DiskUsage_RAW": t.disk,
         "RemoteUserCpu": float(t.run_user_cpu),
         "RemoteSysCpu": float(t.run_system_cpu),
         "CumulativeRemoteUserCpu": float(t.user_cpu),
@@ -248,6 +297,7 @@ def _first_run(t: Truth) -> dict[str, object]:
     return _job(t) | {
         "JobStatus": 2,
         "NumJobStarts": min(1, t.starts),
+        "NumShadowStarts": 1,
         "RemoteHost": "slot1@node",
         "PublicClaimId": _claim("1"),
         "JobCurrentStartDate": BEGIN + t.placed1,
@@ -263,9 +313,17 @@ def _first_run(t: Truth) -> dict[str, object]:
 
 
 def _second_run(t: Truth) -> dict[str, object]:
-    gone = ("LastRemoteHost", "LastPublicClaimId", "CompletionDate", "ExitCode", "ExitSignal")
+    gone = (
+        "LastRemoteHost",
+        "LastPublicClaimId",
+        "CompletionDate",
+        "ExitCode",
+        "ExitSignal",
+        "LastRemoteWallClockTime",
+    )
     return {name: value for name, value in _after(t).items() if name not in gone} | {
         "JobStatus": 2,
+        "RemoteWallClockTime": float(t.evicted - t.placed1),
         "RemoteHost": t.slot,
         "PublicClaimId": _claim(t.claim),
         "ShadowBday": BEGIN + t.placed,
@@ -275,7 +333,7 @@ def _second_run(t: Truth) -> dict[str, object]:
 
 def epochs(t: Truth) -> str:
     found = ""
-    for number, (ad, ended) in enumerate(((_first_run(t), t.evicted), (_second_run(t), t.ended))):
+    for number, (ad, ended) in enumerate(((_first_run(t), t.evicted), (_second_run(t), t.ended + t.over))):
         begun = {"ClusterId": 7, "ProcId": 0, "EpochAdType": "SPAWN", "RunInstanceID": number, "Owner": "alice"}
         told = f'ClusterId=7 ProcId=0 RunInstanceId={number} Owner="alice" CurrentTime='
         over = {"EpochAdType": "EPOCH", "RunInstanceID": number, "EpochWriteDate": BEGIN + ended}
@@ -286,9 +344,15 @@ def epochs(t: Truth) -> str:
 
 def startd_history(t: Truth) -> str:
     found = ""
-    for ad, ended in ((_first_run(t), t.evicted), (_second_run(t), t.ended)):
-        at = BEGIN + ended
-        over = {"JobState": "Exited", "JobDuration": 390.5, "CompletionDate": at, "JobStatus": 4}
+    for ad, placed, ended in ((_first_run(t), t.placed1, t.evicted), (_second_run(t), t.placed, t.ended + t.over)):
+        at, wall = BEGIN + ended, float(ended - placed)
+        over = {
+            "JobState": "Exited",
+            "JobDuration": wall,
+            "RemoteWallClockTime": wall,
+            "CompletionDate": at,
+            "JobStatus": 4,
+        }
         stale = {"JobCurrentStartExecutingDate": BEGIN + t.began1}
         found += _text(ad | over | stale) + (
             f'*** Offset = 0 ClusterId = 7 ProcId = 0 Owner = "alice" CompletionDate = {at} CurrentTime = {at}\n'
@@ -319,6 +383,9 @@ def submitter_ads(t: Truth) -> str:
         "Priority": t.priority * t.factor,
         "PriorityFactor": t.factor,
         "WeightedAccumulatedUsage": t.usage,
+        "AccumulatedUsage": t.unweighted,
+        "BeginUsageTime": BEGIN + t.used_since,
+        "LastUsageTime": BEGIN + t.used_last,
     }
     return _text(ad) + "\n"
 
@@ -361,6 +428,9 @@ def accountant(t: Truth) -> str:
         "105 ",
         f"103 Customer.physics.alice@pool Priority {t.priority:.6f}",
         f"103 Customer.physics.alice@pool WeightedAccumulatedUsage {t.usage:.6f}",
+        f"103 Customer.physics.alice@pool AccumulatedUsage {t.unweighted:.6f}",
+        f"103 Customer.physics.alice@pool BeginUsageTime {BEGIN + t.used_since}",
+        f"103 Customer.physics.alice@pool LastUsageTime {BEGIN + t.used_last}",
         "106 ",
         f"103 Accountant. LastUpdateTime {BEGIN + 3000}",
     ]
@@ -401,8 +471,12 @@ def _entries(t: Truth) -> list[tuple[int, int, str]]:
     how = f"(1) Normal termination (return value {value})"
     if word == "signal":
         how = f"(0) Abnormal termination (signal {value})\n\t(0) No core file"
-    total = _usage("Total Remote", t.user_cpu, t.system_cpu) + _usage("Total Local", 0, 0)
-    found.append((5, t.ended, f"Job terminated.\n\t{how}{run}{total}"))
+    total = _usage("Total Remote", t.user_cpu, t.system_cpu) + _usage("Total Local", t.local, 0)
+    moved = f"\n\t{t.sent}  -  Total Bytes Sent By Job\n\t{t.received}  -  Total Bytes Received By Job"
+    rows = {"Disk (KB)": t.disk, "Memory (MB)": t.memory, "TimeExecute (s)": t.executed, "TimeSlotBusy (s)": t.busy}
+    table = "\n\tPartitionable Resources :    Usage  Request Allocated"
+    table += "".join(f"\n\t   {name:<20} : {value:8}" for name, value in rows.items())
+    found.append((5, t.ended + t.over, f"Job terminated.\n\t{how}{run}{total}{moved}{table}"))
     return found
 
 
@@ -486,8 +560,8 @@ def sched_log(t: Truth) -> str:
 
 def _matches(t: Truth) -> list[tuple[int, str]]:
     found = [(t.submitted + 10, f"      Rejected 7.0 {t.matched} {_SCHEDD}: no match found")]
-    for at, slot in ((t.placed1 - 5, "slot1@node"), (t.placed - 100, t.slot)):
-        found.append((at, f"      Matched 7.0 {t.matched} {_SCHEDD} preempting none {_STARTD} {slot}"))
+    for at, slot in ((t.placed1 - 5, "slot1@node"), (t.placed - 100, t.matched_slot)):
+        found.append((at, f"      Matched {t.matched_job} {t.matched} {_SCHEDD} preempting none {_STARTD} {slot}"))
     return found
 
 

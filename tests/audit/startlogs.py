@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
@@ -47,6 +48,22 @@ def imported(*parts: bytes, follow: bool = True) -> list[Event]:
         reader = StartLogReader(source, json.loads(json.dumps(state)) if follow else None, 0)
         events += reader.read(data)[0]
         state = reader.state()
+    return events
+
+
+def read_in_turns(turns: Sequence[tuple[int, bytes]]) -> list[Event]:
+    """The events of the parts of one rotated log as they grow: of which part each piece is, from 1."""
+    events: list[Event] = []
+    readers: dict[int, StartLogReader] = {}
+    for number, data in turns:
+        if number not in readers:
+            source = Source(number, f"StartLog.{number}", "startlog", "node7", UTC, 2e9, 2 * 10**15)
+            before = readers.get(number - 1)
+            state = None if before is None else json.loads(json.dumps(before.state()))
+            readers[number] = StartLogReader(source, state, 0)
+            found = SourceFound(0, "read", f"{number}:0", number, source.path, "startlog", "node7", "UTC", number - 1)
+            events.append(found)
+        events += readers[number].read(data)[0]
     return events
 
 

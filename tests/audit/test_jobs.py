@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.htcondor.reader import Source
 from poolbook.adapters.htcondor.userlog import UserLogReader
 from poolbook.domain import events as e
+from poolbook.domain.archive import KeptAd, pack
 from poolbook.replay.audit.jobs import STEPS, JobJudge
 from poolbook.replay.audit.rules import RULES
 from poolbook.replay.audit.sources import Sources
@@ -27,18 +28,32 @@ RUNS = sorted({path.parent for path in TRACES.glob("*/EventLog*")})
 MODIFIED = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
 
 
-def judged(*logs: str | bytes, follows: tuple[int, ...] = ()) -> Audit:
-    """The audit of logs "1.log", "2.log"...; `follows`: of which of them each is the next part."""
+def judged(*logs: str | bytes, follows: tuple[int, ...] = (), ads: tuple[str, ...] = (), again: str = "") -> Audit:
+    """The audit of an EventLog "1.log" and of users' logs "2.log"...; `follows`: of which of them each is the next
+    part; `ads` are those of a history; `again`: with what the first log goes on when all were read."""
     audit, sources = Audit(), Sources()
     judge = JobJudge(sources, audit)
     for number, log in enumerate(logs, 1):
+        kind = "eventlog" if number == 1 else "userlog"
         path, before = f"{number}.log", (*follows, *[0] * len(logs))[number - 1]
-        found = e.SourceFound(0, "read", "import", number, path, "eventlog", "h", "UTC", before)
+        found = e.SourceFound(0, "read", "import", number, path, kind, "h", "UTC", before)
         data = log.encode() if isinstance(log, str) else log
-        source = Source(number, path, "eventlog", "h", UTC, MODIFIED, 10**15)
+        source = Source(number, path, kind, "h", UTC, MODIFIED, 10**15)
         for position, event in singly(enumerate([found, *UserLogReader(source, None, 0).read(data)[0]], 1)):
             sources.take(event)
             judge.take(position, event)
+    rest: list[e.Event] = []
+    if ads:
+        packed, index = pack([KeptAd(1 + 10 * number, text) for number, text in enumerate(ads)])
+        rest.append(e.SourceFound(0, "read", "import", 9, "history", "history", "h", "UTC"))
+        rest.append(e.AdsKept(0, "read", "9:1", "history", len(ads), packed, index))
+    if again:
+        rest += UserLogReader(Source(1, "1.log", "eventlog", "h", UTC, MODIFIED, 10**15), None, 100).read(
+            again.encode()
+        )[0]
+    for position, event in singly(enumerate(rest, 1)):
+        sources.take(event)
+        judge.take(position, event)
     judge.finish()
     return audit
 
@@ -247,7 +262,11 @@ class TestOfSlots:
         text = first + entry(1, 30, "2.0") + entry(5, 60)
         audit = judged(text)
         assert rules(audit.violations) == [("slot_twice", "1.log", line_of(text, 4))]
-        assert audit.violations[0].thing == "2.0"
+        assert audit.violations[0].thing == "slot1@h"
+        for job, begun in (("1.0", 3), ("2.0", 4)):
+            assert re.search(
+                rf"job {job}, which began (there )?by 1.log:{line_of(text, begun)}\b", audit.violations[0].words
+            )
         assert any(f"[1.log:{line_of(text, 5)}]" in line for line in audit.violations[0].story)
 
     @pytest.mark.parametrize(
@@ -283,6 +302,68 @@ class TestOfSlots:
         (lost,) = judged(text + log("0", "2.0", begin=9000)).lost
         assert lost.thing == "1.0"
         assert judged(log("0 1") + log("0", "2.0", begin=90_000)).lost == []
+
+
+BEGUN = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp())
+
+
+class TestOfOtherSources:
+    BOTH = log("0 1 5") + log("0 1 5", "2.0", begin=100)
+    SHORT = log("0 1") + log("0 1 5", "2.0", begin=100)
+
+    def test_a_job_whose_end_one_log_has_and_the_other_that_goes_on_has_not_is_lost(self) -> None:
+        assert judged(self.BOTH, self.BOTH).lost == []
+        (lost,) = judged(self.BOTH, self.SHORT).lost
+        assert (lost.thing, lost.rule, lost.file, lost.line) == ("1.0", "lost", "2.log", line_of(self.SHORT, 2))
+        assert f"says 1.log:{line_of(self.BOTH, 3)}" in lost.words
+        before_a_gap = self.SHORT + "...... trimmed ......\n"
+        assert judged(self.BOTH, before_a_gap).lost == judged(self.BOTH, self.SHORT).lost
+        (lost,) = judged(self.SHORT, self.BOTH).lost
+        assert (lost.file, "2.log" in lost.words) == ("1.log", True)
+
+    @pytest.mark.parametrize(
+        "other", [log("0 1"), log("0 1") + "...... trimmed ......\n" + log("0 1 5", "2.0", begin=100)]
+    )
+    def test_a_log_that_ends_before_it_or_has_a_gap_is_not_missed_in(self, other: str) -> None:
+        assert judged(self.BOTH, other).lost == []
+
+    def test_a_job_of_which_an_event_log_that_covers_its_time_tells_nothing_is_lost(self) -> None:
+        around = log("0 1 5", "3.0", begin=-100) + log("0 1 5", "4.0", begin=200)
+        (lost,) = judged(around, log("0 1 5")).lost
+        assert (lost.thing, lost.file) == ("1.0", "2.log")
+        assert "1.log, which covers its time" in lost.words
+        assert judged(around.replace("10.0.0.1", "10.0.0.7"), log("0 1 5")).lost == []
+        assert judged(log("0 1 5", "4.0", begin=5), log("0 1 5")).lost == []
+
+    @pytest.mark.parametrize(("queued", "left", "is_lost"), [(0, 20, True), (0, 90, False), (-500, 20, False)])
+    def test_a_job_whose_end_the_history_has_is_lost(self, queued: int, left: int, is_lost: bool) -> None:
+        ad = f"ClusterId = 1\nProcId = 0\nQDate = {BEGUN + queued}\nJobStatus = 4\nCompletionDate = {BEGUN + left}"
+        lost = judged(self.SHORT, ads=(ad,)).lost
+        assert [(found.thing, "history:1" in found.words) for found in lost] == [("1.0", True)] * is_lost
+
+
+class TestOfTimes:
+    def test_one_entry_that_lies_before_the_one_above_it_is_found(self) -> None:
+        text = log("0 1") + entry(12, -600) + log("13 1 5", begin=30)
+        assert rules(judged(text).violations) == [("backwards", "1.log", line_of(text, 3))]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            log("0 1") + entry(12, -10) + log("13 1 5", begin=30),  # who writes may have had to wait
+            log("0 1") + log("12 13 1 5", begin=-600),  # the clock was set back
+            log("0 1") + entry(12, -600) + entry(0, -599, "2.0") + log("13 1 5", begin=30),
+            log("0 1") + entry(12, -600) + "...... trimmed ......\n" + log("13 1 5", begin=30),
+            log("0 1") + entry(0, -600, "2.0") + log("5", begin=30),  # another access point's
+        ],
+    )
+    def test_what_another_clock_explains_is_not_accused(self, text: str) -> None:
+        assert judged(text).violations == []
+
+    def test_a_part_that_goes_on_when_its_successor_was_read_already_gives_nobody_away(self) -> None:
+        old, new = log("0 1 12"), log("1 5", begin=100)
+        assert rules(judged(old, new, follows=(0, 1)).violations) == [("held", "2.log", 1)]
+        assert judged(old, new, follows=(0, 1), again=log("13", begin=50)).violations == []
 
 
 ALLOWED = {(source, step.number, step.target) for step in STEPS if not step.rule for source in step.sources.split(", ")}

@@ -17,7 +17,7 @@ from poolbook.replay.audit.rules import OF_SLOTS
 from poolbook.replay.audit.slots import SAID, STORY
 from poolbook.replay.audit.verdict import Finding, Unaccounted
 
-from .startlogs import NOON, TRACES, audited, imported, judged, log, rotated, start_logs
+from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs
 
 LOGS = start_logs()
 SLOT = "slot1@node7"
@@ -202,6 +202,96 @@ def test_times_that_run_back_by_more_than_a_day_are_found_and_less_is_a_clock_th
     for stamp, broken in [(b"11/19/26 11:00:00 ", ["backwards"]), (b"11/19/26 13:00:00 ", [])]:
         found = audited(log(*BEGUN) + stamp + late).violations
         assert [finding.rule for finding in found] == broken
+
+
+def test_one_line_that_lies_before_the_one_above_it_is_found_and_a_clock_that_was_set_is_not() -> None:
+    begun, more = log(*BEGUN), log(*[""] * 70, "slot1: Changing state: Claimed -> Owner")
+    late = b"11/20/26 %s slot1: Changing state: Unclaimed -> Claimed\n"
+    back = log(*[""] * 10, "slot1: Changing state: Claimed -> Owner").replace(b" 12:", b" 11:")
+    for stamp, after, broken in [
+        (b"11:40:00", more, [("backwards", 5)]),
+        (b"11:40:00", back, []),
+        (b"11:40:00", b"", []),
+        (b"12:00:00", more, []),
+        (b"12:30:00", more, []),  # the clock may have been set back behind it
+    ]:
+        found = audited(begun + late % stamp + after).violations
+        assert [(finding.rule, finding.line) for finding in found] == broken, stamp
+
+
+def cycle(job: int) -> tuple[str, ...]:
+    """What a startd says of one claim with one job."""
+    return (
+        "slot1: Received ClaimId from schedd (<10.0.0.1:9618>#1#1#...)",
+        "slot1: Request accepted.",
+        "slot1: Remote owner is alice@pool",
+        "slot1: Changing state: Unclaimed -> Claimed",
+        "slot1: Got activate_claim request from shadow (10.0.0.1)",
+        f"slot1: Remote job ID is {job}.0",
+        f"slot1: State change: claim-activation protocol successful, Starter {50 + job}",
+        "slot1: Changing activity: Idle -> Busy",
+        f"slot1[{job}.0]: Received final job ClassAd update from starter.",
+        "slot1: Changing activity: Busy -> Cleaning",
+        f"Starter pid {50 + job} exited with status 0",
+        "slot1: State change: starter exited: Claimed/Cleaning",
+        "slot1: Changing activity: Cleaning -> Idle",
+        "slot1: State change: received RELEASE_CLAIM command",
+        "slot1: Changing state and activity: Claimed/Idle -> Preempting/Killing",
+        "slot1: State change: No preempting claim, returning to owner",
+        "slot1: Changing state and activity: Preempting/Killing -> Owner/Idle",
+        "slot1: State change: IS_OWNER is false",
+        "slot1: Changing state: Owner -> Unclaimed",
+    )
+
+
+CYCLES = [*BEGUN, *(line for job in range(1, 6) for line in cycle(job))]
+THIRD = len(BEGUN) + 2 * len(cycle(1))
+# A line of a claim that is no transition -> the line of the transition that it belongs to, in the claim.
+SAID_BEFORE = {0: 3, 1: 3, 2: 3, 4: 7, 5: 7, 6: 7, 8: 9, 10: 12, 11: 12, 17: 18}
+
+
+@pytest.mark.parametrize("line", SAID_BEFORE)
+def test_a_line_that_is_missing_before_one_transition_and_was_there_before_all_others_is_found(line: int) -> None:
+    assert rules(*CYCLES) == []
+    without = [*CYCLES[: THIRD + line], "", *CYCLES[THIRD + line + 1 :]]
+    place = THIRD + SAID_BEFORE[line]  # of the lines that are left, from 1
+    assert ("unsaid", place) in rules(*without)
+    finding = next(f for f in audited(log(*without)).violations if f.rule == "unsaid")
+    assert finding.thing == SLOT
+    assert finding.story[-1].endswith(f"[StartLog.1:{finding.line}]")
+
+
+def test_what_few_occasions_or_two_exceptions_or_another_configuration_show_is_no_fault() -> None:
+    place = THIRD + 1
+    missing = [*CYCLES[:place], *CYCLES[place + 1 :]]
+    assert rules(*missing) == [("unsaid", place + 2)]
+    ends = len(BEGUN) + 3 * len(cycle(1)) - 1
+    assert rules(*missing[:ends]) == []
+    again = place + len(cycle(1))
+    assert rules(*missing[: again - 1], *missing[again:]) == []
+    quieter = [line for line in CYCLES if "accepted" not in line]
+    between = "Got SIGHUP.  Re-reading config files."
+    assert rules(*CYCLES[:THIRD], between, *quieter[THIRD - 2 :]) == []
+
+
+def test_slots_that_act_when_the_startd_has_ended_lack_the_next_ones_beginning() -> None:
+    assert rules(*RUNNING, *ENDED, *BEGUN) == []
+    assert rules(*RUNNING, *ENDED, *BEGUN[1:]) == [("restart", len(RUNNING) + 2)]
+
+
+def test_a_slot_without_a_beginning_is_found_when_another_one_has_one() -> None:
+    act = ("slot1: State change: IS_OWNER is false", "slot1: Changing state: Owner -> Unclaimed")
+    assert rules(BEGUN[0], *act) == []
+    assert rules(BEGUN[0], *act, "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.0") == [("unborn", 3)]
+
+
+def test_a_part_that_goes_on_when_its_successor_was_read_already_gives_nobody_away() -> None:
+    whole = log(*CYCLES, *ENDED)
+    cuts = [whole.index(b"\n", len(whole) * part // 4) + 1 for part in (1, 2, 3)]
+    old, tail, new, rest = (whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True))
+    assert {finding.rule for finding in audited(old, new).violations} != set()
+    for parts in ([(1, old), (2, new), (1, tail)], [(1, old), (2, new), (1, tail), (2, rest)]):
+        assert judged(read_in_turns(parts)).violations == []
 
 
 def test_a_startd_that_was_killed_leaves_time_that_nobody_accounts_for_and_no_fault() -> None:

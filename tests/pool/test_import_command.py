@@ -132,6 +132,17 @@ def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_prin
     assert folder.call("status", "-log", "sample.db").count("Claimed Busy") == 3
 
 
+def test_jobs_of_which_only_the_history_tells_are_counted(folder: Folder) -> None:
+    for path in (folder.path / "pool").glob("*"):
+        if "history.ads" not in path.name:
+            path.unlink()
+    folder.call("import", "pool", "-log", "audit.db")
+    assert folder.json("audit", "audit.db")["jobs"] == {"completed": 6, "removed": 2}
+    assert "the log has no job 1.0 at 1990" in folder.call(
+        "why", "1.0", "-at", "1990-01-01", "-log", "audit.db", code=1
+    )
+
+
 def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
     folder.call("import", "pool", "-log", "audit.db", "-zone", "UTC")
     assert len(folder.json("history", "-log", "audit.db")) == 8

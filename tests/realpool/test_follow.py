@@ -5,16 +5,16 @@ POOLBOOK_REALPOOL is the folder of a pool, and POOLBOOK_REALPOOL_SCRIPT the scri
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from ..pool.real import Folder
 
 pytestmark = pytest.mark.realpool
 
@@ -39,7 +39,7 @@ class Pool:
     def __init__(self, folder: Path, script: str) -> None:
         self.folder, self._script = folder, script
         self.logs = folder / "root/var/log/condor"
-        self.spool = folder / "root/var/lib/condor/spool"
+        self.spool = folder / "root/var/spool/condor"
 
     def do(self, *words: str) -> str:
         done = subprocess.run(["bash", self._script, *words], capture_output=True, text=True, timeout=300)
@@ -107,20 +107,10 @@ def lives(pool: Pool) -> None:
     pool.until(f"ClusterId == {last}", "condor_history")
 
 
-def poolbook(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "poolbook.adapters.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 def test_a_pool_that_is_followed_while_it_runs_is_sound_and_fully_told(pool: Pool, tmp_path: Path) -> None:
-    log = str(tmp_path / "audit.db")
     folders = [str(pool.logs), str(pool.spool), *map(str, pool.folder.glob("root/home/*"))]
-    following = subprocess.Popen(
-        [sys.executable, "-m", "poolbook.adapters.cli.main", "follow", *folders, "-log", log, "-zone", "UTC"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    here = Folder(tmp_path)
+    following = here.start("follow", *folders, "-log", "audit.db", "-zone", "UTC")
     lives(pool)
     pool.do("down", str(pool.folder))
     time.sleep(5)
@@ -130,9 +120,8 @@ def test_a_pool_that_is_followed_while_it_runs_is_sound_and_fully_told(pool: Poo
     assert "contradiction" not in told, told
 
     # What the follower did in pieces is what an import of all does at once.
-    done = poolbook("import", *folders, "-log", str(tmp_path / "whole.db"), "-zone", "UTC")
-    assert done.returncode == 0, done.stderr
-    audits = [json.loads(poolbook("audit", name, "-json").stdout) for name in (log, str(tmp_path / "whole.db"))]
+    here.call("import", *folders, "-log", "whole.db", "-zone", "UTC")
+    audits = [here.json("audit", name) for name in ("audit.db", "whole.db")]
     for audit in audits:
         audit.pop("events")
         audit.pop("log", None)

@@ -259,6 +259,83 @@ def test_every_end_of_a_jobs_log_has_its_answer(name: str) -> None:
     assert (name == "twice") == any("No record tells of the end of its run" in text for text in life)
 
 
+def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_after() -> None:
+    killed = report(11, 50, "shadow_gone", source=SCHEDD, shadow="4711", reason="signal 9 (Killed)")
+    assert "Its shadow ended after 4 s for reason signal 9 (Killed). [SchedLog:50]" in told(
+        log_of([*LOGGED[:2], *REPORTED[2:4], killed, *OF_SLOT]), "1.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told_of_slot"), [(11, False), (14, False), (15, True), (17, True), (26, True), (28, False)]
+)
+def test_an_eviction_is_explained_by_a_transition_within_seconds_of_it(seconds: int, told_of_slot: bool) -> None:
+    evicted = entry(seconds, 9, 4, EVICTED)
+    (text,) = [t for t in told(log_of([*LOGGED[:2], evicted, *OF_SLOT]), "1.0") if t.startswith("It was evicted")]
+    assert ("StartLog:94" in text) == told_of_slot
+
+
+def test_a_retirement_that_was_called_off_is_not_why_the_job_went_later() -> None:
+    slot = [
+        *OF_SLOT[:6],
+        moved(9, 80, "13", "Claimed/Busy", "Claimed/Retiring", "Initiating graceful draining"),
+        moved(11, 82, "17", "Claimed/Retiring", "Claimed/Busy", "unretiring because no preempting claim exists"),
+        moved(17, 94, "12a", "Claimed/Busy", "Claimed/Cleaning"),
+    ]
+    assert not any("drain" in text for text in told(log_of([*LOGGED[:3], *slot]), "1.0"))
+
+
+def test_a_shadow_that_begins_and_ends_within_a_second_ends_after_it_began_and_on_its_own_slot() -> None:
+    other = "slot9@node"
+    shadow = [
+        report(30, 60, "shadow_began", source=SCHEDD, slot=other, shadow="4712"),
+        report(30, 61, "shadow_gone", source=SCHEDD, shadow="4712", status="108"),
+    ]
+    assert told(log_of([*LOGGED[:3], *REPORTED[3:5], *shadow, *OF_SLOT]), "1.0")[-2:] == [
+        f"The access point started a shadow for it (pid 4712), for {other}. [SchedLog:60]",
+        "Its shadow ended with status 108: the job could not be started. [SchedLog:61]",
+    ]
+
+
+def test_a_shadow_that_finds_its_job_again_leaves_it_on_its_slot() -> None:
+    logged = [
+        entry(8, 10, 22, f"Job disconnected, attempting to reconnect\n    why\n    Trying to reconnect to {SLOT} <x>"),
+        entry(9, 12, 23, f"Job reconnected to {SLOT}\n    startd address: <x>"),
+        entry(10, 14, 10, "Job was suspended."),
+        entry(12, 16, 11, "Job was unsuspended."),
+    ]
+    again = report(9, 70, "shadow_began", source=SCHEDD, shadow="4712")
+    for before in (LOGGED[:2], LOGGED[:1]):  # where its beginning is missing, the entry names the slot
+        texts = told(log_of([*before, *logged, again]), "1.0")
+        assert texts[0].startswith(f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:52: it was continued on {SLOT}. [")
+        assert f"Its shadow found it again on {SLOT}. [job.log:12]" in texts
+        assert not [text for text in texts if " on ." in text or "on  " in text]
+
+
+def test_a_match_that_led_to_another_jobs_run_or_came_after_the_start_is_not_its_cause() -> None:
+    matched = report(8, 10, "matched", source=NEGOTIATOR, proc=5, slot=SLOT)
+    of_other = entry(9, 11, 1, EXECUTE, proc=5)
+    later = entry(20, 12, 1, EXECUTE, proc=3)
+    log = log_of([LOGGED[1], matched, of_other, later])
+    assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3, 5)] == [False, False, True]
+
+
+def test_a_match_of_which_two_logs_tell_leads_to_one_run() -> None:
+    matched = [report(6, 10 + n, "matched", source=n, slot=SLOT) for n in (NEGOTIATOR, SCHEDD)]
+    log = log_of([LOGGED[1], *matched, entry(20, 12, 1, EXECUTE, proc=3)])
+    assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3)] == [True, False]
+
+
+@pytest.mark.parametrize(("later", "is_cause"), [(15, True), (60, False)])
+def test_a_match_of_a_partitionable_slot_leads_to_the_runs_on_what_is_left_of_it_soon(
+    later: int, is_cause: bool
+) -> None:
+    parts = [EXECUTE.replace(SLOT, f"slot1_{number}@node") for number in (1, 2)]
+    matched = report(7, 10, "matched", source=NEGOTIATOR, slot=SLOT)
+    log = log_of([matched, entry(7, 3, 1, parts[0]), entry(7 + later, 12, 1, parts[1], proc=3)])
+    assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3)] == [True, is_cause]
+
+
 def test_a_slot_is_told_since_its_last_claim() -> None:
     log = log_of(EVERYTHING)
     assert told(log, SLOT) == [
@@ -300,9 +377,11 @@ def test_a_slot_of_which_nothing_says_where_it_is_has_no_answer() -> None:
 
 
 def test_a_slot_whose_startd_ended_is_no_more() -> None:
-    end = e.DaemonReported(BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", {"how": "fast"})
+    end = e.DaemonReported(
+        BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", {"how": "fast", "pid": "7"}
+    )
     (answer, *_) = told(log_of([*EVERYTHING, end]), SLOT)
-    assert answer == f"Slot {SLOT} is no more since 2026-11-20 22:38:10: the startd ended (how fast). [StartLog:200]"
+    assert answer == f"Slot {SLOT} is no more since 2026-11-20 22:38:10: the startd ended (fast, pid 7). [StartLog:200]"
 
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
@@ -351,7 +430,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_not_there_is_answered_with_what_is(name: str) -> None:
     with pytest.raises(UnknownThingError) as refused:
-        why(log_of(EVERYTHING), name)
+        why(log_of([*EVERYTHING, report(3, 90, "rejected", source=NEGOTIATOR, cluster=0)]), name)
     assert str(refused.value.args[0]) == UNKNOWN[name]
 
 
@@ -387,7 +466,7 @@ def test_what_is_listed_has_the_place_of_its_record_and_the_reason_that_stands_t
     lines = [line(member, UTC, places.name(member.stimulus)) for member in entries(log, wanted(SLOT))]
     assert len(lines) == len(OF_SLOT)
     (found,) = [text for text in lines if " 13a " in text]
-    assert re.search(r"13a +H Claimed/Busy -> Preempting/Vacating .*\(preempting claim based on user priority\)", found)
+    assert re.search(r"13a +H Claimed/Busy -> Preempting/Vacating +preempting claim based on user priority \[", found)
     assert found.endswith("[StartLog:94]")
 
 
