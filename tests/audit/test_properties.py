@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import asdict
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.importing.driver import Importer
@@ -45,13 +47,8 @@ def verdict(log: Log) -> dict[str, Any]:
     return asdict(examine(log)) | {"events": 0}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-@settings(max_examples=5, deadline=None)
-@given(data=st.data())
-def test_an_import_in_two_parts_cut_anywhere_gives_the_audit_of_one_import(
-    folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    place = tmp_path_factory.mktemp("pool")
+def cut_somewhere(folder: str, place: Path, data: st.DataObject) -> None:
+    """Import a part of each file that grows, then all of it; the audit has to be that of one import."""
     contents = files(folder)
     log = open_log("memory:", create=True)
     importer = Importer(log, [str(place)], UTC)
@@ -70,20 +67,48 @@ def test_an_import_in_two_parts_cut_anywhere_gives_the_audit_of_one_import(
     assert verdict(log) == verdict(whole)
 
 
-@pytest.mark.parametrize("folder", ["02-owner-return", "12-submit-policy"])
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_rubbish_anywhere_in_any_file_stops_nothing(
-    folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    place = tmp_path_factory.mktemp("pool")
+def spoil(folder: str, place: Path, data: st.DataObject) -> None:
+    """Put rubbish into each file, in the place of something or nothing; the rest has to be read and judged."""
     for name, content in files(folder).items():
         at = data.draw(st.integers(0, len(content)), label=name)
         rubbish = data.draw(st.binary(max_size=300) | st.text(max_size=100).map(str.encode), label="rubbish")
         write(place / name, content[:at] + rubbish + content[at + data.draw(st.integers(0, 200)) :])
     log, _ = imported(place)
-    audit = examine(log)
-    assert sum(audit.transitions.values()) > 0
+    assert sum(examine(log).transitions.values()) > 0
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@settings(max_examples=3, deadline=None)
+@given(data=st.data())
+def test_an_import_in_two_parts_cut_anywhere_gives_the_audit_of_one_import(
+    folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    cut_somewhere(folder, tmp_path_factory.mktemp("pool"), data)
+
+
+@pytest.mark.parametrize("folder", ["02-owner-return", "12-submit-policy"])
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_rubbish_anywhere_in_any_file_stops_nothing(
+    folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    spoil(folder, tmp_path_factory.mktemp("pool"), data)
+
+
+SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
+BUSY = sorted(path.name for path in TRACES.iterdir() if (path / "EventLog.gz").exists())
+
+
+@pytest.mark.soak
+@settings(max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(folder=st.sampled_from(BUSY), act=st.sampled_from([cut_somewhere, spoil]), data=st.data())
+def test_any_recorded_pool_is_read_in_parts_and_with_rubbish(
+    folder: str,
+    act: Callable[[str, Path, st.DataObject], None],
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+) -> None:
+    act(folder, tmp_path_factory.mktemp("pool"), data)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ request_disk = 1 MB
 log = job.log
 queue {jobs}
 """
-KILLS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 300 or 3
+KILLS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 300 or 2
 
 
 def prepare(folder: Folder) -> None:

@@ -83,7 +83,7 @@ def test_views_survive_a_kill_at_any_statement(tmp_path: Path) -> None:
     total = statements(url, str(tmp_path / "other.views"))
     assert total > 90
     positions = set()
-    for stop_at in range(total):
+    for stop_at in (*range(0, 30), *range(30, total, 3)):  # the first make the tables, one by one
         path = str(tmp_path / f"{stop_at}.views")
         assert in_a_child(partial(statements, url, path, stop_at)) == -signal.SIGKILL
         with closing(open_tables(path)) as tables:
