@@ -37,7 +37,7 @@ UNREADABLE: Final = "a transition that cannot be read"
 GENERAL: Final = 1_000_000
 """So long, in microseconds, what was said of the whole machine is why slots leave that have no reason of their own."""
 
-_STEP = re.compile(r"([^\s:\[]+)(?:\[[^\]\s]*\])?: (?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
+_STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
 _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
 _SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
 _NEW = re.compile(r"New (?:broken |backfill )*([dp]?)[Ss]lot|New machine resource")
@@ -104,6 +104,8 @@ class StartLogReader:
         self._begun = _Begun(**state["begun"]) if "begun" in state else None
         self._birth = _Birth(**state["birth"]) if "birth" in state else None
         self._events: list[Event] = []
+        self._moves: dict[str, tuple[str, str, str]] = {}
+        """What a line says -> what changes, from, to; only of words that the table knows."""
         self._line, self._at = 0, 0
 
     @property
@@ -131,35 +133,44 @@ class StartLogReader:
     def read(self, data: bytes) -> tuple[list[Event], int]:
         events: list[Event] = []
         self._events = events
-        step, of_slot, slots, place = _STEP.match, _OF_SLOT.match, self._slots, f"{self.source.number}:"
+        slots, moves, place = self._slots, self._moves, f"{self.source.number}:"
         for line, at, text in self.lines.split(data, events):
-            if "ing " in text and (found := step(text)):
-                name, what, old, new = found.groups()
-                if what not in _WORDS:
-                    continue
-                slot = slots.get(name)
-                if slot is None or self._begun or self._birth:
-                    self._line, self._at = line, at
-                    slot = self._slot(name)
-                steps = _STEPS.get((slot.pair, what, old, new)) or _steps(slot.pair, what, old, new)
-                if steps is None:
-                    events.append(self.source.refused(line, UNREADABLE, text, at))
-                    continue
-                source, target, row, after = steps
-                reason = self._reason(slot, at, target) if slot.reasons or self._general[0] else ""
-                events.append(SlotMoved(at, CAUSE, f"{place}{line}", slot.name, row, source, target, reason))
-                slot.pair = after
+            name, _, message = text.partition(": ")
+            slot = slots.get(name)
+            if slot is None or self._begun is not None or self._birth is not None:
+                self._line, self._at = line, at
+                self._any(text)
                 continue
-            self._line, self._at = line, at
-            if found := of_slot(text):
-                handler = _ON_SLOT.get(found[3])
+            # A line of a slot that is known, as most are: what most of them say was said before.
+            move = moves.get(message)
+            if move is None:
+                handler = _ON_SLOT.get(message.partition(" ")[0])
                 if handler is not None:
-                    handler(self, found[1], found[2] or "", found[3] + found[4])
-                    continue
-            handler_of_all = _ON_ALL.get(text[: text.find(" ")] if " " in text else text)
-            if handler_of_all is not None:
-                handler_of_all(self, text)
+                    self._line, self._at = line, at
+                    if handler is StartLogReader.on_step:
+                        self._any(text)
+                    else:
+                        handler(self, name, "", message)
+                continue
+            steps = _STEPS.get((slot.pair, *move)) or _steps(slot.pair, *move)
+            if steps is None:
+                events.append(self.source.refused(line, UNREADABLE, text, at))
+                continue
+            source, target, row, slot.pair = steps
+            reason = self._reason(slot, at, target) if slot.reasons or self._general[0] else ""
+            events.append(SlotMoved(at, CAUSE, f"{place}{line}", slot.name, row, source, target, reason))
         return events, self.lines.consumed
+
+    def _any(self, text: str) -> None:
+        """Take any line."""
+        if found := _OF_SLOT.match(text):
+            handler = _ON_SLOT.get(found[3])
+            if handler is not None:
+                handler(self, found[1], found[2] or "", found[3] + found[4])
+                return
+        handler_of_all = _ON_ALL.get(text[: text.find(" ")] if " " in text else text)
+        if handler_of_all is not None:
+            handler_of_all(self, text)
 
     # What is known
 
@@ -213,9 +224,22 @@ class StartLogReader:
 
     # Slots
 
-    def on_broken_step(self, name: str, job: str, text: str) -> None:
-        if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
+    def on_step(self, name: str, job: str, text: str) -> None:
+        found = _STEP.match(text)
+        if found is None or found[1] not in _WORDS:
+            if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
+                self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+            return
+        slot, move = self._slot(name), (found[1], found[2], found[3])
+        steps = _STEPS.get((slot.pair, *move)) or _steps(slot.pair, *move)
+        if steps is None:
             self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+            return
+        if (slot.pair, *move) in _STEPS:
+            self._moves[text] = move
+        source, target, row, slot.pair = steps
+        reason = self._reason(slot, self._at, target) if slot.reasons or self._general[0] else ""
+        self._events.append(SlotMoved(self._at, CAUSE, self._place(), slot.name, row, source, target, reason))
 
     def on_reason(self, name: str, job: str, text: str) -> None:
         words = _reason_of(text)
@@ -405,8 +429,8 @@ _FOR_ALL = (
 )
 _LEAVING: Final = ("Claimed/Retiring", "Preempting/", "Owner/")
 _ON_SLOT: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] = {
-    "Changing": StartLogReader.on_broken_step,
-    "Reverting": StartLogReader.on_broken_step,
+    "Changing": StartLogReader.on_step,
+    "Reverting": StartLogReader.on_step,
     "State": StartLogReader.on_reason,
     "Called": StartLogReader.on_called,
     "Got": StartLogReader.on_got,
