@@ -127,7 +127,7 @@ class Table:
         """Of a job's own ad, what its cluster has, too, is not gone but undefined."""
         held.drop(name)
         job = _job(key) if self.kind == "queue" else None
-        cluster = None if job is None else self.held.get(_cluster_key(job[0]))
+        cluster = None if job is None else self.held.get(cluster_key(job[0]))
         if cluster is not None and name.lower() in cluster.texts:
             held.set(name, "undefined")
 
@@ -145,7 +145,7 @@ def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
-def _cluster_key(cluster: int) -> str:
+def cluster_key(cluster: int) -> str:
     return f"0{cluster}.-1"
 
 
@@ -156,7 +156,7 @@ def jobs_of(table: Table) -> list[Ad]:
         job = _job(key)
         if job is None:
             continue
-        cluster = table.held.get(_cluster_key(job[0]))
+        cluster = table.held.get(cluster_key(job[0]))
         whole = _Held() if cluster is None else _Held(dict(cluster.names), dict(cluster.texts))
         for lower, name in held.names.items():
             whole.set(name, held.texts[lower])

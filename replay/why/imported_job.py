@@ -367,7 +367,7 @@ class _Life:
                 self._is("idle", sentence)
         if not self.began and not self.logged:
             self._runs_of_ads()
-        kept = [ad for ad in self.ads if ad.kind == "history"]
+        kept = [ad for ad in self.ads if ad.has_left]
         if kept and self.status not in OVER:
             self._left(kept[-1])
         shown = [ad for ad in self.ads if ad.kind in _LISTS and (self.at is None or ad.at <= self.at)]

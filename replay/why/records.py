@@ -17,10 +17,12 @@ from attrs import define, field, frozen
 from ...domain import events as e
 from ...domain import joblog
 from ...domain.archive import KeptAd, attributes, index, plain, unpack_one
+from ...domain.lifecycle import STATUS_NUMBERS
+from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
 from ...domain.reports import KINDS, Place, place_of
 from ..imports import Places
-from ..tables import queue_at
+from ..tables import DELETE, NEW, SET, cluster_key
 from .sentences import Told
 
 SECOND: Final = 1_000_000
@@ -65,6 +67,11 @@ class JobAd:
         """An attribute's text, without quotation marks; empty if the ad does not have it."""
         return plain(attributes(self.kept.text, (name,)).get(name, ""))
 
+    @property
+    def has_left(self) -> bool:
+        """Whether its job has left the queue, or is about to."""
+        return self.kind == "history" or (self.kind == "queue" and self.number("JobStatus") in _LEFT)
+
     def number(self, name: str) -> int:
         """An attribute that is a number, rounded down; 0 if it is none."""
         found = attributes(self.kept.text, (name,)).get(name, "")
@@ -76,6 +83,9 @@ class JobAd:
     def when(self, name: str) -> int:
         """An attribute that is an instant, in microseconds; 0 if it is none."""
         return self.number(name) * SECOND
+
+
+_LEFT = (STATUS_NUMBERS[HTCONDOR_25]["Removed"], STATUS_NUMBERS[HTCONDOR_25]["Completed"])
 
 
 def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
@@ -190,22 +200,30 @@ def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:
 
 
 def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
-    """The job's ad as the schedd's table (job_queue.log) has it at an instant; none if it is not there."""
-    name = f"{job[0]}.{job[1]}"
+    """The job's ad as the schedd's table (job_queue.log) has it at an instant, or had it last; none if it never had."""
+    name, cluster = f"{job[0]}.{job[1]}", cluster_key(job[0])
+    ads: dict[str, dict[str, str]] = {name: {}, cluster: {}}
     written: tuple[int, e.TableWritten] | None = None
     for position, event in log.read_stream("table/queue"):
         if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
             continue
-        if any(key == name for _, key, _, _ in event.operations):
-            written = position, event
+        for operation, key, attribute, text in event.operations:
+            if key not in ads:
+                continue
+            if operation == NEW:
+                ads[key] = {}
+            elif operation == SET:
+                ads[key][attribute] = text
+            elif operation == DELETE:
+                ads[key].pop(attribute, None)
+            if key == name:
+                written = position, event
     if written is None:
         return []
     position, event = written
-    for ad in queue_at(log, at):
-        if (ad.get("ClusterId"), ad.get("ProcId")) == (str(job[0]), str(job[1])):
-            text = "\n".join(f"{attribute} = {value}" for attribute, value in ad.items())
-            return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
-    return []
+    own = {"ClusterId": str(job[0]), "ProcId": str(job[1])}
+    text = "\n".join(f"{attribute} = {value}" for attribute, value in (ads[cluster] | ads[name] | own).items())
+    return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
 
 
 def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:

@@ -483,3 +483,18 @@ NAMES = {
 def test_a_file_is_called_by_as_much_of_its_path_as_tells_it_apart(paths: tuple[str, ...]) -> None:
     found = shortest(dict(enumerate(paths, 1)))
     assert [found[number] for number in sorted(found)] == NAMES[paths]
+
+
+def test_a_job_that_only_an_older_part_of_the_queues_log_has_is_told_of() -> None:
+    def written(seconds: int, number: int, *operations: tuple[int, str, str, str]) -> e.Event:
+        return e.TableWritten(BEGIN + seconds * SECOND, "reported", f"9:{number}", "queue", number, operations)
+
+    status = {"cluster": (103, "07.-1", "User", '"carol@node"'), "job": (103, "7.0", "JobStatus", "3")}
+    date = (103, "7.0", "QDate", str(BEGIN // SECOND))
+    before = written(5, 1, (101, "07.-1", "Job", "Machine"), status["cluster"], (101, "7.0", "Job", "Machine"), date)
+    left = written(60, 2, status["job"], (102, "7.0", "", ""), (102, "07.-1", "", ""))
+    anew = written(90, 3, (107, "2", "CreationTimestamp", "1795214400"))
+    log = log_of([before, left, anew])
+    answer, *life = told(log, "7.0")
+    assert "Job 7.0 was removed" in answer
+    assert "carol@node submitted it" in " ".join(life)
