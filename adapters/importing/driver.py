@@ -31,7 +31,7 @@ from ..htcondor.times import compiled
 from ..stores.codec import CODEC
 from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
 from .folders import Candidate, Found, family_of, look
-from .known import Changed, Continued, Copy, Known, head_digest, known_sources, recognize
+from .known import Changed, Continued, Copy, Known, begins_as, head_digest, known_sources, recognize
 from .zones import local_zone, zone_of
 
 BATCH = 5_000
@@ -221,6 +221,8 @@ class _Run:
         for candidate in members:
             try:
                 files.append((candidate, self._reopened(candidate) or self._recognize(candidate)))
+            except FileNotFoundError:
+                continue  # it was rotated just now, and is found under its new name the next time
             except DAMAGED as error:
                 self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
         here = {what.source.number for _, what in files if what is not None}
@@ -228,19 +230,27 @@ class _Run:
         before: Known | None = None
         for candidate, what in files:
             self.result.counts.setdefault(candidate.kind, Counts()).files += 1
-            match what:
-                case Continued(source, prefix):
-                    self._read(candidate, source, prefix, None)
-                    before = source
-                case Copy(source):
-                    self.result.copies.append((candidate.path, source.path))
-                    before = source
-                case Changed(source, same):
-                    self._changed(candidate, source, same)
-                    before = source
-                case None:
-                    before, lost = self._import(candidate, before, lost), None
-            self._done += candidate.size
+            try:
+                before, lost = self._file(candidate, what, before, lost)
+            except FileNotFoundError:
+                continue
+            finally:
+                self._done += candidate.size
+
+    def _file(
+        self, candidate: Candidate, what: Continued | Copy | Changed | None, before: Known | None, lost: Known | None
+    ) -> tuple[Known | None, Known | None]:
+        """Import a file; return what the next one of its family follows, and what is still missing before that."""
+        if what is None:
+            return self._import(candidate, before, lost), None
+        match what:
+            case Continued(source, prefix):
+                self._read(candidate, source, prefix, None)
+            case Copy(source):
+                self.result.copies.append((candidate.path, source.path))
+            case Changed(source, same):
+                self._changed(candidate, source, same)
+        return what.source, lost
 
     def _recognize(self, candidate: Candidate) -> Continued | Copy | Changed | None:
         return recognize(candidate.path, candidate.kind, self._known)
@@ -272,12 +282,16 @@ class _Run:
     def _reopened(self, candidate: Candidate) -> Continued | None:
         """A file that this importer read before and that has only grown: its beginning is not read again."""
         for number, (identity, prefix) in self._importer.open.items():
-            if identity == candidate.identity and candidate.size >= prefix.offset:
-                file = open_content(candidate.path)
-                if file.seek(prefix.offset) != prefix.offset:
-                    file.close()
-                    return None
-                return Continued(self._known[number], Prefix(file, prefix.offset, prefix.sum))
+            if identity != candidate.identity or candidate.size < prefix.offset:
+                continue
+            known = self._known[number]
+            file = open_content(candidate.path)
+            status = os.fstat(file.fileno())
+            # It may have been rotated since the folder was looked at, or have been emptied and filled again.
+            same = (status.st_dev, status.st_ino) == identity and begins_as(known, candidate.path)
+            if same and file.seek(prefix.offset) == prefix.offset:
+                return Continued(known, Prefix(file, prefix.offset, prefix.sum))
+            file.close()
         return None
 
     def _changed(self, candidate: Candidate, source: Known, same: int) -> None:

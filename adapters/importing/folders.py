@@ -99,6 +99,8 @@ def look(paths: Sequence[str], leave_out: Iterable[str] = ()) -> Found:
                 continue
             try:
                 _look_at(file, found, seen)
+            except FileNotFoundError:
+                continue
             except DAMAGED as error:
                 found.unreadable.append((file, getattr(error, "strerror", None) or str(error)))
     found.candidates.sort(key=lambda c: (c.folder, c.base, c.kind, c.rank, c.path))

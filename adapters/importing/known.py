@@ -105,6 +105,12 @@ def recognize(path: str, kind: str, sources: dict[int, Known]) -> Continued | Co
     return changed
 
 
+def begins_as(known: Known, path: str) -> bool:
+    """Whether a file begins as a source did. Raises OSError."""
+    read = known.read
+    return read is not None and head_digest(head_of(path, read.head_size)) == read.head
+
+
 def _same(prefix: Prefix, known: Known) -> int:
     """Up to which of the source's stops the file is what was read of the source."""
     same = 0

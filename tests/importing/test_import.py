@@ -61,6 +61,16 @@ def test_an_importer_that_is_asked_again_reads_what_was_added(tmp_path: Path) ->
     assert [number for number, _ in entries(log)] == [0, 1, 5]
 
 
+def test_a_file_that_was_emptied_and_has_grown_beyond_what_was_read_is_another_log(tmp_path: Path) -> None:
+    write(tmp_path / "EventLog", FIRST)
+    log = open_log("memory:", create=True)
+    importer = Importer(log, [str(tmp_path)], UTC)
+    importer.run()
+    write(tmp_path / "EventLog", entry(0, "2.0", 100) * 3 + SECOND)
+    importer.run()
+    assert [number for number, _ in entries(log)] == [0, 1, 0, 0, 0, 5]
+
+
 @pytest.mark.parametrize(
     "name", ["job.log.old", "job.log.1", "job.log.20261120T120000", "elsewhere/job.log", "job.log.gz"]
 )
