@@ -89,16 +89,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if entry is None:
         print(_unknown(words[0]), file=sys.stderr)
         return 2
-    command = getattr(import_module(f".{entry.module}", __package__), entry.function)
     try:
-        code = int(command(words[1:]))
-        sys.stdout.flush()
-        return code
+        return _called(entry, words[1:])
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _called(entry: Entry, words: Sequence[str]) -> int:
+    command = getattr(import_module(f".{entry.module}", __package__), entry.function)
+    try:
+        code = int(command(words))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        raise
     except Exception as error:
         return _explained(error)
 
@@ -108,7 +115,7 @@ def _explained(error: Exception) -> int:
     from ..tools.options import Help, Refusal, UsageError
 
     if isinstance(error, Help):
-        print(error)
+        print(error, flush=True)
         return error.exit_code
     if isinstance(error, UsageError | Refusal):
         print(error, file=sys.stderr)

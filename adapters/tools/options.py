@@ -230,7 +230,7 @@ def usage(command: Command) -> str:
     """The help of a command, made from its table."""
     lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
     if command.words:
-        lines += ["", "which jobs or slots:", *_columns(command.words)]
+        lines += ["", "arguments:", *_columns(command.words)]
     shown = [option for option in command.options if not option.refused]
     lines += ["", "options, each of which may be shortened as long as it stays clear:"]
     lines += _columns([(_spelling(option), option.help) for option in shown])
