@@ -66,7 +66,8 @@ SIGNS: Final = (
 _NOT_READ = re.compile(
     r"^(master|collector|shadow|starter|sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
     r"defrag|rooster|had|replication|kbdd|c-gahp|vmgahp|dagman|history_queue|localuniv)[a-z]*log\b"
-    r"|^history\.\d+\.\d+$|^schedd?_daemon_history|^transfer_history|^schedd?restartreport|^spool_version|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
+    r"|^history\.\d+\.\d+$|^schedd?_daemon_history|^transfer_history|^schedd?restartreport|^spool_version"
+    r"|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
     re.IGNORECASE,
 )
 """HTCondor's other files (with PER_JOB_HISTORY_DIR's, which say again what the history says), and what lies beside
