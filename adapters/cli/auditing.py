@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from ..tools.options import HELP, LOG, Command, Option, UsageError, parse
+from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
 from .common import log_of, shown
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def audit(argv: Sequence[str]) -> int:
     from ..stores import open_log, verify_seal
 
     url = arguments.words[0] if arguments.words else log_of(arguments)
+    if os.path.isdir(url):
+        raise Refusal(f"poolbook audit: {url} is a folder: first `poolbook import {url} -log audit.db`, then audit that")
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         log = open_log(url, create=False, read_only=True)

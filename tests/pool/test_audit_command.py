@@ -144,6 +144,11 @@ def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None
     folder.call("audit", *words, code=2)
 
 
+def test_who_names_a_folder_is_told_to_import_it(folder: Folder) -> None:
+    (folder.path / "condor").mkdir()
+    assert "poolbook import condor -log audit.db" in folder.call("audit", "condor", code=1)
+
+
 def test_a_log_that_is_not_there_is_named(folder: Folder) -> None:
     assert "there is no log at nowhere.db" in folder.call("audit", "nowhere.db", code=1)
 
