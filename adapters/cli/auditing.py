@@ -51,7 +51,7 @@ def audit(argv: Sequence[str]) -> int:
 
     url = arguments.words[0] if arguments.words else log_of(arguments)
     if os.path.isdir(url):
-        raise Refusal(f"poolbook audit: {url} is a folder: first `poolbook import {url} -log audit.db`, then audit that")
+        raise Refusal(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         log = open_log(url, create=False, read_only=True)
