@@ -24,7 +24,7 @@ DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 """The first bytes of compressed files."""
 SUFFIXES = (".gz", ".bz2", ".xz")
-_REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*Global JobLog:[^\n]*?)( sequence=[^\n]*)")
+_REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* id=\S*)( [^\n]*)")
 
 
 def open_content(path: str) -> IO[bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from attrs import asdict
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.importing.driver import Importer
@@ -100,7 +100,9 @@ BUSY = sorted(path.name for path in TRACES.iterdir() if (path / "EventLog.gz").e
 
 
 @pytest.mark.soak
-@settings(max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(  # to make an example smaller takes minutes
+    max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+)
 @given(folder=st.sampled_from(BUSY), act=st.sampled_from([cut_somewhere, spoil]), data=st.data())
 def test_any_recorded_pool_is_read_in_parts_and_with_rubbish(
     folder: str,

@@ -61,6 +61,17 @@ def test_an_importer_that_is_asked_again_reads_what_was_added(tmp_path: Path) ->
     assert [number for number, _ in entries(log)] == [0, 1, 5]
 
 
+@pytest.mark.parametrize("cut", range(0, 170, 3))
+def test_an_event_log_that_was_seen_within_its_header_is_the_log_that_it_was(tmp_path: Path, cut: int) -> None:
+    whole = HEADER.format("size=0 events=0") + FIRST
+    write(tmp_path / "EventLog", whole[: max(1, cut)])
+    log, _ = imported(tmp_path)
+    write(tmp_path / "EventLog", whole)
+    imported(tmp_path, log=log)
+    assert [number for number, _ in entries(log)] == [0, 1]
+    assert not [event for event in said(log) if isinstance(event, SourceGap)]
+
+
 def test_a_file_that_was_emptied_and_has_grown_beyond_what_was_read_is_another_log(tmp_path: Path) -> None:
     write(tmp_path / "EventLog", FIRST)
     log = open_log("memory:", create=True)
