@@ -20,7 +20,7 @@ from poolbook.replay.audit.examine import examine
 
 from ..importing.folders import TRACES, UTC, imported, write
 
-FOLDERS = ("01-plain", "02-owner-return", "07-drain", "08a-pslot", "12-submit-policy", "13-deferral-crontab")
+FOLDERS = ("01-plain", "07-drain", "12-submit-policy", "13-deferral-crontab")
 GROWING = (
     "StartLog",
     "SchedLog",

@@ -61,7 +61,7 @@ def test_an_importer_that_is_asked_again_reads_what_was_added(tmp_path: Path) ->
     assert [number for number, _ in entries(log)] == [0, 1, 5]
 
 
-@pytest.mark.parametrize("cut", range(0, 170, 3))
+@pytest.mark.parametrize("cut", [1, 40, 72, 80, 100, 108, 115, 130, 168])
 def test_an_event_log_that_was_seen_within_its_header_is_the_log_that_it_was(tmp_path: Path, cut: int) -> None:
     whole = HEADER.format("size=0 events=0") + FIRST
     write(tmp_path / "EventLog", whole[: max(1, cut)])

