@@ -263,7 +263,3 @@ def _without_lines(data: bytes, end: int, left: str) -> int:
     for _ in range(count + 1):
         at = data.rfind(b"\n", 0, at)
     return at + 1
-
-
-HistoryReader = SnapshotReader = AdsReader
-"""A file shows by itself which of the forms it has."""

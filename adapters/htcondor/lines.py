@@ -44,11 +44,6 @@ _BEGINS, _SAVED = "Now in new log file ", "Saving log file to "
 _MOMENT = 1_000_000
 
 
-def is_rotation(text: str) -> bool:
-    """Whether a message is what a daemon says when it begins another file: last in the old one, first in the new."""
-    return text.startswith((_BEGINS, _SAVED))
-
-
 class _Shape(NamedTuple):
     """A format of times, and what cuts a text of whole lines into (time, fraction, message, line without a time)."""
 

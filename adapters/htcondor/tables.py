@@ -19,11 +19,10 @@ import re
 from typing import Final, NamedTuple
 
 from ...domain.events import Event, SourceGap, TableWritten
+from ...replay.tables import BEGIN, DELETE, DESTROY, END, NEW, NUMBERED, SET
 from .reader import Source, State, is_private, without_secrets
 
 Operation = tuple[int, str, str, str]
-
-NEW, DESTROY, SET, DELETE, BEGIN, END, NUMBERED = range(101, 108)
 
 DATES: Final = frozenset(
     name.lower()

@@ -58,14 +58,14 @@ READERS: dict[str, Made] = {
     "matchlog": Made("matchlog", "MatchLogReader"),
     "userlog": Made("userlog", "UserLogReader"),
     "eventlog": Made("userlog", "UserLogReader"),
-    "history": Made("ads", "HistoryReader"),
-    "epochs": Made("ads", "HistoryReader"),
-    "startd_history": Made("ads", "HistoryReader"),
+    "history": Made("ads", "AdsReader"),
+    "epochs": Made("ads", "AdsReader"),
+    "startd_history": Made("ads", "AdsReader"),
     "queue": Made("tables", "TableReader"),
     "accountant": Made("tables", "TableReader"),
-    "job_ads": Made("ads", "SnapshotReader"),
-    "machine_ads": Made("ads", "SnapshotReader"),
-    "submitter_ads": Made("ads", "SnapshotReader"),
+    "job_ads": Made("ads", "AdsReader"),
+    "machine_ads": Made("ads", "AdsReader"),
+    "submitter_ads": Made("ads", "AdsReader"),
 }
 _NOT_A_GAP = frozenset({"history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads"})
 """Kinds whose records stand for themselves: one that is missing makes no other one wrong."""

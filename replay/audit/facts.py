@@ -460,9 +460,3 @@ BELIEVED: Final[dict[tuple[str, str], int]] = {
     (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sayings)
 }
 """(fact, letter) -> 0 for the source that is believed first, then 1 and so on."""
-
-
-def comparable(fact: Fact, one: str, other: str) -> bool:
-    """Whether what two kinds say of a fact can contradict at all: two that say "at least" never do."""
-    first, second = fact.sayings[one], fact.sayings[other]
-    return not (first.more == second.more == ANY or first.less == second.less == ANY)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.lines import GAP, LONGEST, PATIENCE, Lines, is_rotation
+from poolbook.adapters.htcondor.lines import GAP, LONGEST, PATIENCE, Lines
 from poolbook.adapters.htcondor.times import KNOWN, compiled
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 
@@ -195,12 +195,6 @@ def test_a_part_that_was_rotated_away_is_missed(end: str, begin: str, missing: b
         found += rest.split(data[second.consumed :], events)
         assert [text == GAP for _, _, text in found] == [True] * missing + [False, False]
         assert [type(event) for event in events] == [SourceGap] * missing
-
-
-def test_a_daemon_says_when_it_begins_another_file() -> None:
-    assert is_rotation("Now in new log file /var/log/condor/StartLog")
-    assert is_rotation('Saving log file to "/var/log/condor/StartLog.old"')
-    assert not is_rotation("slot1: Changing state: Owner -> Unclaimed")
 
 
 ODD = st.sampled_from(
