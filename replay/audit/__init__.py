@@ -1,7 +1,7 @@
 """The audit: what a log tells of, whether it was allowed, and where its sources disagree.
 
-What an audit finds is ``verdict``, where records stand ``sources``, what they can be accused of ``rules``; ``examine`` is
-the pass over a log that asks all judges:
+What an audit finds is ``verdict``, where records stand ``sources``, what they can be accused of ``rules``;
+``examine`` is the pass over a log that asks all judges:
 
 * ``slots`` judges what StartLogs tell, with ``occasions`` (lines that a startd always says) and ``order`` (times).
 * ``jobs`` judges job event logs, each by itself; ``ends`` compares which of them tell of a job's end.
