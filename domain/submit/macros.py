@@ -196,10 +196,20 @@ class Macros:
             raise SubmitError(
                 f"macros lead more than {MAX_DEPTH} deep into each other, beginning with $({self._expanding[0]})"
             )
+        for _ in range(MAX_DEPTH):
+            expanded = self._expanded_once(text)
+            if expanded == text or "$" not in expanded:
+                return expanded
+            text = expanded  # what stands around a value may be a macro now: $($(name))
+        raise SubmitError(f"macros form others more than {MAX_DEPTH} times: {text[:100]}")
+
+    def _expanded_once(self, text: str) -> str:
         out: list[str] = []
         at = length = 0
         for macro in macros_in(text, self._function_names):
             if not macro.function and macro.body.lower() == "dollar" and macro.default is None:
+                continue
+            if out and macro.start == at and self._is_kept(out[-1], text[macro.start : macro.end]):
                 continue
             value = self._value_of(macro)
             out += [text[at : macro.start], value]
@@ -209,6 +219,12 @@ class Macros:
                 raise SubmitError(f"a value grows beyond {MAX_LENGTH // 1_000_000} million characters when expanded")
         out.append(text[at:])
         return "".join(out)
+
+    def _is_kept(self, before: str, macro: str) -> bool:
+        """Whether a value that ends in a dollar makes the macro right behind it one that starts with two."""
+        dollars = len(before) - len(before.rstrip("$"))
+        first = next(iter(macros_in("$" * dollars + macro, self._function_names)), None)
+        return dollars > 0 and (first is None or first.start != dollars)
 
     def _value_of(self, macro: Macro) -> str:
         if macro.function and macro.function != "ENV":
