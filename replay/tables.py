@@ -227,11 +227,6 @@ def tables(log: Log, kind: str, at: int | None = None, number: int | None = None
     return list(latest.values())
 
 
-def table_at(log: Log, kind: str, at: int | None = None, number: int | None = None) -> dict[str, Ad]:
-    """The ads of a table by their keys, as they stand in the file; see ``tables``. Of several daemons' tables, all."""
-    return {key: ad for table in tables(log, kind, at, number) for key, ad in table.ads().items()}
-
-
 class Queue(NamedTuple):
     """The jobs in the queue, whole ads, by cluster and proc (of several schedds, one behind the other), and the last
     instant at which something was written of it."""
@@ -249,11 +244,6 @@ def queue(log: Log, at: int | None = None, number: int | None = None) -> Queue:
     if found:
         return Queue([ad for table in found for ad in jobs_of(table)], max(table.at for table in found))
     return _sampled(log, EVER if at is None else at)
-
-
-def queue_at(log: Log, at: int | None = None, number: int | None = None) -> list[Ad]:
-    """The jobs of ``queue``."""
-    return queue(log, at, number).jobs
 
 
 def _sampled(log: Log, at: int) -> Queue:

@@ -28,7 +28,6 @@ class Candidate:
     """A file that may be imported. ``base`` and ``rank`` are its family and place in it."""
 
     path: str
-    shown: str
     kind: str
     folder: str
     base: str
@@ -38,8 +37,6 @@ class Candidate:
     identity: tuple[int, int]
     first: bytes
     """Its first line."""
-    names: list[str] = field(factory=list)
-    """Other files that repeat it or its beginning."""
 
     @property
     def family(self) -> tuple[str, str, str]:
@@ -127,6 +124,4 @@ def _look_at(file: str, found: Found, seen: set[tuple[int, int]]) -> None:
         return
     base, rank = family_of(name, kind)
     first = head.split(b"\n", 1)[0]
-    found.candidates.append(
-        Candidate(file, file, kind, folder, base, rank, status.st_size, status.st_mtime, identity, first)
-    )
+    found.candidates.append(Candidate(file, kind, folder, base, rank, status.st_size, status.st_mtime, identity, first))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ...domain import events as e
 from ...domain import joblog
@@ -22,7 +22,7 @@ from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
 from ...domain.reports import KINDS, Place, place_of
 from ..imports import Places
-from ..tables import DELETE, NEW, SET, cluster_key
+from ..tables import DESTROY, NUMBERED, Table, cluster_key, jobs_of
 from .sentences import Told
 
 SECOND: Final = 1_000_000
@@ -201,28 +201,23 @@ def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:
 
 def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
     """The job's ad as the schedd's table (job_queue.log) has it at an instant, or had it last; none if it never had."""
-    name, cluster = f"{job[0]}.{job[1]}", cluster_key(job[0])
-    ads: dict[str, dict[str, str]] = {name: {}, cluster: {}}
+    name = f"{job[0]}.{job[1]}"
+    keys, ends = {name, cluster_key(job[0])}, (DESTROY, NUMBERED)
+    table = Table("queue", torn=True)
     written: tuple[int, e.TableWritten] | None = None
     for position, event in log.read_stream("table/queue"):
         if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
             continue
-        for operation, key, attribute, text in event.operations:
-            if key not in ads:
-                continue
-            if operation == NEW:
-                ads[key] = {}
-            elif operation == SET:
-                ads[key][attribute] = text
-            elif operation == DELETE:
-                ads[key].pop(attribute, None)
-            if key == name:
-                written = position, event
-    if written is None:
+        told = tuple(operation for operation in event.operations if operation[1] in keys and operation[0] not in ends)
+        if told:
+            table.take(evolve(event, operations=told))
+        if any(key == name for _, key, _, _ in event.operations):
+            written = position, event
+    ads = jobs_of(table)
+    if written is None or not ads:
         return []
     position, event = written
-    own = {"ClusterId": str(job[0]), "ProcId": str(job[1])}
-    text = "\n".join(f"{attribute} = {value}" for attribute, value in (ads[cluster] | ads[name] | own).items())
+    text = "\n".join(f"{attribute} = {value}" for attribute, value in ads[0].items())
     return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
 
 

@@ -22,7 +22,6 @@ from poolbook.adapters.htcondor.startlog import StartLogReader
 from poolbook.adapters.htcondor.tables import TableReader
 from poolbook.adapters.htcondor.userlog import UserLogReader
 from poolbook.domain import events as e
-from poolbook.domain.reports import KINDS
 from poolbook.replay.audit.contradictions import FactJudge
 from poolbook.replay.audit.facts import FACTS
 from poolbook.replay.audit.sources import Sources
@@ -650,9 +649,3 @@ def examine(files: Iterable[File]) -> Examined:
             refused.append(event)
     judge.finish()
     return Examined(audit, refused, left)
-
-
-def kinds_of(fact: str) -> list[str]:
-    """The names of the kinds that state a fact."""
-    letters = FACTS[fact].sayings
-    return [name for name, kind in KINDS.items() if kind.letter in letters]

@@ -17,7 +17,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.adapters.tools.options import Refusal, UsageError
 from poolbook.domain.events import Ad, Event, PoolFounded, TableWritten
 from poolbook.domain.log import Log
-from poolbook.replay.tables import NotKnown, Table, jobs_of, queue, queue_at, table_at, tables
+from poolbook.replay.tables import NotKnown, Table, jobs_of, queue, tables
 
 from ..importing.feeding import DATA, content, read
 from ..importing.folders import imported, write
@@ -124,7 +124,7 @@ def test_a_compaction_changes_nothing(before: int, after: int) -> None:
 
 def jobs_at(second: int) -> dict[str, str]:
     """The jobs and their status numbers, so many seconds after the table's beginning."""
-    ads = queue_at(log_of_the_spool(), (1_795_269_929 + second) * SECOND)
+    ads = queue(log_of_the_spool(), (1_795_269_929 + second) * SECOND).jobs
     return {f"{ad['ClusterId']}.{ad['ProcId']}": ad["JobStatus"] for ad in ads}
 
 
@@ -149,7 +149,7 @@ def test_the_queue_of_each_transaction_is_that_of_its_file() -> None:
         table = Table("queue")
         for event in written(file):
             table.take(event)
-        assert queue_at(log_of_the_spool(), number=number) == jobs_of(table)
+        assert queue(log_of_the_spool(), number=number).jobs == jobs_of(table)
 
 
 def test_it_does_not_matter_in_which_order_files_were_imported(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_it_does_not_matter_in_which_order_files_were_imported(tmp_path: Path) -
     write(tmp_path / "a" / "spool" / "job_queue.log", content(SPOOL / NAMES[2]))
     imported(tmp_path / "a" / "spool", log=alone)
     (table,) = tables(alone, "queue")
-    assert (table.sequence, jobs_of(table)) == (4, queue_at(log_of_the_spool()))
+    assert (table.sequence, jobs_of(table)) == (4, queue(log_of_the_spool()).jobs)
 
 
 def test_without_the_schedds_log_the_queue_is_what_condor_q_said_last(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_without_the_schedds_log_the_queue_is_what_condor_q_said_last(tmp_path: 
     log, _ = imported(tmp_path)
     chosen = {sample.number: sample for sample in samples()}
     for sample in (chosen[2], chosen[14], chosen[24]):
-        assert all_alike([dict(ad, ServerTime="") for ad in queue_at(log, (sample.time + 5) * SECOND)], [
+        assert all_alike([dict(ad, ServerTime="") for ad in queue(log, (sample.time + 5) * SECOND).jobs], [
             ad | {"servertime": ""} for ad in sample.jobs
         ])  # fmt: skip
     with pytest.raises(NotKnown):
@@ -226,7 +226,7 @@ def test_what_lacks_its_beginning_is_there_only_where_something_was_cut_out(tmp_
     head = f"{HEAD}\n101 Accountant. * *\n"
     write(tmp_path / "whole" / "Accountantnew.log", head + lines)
     write(tmp_path / "cut" / "Accountantnew.log", f"{head}...... trimmed ......\n{lines}")
-    accounts = {name: table_at(imported(tmp_path / name)[0], "accountant") for name in ("whole", "cut")}
+    accounts = {name: tables(imported(tmp_path / name)[0], "accountant")[0].ads() for name in ("whole", "cut")}
     assert accounts["whole"].keys() == {"Accountant."}
     assert accounts["cut"]["Customer.a@h"] == {"Priority": "0.5"}
 
