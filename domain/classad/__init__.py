@@ -4,7 +4,8 @@ Nothing here knows of jobs, slots' states or the log, and nothing asks the machi
 outside world is its ``Context``. A text goes through ``syntax`` into a ``tree``; ``scalar`` evaluates it in one ad
 (``ad``) against one other (``scope``, ``match``), by the rules of ``operators`` and ``functions``; ``columnar`` does so
 over the ``columns`` of a ``table``, in ``vectors``, and leaves to ``scalar`` what is no operation on arrays.
-``simplify`` and ``analysis`` look at a tree; ``unparse`` and ``json_form`` write it.
+``horizon`` says when a value may change by time passing: it is ``following`` an expression to the ``courses`` of its
+values. ``simplify`` and ``analysis`` look at a tree; ``unparse`` and ``json_form`` write it.
 """
 
 if __name__ != "poolbook.domain.classad":
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from .ad import ClassAd
 from .analysis import Clause, References, explain
 from .context import DEFAULT, Context
+from .courses import Moving
+from .horizon import NEVER, POLL, Poll, next_change
 from .match import symmetric_match
 from .syntax import ClassAdSyntaxError, parse
 from .tree import Expression
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT",
     "ERROR",
+    "NEVER",
+    "POLL",
     "UNDEFINED",
     "AbsTime",
     "Cells",
@@ -42,12 +47,15 @@ __all__ = [
     "Expression",
     "Kind",
     "ListValue",
+    "Moving",
     "Plan",
+    "Poll",
     "References",
     "RelTime",
     "SlotTable",
     "Value",
     "explain",
+    "next_change",
     "parse",
     "symmetric_match",
     "unparse",

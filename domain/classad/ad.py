@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .syntax import ClassAdSyntaxError, parse_new_ad, parse_old_value
 from .tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
 from .unparse import identifier, in_order, unparse, unparse_old
-from .values import UNDEFINED, AbsTime, Exceptional, ListValue, RelTime, lower, to_bytes, wrap64
+from .values import INT_MAX, INT_MIN, UNDEFINED, AbsTime, Exceptional, ListValue, RelTime, lower, to_bytes, wrap64
 
 if TYPE_CHECKING:
     from .context import Context
@@ -36,8 +36,7 @@ class ClassAd(MutableMapping[str, Any]):
         self._chain = chained
         self._outer = None
         if attributes is not None:
-            for name, value in attributes.items():
-                self[name] = value
+            self._set_all(attributes)
 
     # -- reading and writing texts -------------------------------------------------------------------------------------
 
@@ -155,6 +154,28 @@ class ClassAd(MutableMapping[str, Any]):
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") if type(error) in (TypeError, ValueError) else error from None
         self._cells[key] = (name if old is None else old[0], expression)
+
+    def _set_all(self, attributes: Mapping[str, Any]) -> None:
+        """Set attributes, one as ``__setitem__`` does: policies build an ad of the values of now at each evaluation."""
+        cells = self._cells
+        for name, value in attributes.items():
+            kind = type(value)
+            if (
+                type(name) is str
+                and name.isascii()
+                and name
+                and (
+                    kind is bool
+                    or kind is float
+                    or (kind is int and INT_MIN <= value <= INT_MAX)
+                    or (kind is str and value.isascii() and "\0" not in value)
+                )
+            ):
+                key = name.lower()
+                if key not in cells:
+                    cells[key] = (name, Literal(value))
+                    continue
+            self[name] = value
 
     def __delitem__(self, name: str) -> None:
         if not isinstance(name, str):

@@ -11,13 +11,13 @@ what is left is compiled a second time, carefully: every operator of it checks.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
 from .context import DEFAULT, Context, Randomness
-from .operators import BINARY, UNARY
+from .operations import operation, settled
+from .operators import UNARY
 from .scope import MATCH_ROOT, lookup, root_of
 from .tree import (
     AdExpression,
@@ -307,7 +307,7 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         node, depth = pending.pop()
         kind = type(node)
         if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
-            parts, depths = _chain(node, depth)  # type: ignore[arg-type]
+            parts, depths = chain(node, depth)  # type: ignore[arg-type]
             order.append((node, depth + 1, parts))
             pending.extend(zip(parts, depths, strict=True))
             height = max(height, max(depths))
@@ -323,9 +323,10 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         below = depth + 1 if kind is Attribute else depth  # the scope of a name is a step of its own
         pending.extend((part, below) for part in parts)
     moving = any(type(node) is Call and node.key in LEAVERS for node, _, _ in order)
+    builders = _CAREFUL_BUILDERS if checking else _BUILDERS
     done: dict[int, Evaluator] = {}
     for node, depth, parts in reversed(order):
-        evaluator = _BUILDERS[type(node)](node, depth, [done[id(part)] for part in parts])
+        evaluator = builders[type(node)](node, depth, [done[id(part)] for part in parts])
         if moving and type(node) is Attribute:
             evaluator = _moved(evaluator)
         if checking and type(node) in _STEPS:
@@ -385,7 +386,7 @@ def _survey(expression: Expression) -> Survey:
                 pending.append((node.base, depth + 1, nested + 1))  # type: ignore[attr-defined]
             continue
         if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
-            parts, depths = _chain(node, depth)  # type: ignore[arg-type]
+            parts, depths = chain(node, depth)  # type: ignore[arg-type]
             pending.extend((part, below, nested + 1) for part, below in zip(parts, depths, strict=True))
             continue
         if kind is Call:
@@ -408,7 +409,7 @@ def _moved(evaluator: Evaluator) -> Evaluator:
 _STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})
 
 
-def _chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
+def chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
     """The operands of ``a && b && c``, and how deep each lies."""
     op = node.op
     operands: list[Expression] = []
@@ -431,7 +432,7 @@ def _needed(node: Expression, depth: int) -> int:
     if isinstance(node, Attribute):
         return depth + (1 if node.base is None else 2)
     chained = isinstance(node, Binary) and node.op in ("&&", "||")
-    return max(_chain(node, depth - 1)[1]) if chained else depth  # type: ignore[arg-type]
+    return max(chain(node, depth - 1)[1]) if chained else depth  # type: ignore[arg-type]
 
 
 def _checked(evaluator: Evaluator, depth: int) -> Evaluator:
@@ -502,85 +503,13 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     return run
 
 
-_FAST: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    ">": operator.gt,
-}
-
-
 def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    op = node.op
-    if op == "&&" or op == "||":
-        return _connective(tuple(parts), op == "||")
-    left, right = parts
-    if op == "?:":
-        return _elvis(left, right)
-    if op == "[]":
-        return _subscript(left, right)
-    compute = BINARY[op]
-    constant = node.right.value if type(node.right) is Literal else None
-    kind = type(constant)
-    if op in _FAST and (kind is int or kind is float):
-        # Most clauses of policies: a number of the same type as the constant needs no rules.
-        test = _FAST[op]
-
-        def with_number(env: Environment, ad: ClassAd | None) -> Any:
-            value = left(env, ad)
-            return test(value, constant) if type(value) is kind else compute(value, constant)
-
-        return with_number
-    if op in ("==", "!=") and isinstance(constant, str) and constant.isascii():
-        text: str = constant
-        folded = lower(text)
-        equal = op == "=="
-
-        def with_string(env: Environment, ad: ClassAd | None) -> Any:
-            value = left(env, ad)
-            if type(value) is str:
-                return (value == text or lower(value) == folded) is equal
-            return compute(value, constant)
-
-        return with_string
-    if type(node.right) is Literal:
-        return lambda env, ad: compute(left(env, ad), constant)
-    return lambda env, ad: compute(left(env, ad), right(env, ad))
+    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, settled(node.right))
 
 
-def _connective(parts: tuple[Evaluator, ...], decisive: bool) -> Evaluator:
-    """``a && b && ...`` (decided by a false one) or ``a || b || ...`` (decided by a true one), from left to right."""
-    neutral = not decisive
-
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        result: Any = neutral
-        for part in parts:
-            value = part(env, ad)
-            if value is neutral:
-                continue
-            if value is decisive:
-                return decisive
-            if value is UNDEFINED:
-                result = UNDEFINED
-                continue
-            condition = truth(value)
-            if condition is None:
-                return ERROR
-            if condition is decisive:
-                return decisive
-        return result
-
-    return run
-
-
-def _elvis(left: Evaluator, right: Evaluator) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        value = left(env, ad)
-        return right(env, ad) if value is UNDEFINED else value
-
-    return run
+def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    # Every operator is to check its depth: none is computed beforehand.
+    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, settled(node.right, 0))
 
 
 def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
@@ -634,6 +563,11 @@ def _unscoped(key: str, depth: int) -> Evaluator:
         if cell is not None:
             thing = cell[1]
             return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
+        if ad._chain is not None:
+            cell = ad._chain._cells.get(key)
+            if cell is not None:
+                thing = cell[1]
+                return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
         found = lookup(env, ad, key)
         if found is None:
             other = env.other(ad)
@@ -665,9 +599,11 @@ def _absolute(key: str, depth: int) -> Evaluator:
 
 def _in_my(key: str, depth: int, my: Evaluator) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
-        if ad is None or "my" in ad._cells or ad._chain is not None:
+        if ad is None or "my" in ad._cells or (ad._chain is not None and ad._chain._find("my") is not None):
             return _select(env, ad, my(env, ad), key, depth)
         cell = ad._cells.get(key)
+        if cell is None and ad._chain is not None:
+            cell = ad._chain._find(key)
         if cell is None:
             return _select(env, ad, ad, key, depth)
         thing = cell[1]
@@ -681,9 +617,11 @@ def _in_target(key: str, depth: int, target: Evaluator) -> Evaluator:
         if ad is None:
             return UNDEFINED
         other = env.other(ad)
-        if other is None or "target" in ad._cells or ad._chain is not None:
+        if other is None or "target" in ad._cells or (ad._chain is not None and ad._chain._find("target") is not None):
             return _select(env, ad, target(env, ad), key, depth)
         cell = other._cells.get(key)
+        if cell is None and other._chain is not None:
+            cell = other._chain._find(key)
         if cell is None:
             return _select(env, ad, other, key, depth)
         thing = cell[1]
@@ -711,3 +649,4 @@ _BUILDERS: dict[type, Callable[[Any, int, list[Evaluator]], Evaluator]] = {
     ListExpression: _list,
     AdExpression: _ad,
 }
+_CAREFUL_BUILDERS = {**_BUILDERS, Binary: _careful_binary}

@@ -49,13 +49,14 @@ class Survey(NamedTuple):
 
 
 class Compiled:
-    """What is known of an expression by those who evaluate it; see scalar.py."""
+    """What is known of an expression by those who evaluate it; see scalar.py, and horizon.py for ``follower``."""
 
-    __slots__ = ("careful", "evaluator", "height", "survey")
+    __slots__ = ("careful", "evaluator", "follower", "height", "survey")
 
     def __init__(self) -> None:
         self.evaluator: Evaluator | None = None
         self.careful: Evaluator | None = None
+        self.follower: Evaluator | None = None
         self.height = 0
         self.survey: Survey | None = None
 

@@ -41,6 +41,8 @@ def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
         return lambda env, ad: body(env, ad, arguments, node)
     compute = function.eager
     assert compute is not None
+    if not arguments:
+        return lambda env, ad: compute(env, ad, [])
     if len(arguments) == 1:
         (only,) = arguments
         return lambda env, ad: compute(env, ad, [only(env, ad)])

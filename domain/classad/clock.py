@@ -1,0 +1,65 @@
+"""Whether an expression may see the clock: looked for in its text and in all the texts that it may lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from .functions import FUNCTIONS
+from .scalar import Environment
+from .scope import MATCH_NAMES
+from .tree import Attribute, Call, Constant, Expression, children
+from .values import RelTime
+
+# Without arguments, these are of now.
+OF_NOW = frozenset({"time", "currenttime", "timezoneoffset", "daytime", "abstime", "formattime"})
+# Their value is not their arguments' alone, nor the context's.
+UNTOLD = frozenset({"random", "eval"})
+
+
+def sees_the_clock(env: Environment, moving: Container[str], expression: Expression) -> bool:
+    """Whether anything that an expression may come to, through the attributes of the two ads, depends on the time.
+
+    Every name is looked for in both, whatever scope it has: too many rather than too few.
+    """
+    pending: list[tuple[Any, bool]] = [(expression, False)]
+    known: set[str] = set()
+    while pending:
+        node, is_scope = pending.pop()
+        kind = type(node)
+        if kind is Call and _untold(node):
+            return True
+        if kind is Constant and type(node.value) is not RelTime:
+            return True  # a list or an ad of another place
+        if kind is Attribute:
+            if node.base is not None:
+                pending.append((node.base, True))
+            if node.key in moving or node.key == "currenttime":
+                return True
+            if node.key in MATCH_NAMES and not is_scope:
+                return True
+            if node.key not in known:
+                known.add(node.key)
+                pending.extend((meant, False) for meant in _meanings(env, node.key))
+            continue
+        pending.extend((part, False) for part in children(node))
+    return False
+
+
+def _untold(node: Call) -> bool:
+    if node.key in OF_NOW and not node.arguments:
+        return True
+    return node.key in UNTOLD or node.key not in FUNCTIONS
+
+
+def _meanings(env: Environment, key: str) -> list[Expression]:
+    """What a name may stand for, in either ad or those around it."""
+    found = []
+    for start in (env.root, env.left, env.right):
+        ad = start
+        while ad is not None:
+            cell = ad._find(key)
+            if cell is not None:
+                found.append(cell[1])
+            ad = ad._outer
+    return found

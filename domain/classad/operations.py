@@ -1,0 +1,152 @@
+"""The evaluators of binary operators: the rules of ``operators``, and the cases that need none of them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .operators import BINARY, UNARY
+from .tree import Binary, Evaluator, Literal, Parentheses, Unary
+from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Exceptional, lower, truth, wrap64
+
+if TYPE_CHECKING:
+    from .ad import ClassAd
+    from .scalar import Environment
+
+_FAST: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+
+
+UNSETTLED = object()
+_SETTLING = frozenset({"+", "-", "*", "/", "%"})
+
+
+def settled(node: Any, levels: int = 20) -> Any:
+    """The value of a literal, or of arithmetic on literals (``15 * 60``); ``UNSETTLED`` of all other expressions."""
+    kind = type(node)
+    if kind is Literal:
+        return node.value
+    if levels == 0:
+        return UNSETTLED
+    if kind is Parentheses:
+        return settled(node.inner, levels - 1)
+    if kind is Unary:
+        value = settled(node.operand, levels - 1)
+        return value if value is UNSETTLED else UNARY[node.op](value)
+    if kind is Binary and node.op in _SETTLING:
+        right = settled(node.right, levels - 1)
+        left = UNSETTLED if right is UNSETTLED else settled(node.left, levels - 1)
+        return UNSETTLED if left is UNSETTLED else BINARY[node.op](left, right)
+    return UNSETTLED
+
+
+def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
+    """The evaluator of a binary operator other than the subscript.
+
+    :param parts: the evaluators of its operands (of ``a && b && c``: of all three)
+    :param constant: the value of the right operand, where it is known; else ``UNSETTLED``
+    """
+    if op == "&&" or op == "||":
+        return _connective(tuple(parts), op == "||")
+    left, right = parts
+    if op == "?:":
+        return _elvis(left, right)
+    compute = BINARY[op]
+    if constant is not UNSETTLED:
+        return _with_constant(op, left, constant)
+    if op in _ARITHMETIC:
+        return _arithmetic(op, left, right)
+    return lambda env, ad: compute(left(env, ad), right(env, ad))
+
+
+def _with_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
+    """Most clauses of policies. A value of the same type as the constant needs no rules."""
+    compute = BINARY[op]
+    kind = type(constant)
+    if op in _FAST and (kind is int or kind is float):
+        test = _FAST[op]
+
+        def with_number(env: Environment, ad: ClassAd | None) -> Any:
+            value = left(env, ad)
+            return test(value, constant) if type(value) is kind else compute(value, constant)
+
+        return with_number
+    if op in ("==", "!=") and isinstance(constant, str) and constant.isascii():
+        text: str = constant
+        folded = lower(text)
+        equal = op == "=="
+
+        def with_string(env: Environment, ad: ClassAd | None) -> Any:
+            value = left(env, ad)
+            if type(value) is str:
+                return (value == text or lower(value) == folded) is equal
+            return compute(value, constant)
+
+        return with_string
+    if kind is Exceptional and (op == "is" or op == "isnt"):
+        same = op == "is"
+        return lambda env, ad: (left(env, ad) is constant) is same
+    return lambda env, ad: compute(left(env, ad), constant)
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
+    """Of two integers or two reals: as Python has it, unless the result leaves their range."""
+    compute, direct = BINARY[op], _ARITHMETIC[op]
+
+    def run(env: Environment, ad: ClassAd | None) -> Any:
+        a, b = left(env, ad), right(env, ad)
+        kind = type(a)
+        if kind is type(b):
+            if kind is int:
+                result = direct(a, b)
+                return result if INT_MIN <= result <= INT_MAX else wrap64(result)
+            if kind is float:
+                result = direct(a, b)
+                return ERROR if result == math.inf else result
+        return compute(a, b)
+
+    return run
+
+
+def _connective(parts: tuple[Evaluator, ...], decisive: bool) -> Evaluator:
+    """``a && b && ...`` (decided by a false one) or ``a || b || ...`` (decided by a true one), from left to right."""
+    neutral = not decisive
+
+    def run(env: Environment, ad: ClassAd | None) -> Any:
+        result: Any = neutral
+        for part in parts:
+            value = part(env, ad)
+            if value is neutral:
+                continue
+            if value is decisive:
+                return decisive
+            if value is UNDEFINED:
+                result = UNDEFINED
+                continue
+            condition = truth(value)
+            if condition is None:
+                return ERROR
+            if condition is decisive:
+                return decisive
+        return result
+
+    return run
+
+
+def _elvis(left: Evaluator, right: Evaluator) -> Evaluator:
+    def run(env: Environment, ad: ClassAd | None) -> Any:
+        value = left(env, ad)
+        return right(env, ad) if value is UNDEFINED else value
+
+    return run
