@@ -26,8 +26,8 @@ def _arguments(body: str) -> list[str]:
 
 
 def _resolved(macros: Macros, argument: str) -> str:
-    value = macros.lookup(argument)
-    text = macros.expand_but_dollars(argument if value is None else value)
+    value = macros.value(argument)
+    text = macros.expand_but_dollars(argument) if value is None else value
     if OPEN in text:
         raise Open
     return text
@@ -130,48 +130,51 @@ _FILE_PARTS = MappingProxyType({"BASENAME": "nx", "DIRNAME": "p"})
 
 
 def _file(macros: Macros, function: str, body: str) -> str:
-    """``$F[fpduwnxbqa](name)``: the parts of the path that a macro holds."""
-    letters = _FILE_PARTS.get(function, function[1:].lower())
-    value = macros.lookup(body)
-    path = macros.expand_but_dollars(value or "")
+    path = macros.value(body)
+    if path is None:
+        return ""
     if OPEN in path:
         raise Open
+    return part_of_path(path, function, macros.expand("$(FACTORY.Iwd)"))
+
+
+def part_of_path(path: str, function: str, folder: str) -> str:
+    """``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)``.
+
+    :param folder: what a relative path is relative to
+    """
+    letters = _FILE_PARTS.get(function, function[1:].lower())
+    quote = ("'" if "a" in letters else '"') if "q" in letters else ""
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":
         path = path[1:-1]
-    if not path:
-        return ""
-    if "f" in letters and not path.startswith("/"):
-        path = f"{macros.expand('$(FACTORY.Iwd)')}/{path}"
-    path = path.replace("/", "\\") if "w" in letters else path.replace("\\", "/") if "u" in letters else path
-    text = _parts(path, letters)
-    quote = ("'" if "a" in letters else '"') if "q" in letters else ""
-    return f"{quote}{text}{quote}"
+    opening = path[:1]
+    if opening and opening in ('"', quote):
+        path = path[1:].removesuffix(opening)
+    if "f" in letters and path and not path.startswith("/"):
+        path = f"{folder}/{path}"
+    if "w" in letters or "u" in letters:
+        path = path.replace("\\", "/") if letters.rfind("u") > letters.rfind("w") else path.replace("/", "\\")
+    return f"{quote}{_parts(path, letters)}{quote}"
 
 
 def _parts(path: str, letters: str) -> str:
-    slash = max(path.rfind("/"), path.rfind("\\")) + 1
-    folder, name = path[:slash], path[slash:]
-    dot = name.rfind(".")
-    stem, extension = (name, "") if dot < 0 else (name[:dot], name[dot:])
-    bare = "b" in letters
-    depth = letters.count("d")
-    wants_name, wants_extension = "n" in letters, "x" in letters
-    if not ("p" in letters or depth or wants_name or wants_extension):
+    name_at = path.rfind("/") + 1
+    dot = path.rfind(".", name_at + 1)
+    stem_end = len(path) if dot < 0 else dot
+    depth, whole, name, extension, bare = (letters.count("d"), *(letter in letters for letter in "pnxb"))
+    if not name_at and (name or extension):
+        depth, whole = 0, False
+    if not (depth or whole or name or extension):
         return path
-    if not folder and (wants_name or wants_extension):
-        depth, letters = 0, letters.replace("p", "")
-    if "p" in letters:
-        prefix = folder
-    elif depth:
-        pieces = re.findall(r"[^/\\]*[/\\]", folder)
-        prefix = "".join(pieces[-depth:])
-    elif wants_name:
-        return stem + (extension if wants_extension else "")
+    if depth:
+        folders = [found.end() for found in re.finditer(r"[/\\]", path)] if name_at else [0]
+        begin = folders[-1 - depth] if len(folders) > depth else 0
+    elif whole or name:
+        begin = 0 if whole else name_at
     else:
-        return extension[1:] if bare else extension
-    if wants_name or wants_extension:
-        return prefix + stem + (extension if wants_extension else "")
-    return prefix[:-1] if bare else prefix
+        begin = stem_end + (bare and dot >= 0)
+    end = len(path) if extension else stem_end if name else max(name_at - bare, 0)
+    return path[begin:end]
 
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(

@@ -38,6 +38,10 @@ MAX_SCANNED = 4_000_000  # characters of defaults looked at, some of them again 
 OPEN = "\0"
 
 
+class CircleError(SubmitError):
+    """A macro leads back to itself."""
+
+
 class Open(Exception):
     """A text depends on a variable that differs from job to job in a way that a template cannot hold."""
 
@@ -177,6 +181,13 @@ class Macros:
         definition = self.definitions.get(key)
         return self._automatic.get(key) if definition is None else definition.value
 
+    def value(self, name: str) -> str | None:
+        """What a name stands for, all but ``$(DOLLAR)`` expanded; None where it is not defined.
+
+        :raises SubmitError: for a macro that leads back to itself
+        """
+        return None if self.lookup(name) is None else self._named(name)
+
     # -- expansion ---------------------------------------------------------------------------------------------------
 
     def expand(self, text: str) -> str:
@@ -260,7 +271,7 @@ class Macros:
             return value
         if name in self._expanding:
             circle = [*self._expanding[self._expanding.index(name) :], name]
-            raise SubmitError(f"macros lead back to themselves: {' -> '.join(f'$({one})' for one in circle)}")
+            raise CircleError(f"macros lead back to themselves: {' -> '.join(f'$({one})' for one in circle)}")
         self._expanding.append(name)
         try:
             return self.expand_but_dollars(value)

@@ -1,0 +1,239 @@
+"""``poolbook config``: what is configured, where that was said, and what it comes to, as condor_config_val tells it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse
+
+if TYPE_CHECKING:
+    from ...domain.config import Configuration
+
+COMMAND = Command(
+    "config",
+    "[NAME ...] [options]",
+    "Tells the values of settings, macros expanded; without a name, all that is set other than by default.",
+    (
+        Option("config", 3, "<file>", "read this file, not poolbook.conf; may be given again, the later goes before"),
+        Option("verbose", 1, "", "where a value comes from, what was written, the default"),
+        Option("dump", 2, "", "all settings whose names match the patterns that stand where names do, unexpanded"),
+        Option("expanded", 2, "", "with -dump: expanded"),
+        Option("raw", 1, "", "values as they were written"),
+        Option("default", 3, "", "the defaults, unexpanded"),
+        Option("macro", 1, "", "expand the words themselves, as if they were values"),
+        Option("slot", 2, "<n:type>", "as slot n of a type has it: SLOT<n>_NAME before SLOT_TYPE_<type>_NAME"),
+        Option("subsystem", 3, "<daemon>", "as a daemon has it; STARTD unless given"),
+        Option("local-name", 3, "<name>", "as a daemon of this name has it"),
+        Option("json", 1, "", "as JSON"),
+        HELP,
+    ),
+    (
+        ("poolbook config START", "its value, expanded"),
+        ("poolbook config -verbose START", "and which line of which file said so"),
+        ("poolbook config -dump '^MAX.*TIME'", "all that match"),
+        ("poolbook config use POLICY:Desktop", "what a template stands for"),
+        ("poolbook log machine/NAME -log pool.db", "what a pool's machine was configured with, and when that changed"),
+    ),
+    (("START", "a setting"), ("use POLICY:Desktop", "a template; use POLICY lists those that there are")),
+)
+
+
+def config(argv: Sequence[str]) -> int:
+    arguments = parse(COMMAND, argv)
+    if arguments.words[:1] == ("use",):
+        return _template(arguments.words[1:])
+    from ...domain.config import ConfigError
+
+    try:
+        found = _loaded(arguments)
+        for warning in found.warnings:
+            print(f"poolbook config: warning: {warning}", file=sys.stderr)
+        if arguments.has("dump"):
+            return _dump(found, arguments)
+        if not arguments.words:
+            return _summary(found, arguments)
+        if arguments.has("macro"):
+            for word in arguments.words:
+                print(found.expanded(word))
+            return 0
+        return _values(found, arguments)
+    except ConfigError as problem:
+        raise Refusal(f"poolbook config: {problem}") from None
+
+
+def _loaded(arguments: Arguments) -> Configuration:
+    from ..configuration import load
+
+    subsystem, local_name = arguments.last("subsystem"), arguments.last("local-name")
+    found = load(
+        [given.values[0] for given in arguments.every("config")],
+        subsystem=subsystem.values[0].upper() if subsystem else "STARTD",
+        local_name=local_name.values[0] if local_name else "",
+    )
+    slot = arguments.last("slot")
+    if slot is None:
+        return found
+    numbers = re.fullmatch(r"([0-9]+)(?::([0-9]+))?", slot.values[0])
+    if numbers is None:
+        raise UsageError(f"poolbook config -slot {slot.values[0]}: write a slot's number, or number:type, as in 2:1")
+    return found.for_slot(int(numbers[1]), int(numbers[2] or 1))
+
+
+# -- settings by name ------------------------------------------------------------------------------------------------
+
+
+def _values(found: Configuration, arguments: Arguments) -> int:
+    how = _reading(found, arguments)
+    missing = 0
+    told = {}
+    for name in arguments.words:
+        value = how(name)
+        if not value:
+            missing = 1
+            print(f"Not defined: {name}{_near(found, name)}", file=sys.stderr)
+        if arguments.has("json"):
+            told[name] = _entry(found, name, value or "")
+        elif arguments.has("verbose"):
+            print("\n".join([*_told(found, name, value or ""), ""]))
+        elif value:
+            print(value)
+    if arguments.has("json"):
+        print(json.dumps(told, indent=2))
+    return missing
+
+
+def _reading(found: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
+    if arguments.has("raw"):
+        return found.raw
+    return found.default if arguments.has("default") else found.get
+
+
+def _near(found: Configuration, name: str) -> str:
+    from ...domain.config import nearest
+
+    near = nearest(name) if found.raw(name) is None else None
+    return "" if near is None else f"; did you mean {near}?"
+
+
+def _entry(found: Configuration, name: str, value: str) -> dict[str, object]:
+    source = found.source(name)
+    return {
+        "name": found.spelled(name),
+        "value": value,
+        "raw": found.raw(name),
+        "default": found.default(name),
+        "file": source.file,
+        "line": source.line,
+        "template": source.template,
+    }
+
+
+def _told(found: Configuration, name: str, value: str) -> Iterator[str]:
+    """A value, its source and its text, in the lines of ``condor_config_val -verbose``."""
+    raw = found.raw(name)
+    if raw is None:
+        return
+    spelled = found.spelled(name)
+    if value:
+        yield from _setting(spelled, value)
+    yield f" # at: {found.source(name)}"
+    if "\n" in raw:
+        yield " # raw: "
+        yield from (f" #   {line}" for line in f"{spelled} = {raw}".split("\n"))
+    else:
+        yield f" # raw: {spelled} = {raw}"
+
+
+def _setting(name: str, value: str) -> Iterator[str]:
+    if "\n" not in value:
+        yield f"{name} = {value}"
+        return
+    yield f"{name} @=end"
+    yield from (f"   {line}" for line in value.split("\n"))
+    yield "@end"
+
+
+# -- many settings ---------------------------------------------------------------------------------------------------
+
+
+def _dump(found: Configuration, arguments: Arguments) -> int:
+    patterns = list(map(_pattern, arguments.words or ("",)))
+    names = [name for name in found.all_names() if any(pattern.search(name) for pattern in patterns)]
+    expanded = arguments.has("expanded")
+    if arguments.has("json"):
+        print(json.dumps({name: _entry(found, name, _safely(found, name)) for name in names}, indent=2))
+        return 0
+    for name in names:
+        raw = found.raw(name) or ""
+        print("\n".join(_setting(name, _safely(found, name) if expanded else raw)))
+        if arguments.has("verbose"):
+            print(f" # at: {found.source(name)}")
+            print(f" # expanded: {_safely(found, name)}")
+            if found.default(name):
+                print(f" # default: {found.default(name)}")
+    return 0
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as problem:
+        raise UsageError(f"poolbook config -dump: {text} is no regular expression: {problem}") from None
+
+
+def _safely(found: Configuration, name: str) -> str:
+    """The value, or in its place why there is none: one bad setting does not hide the others."""
+    from ...domain.config import ConfigError
+
+    try:
+        return found.get(name)
+    except ConfigError as problem:
+        return f"(error: {problem.message})"
+
+
+def _summary(found: Configuration, arguments: Arguments) -> int:
+    """All that is set, source by source."""
+    if arguments.has("json"):
+        names = found.names()
+        print(json.dumps({name: _entry(found, name, _safely(found, name)) for name in names}, indent=2))
+        return 0
+    by_file: dict[str, list[str]] = {}
+    for name in found.names():
+        by_file.setdefault(found.source(name).file, []).append(name)
+    for file, names in by_file.items():
+        print(f"#\n# from {file}\n#")
+        for name in names:
+            print("\n".join(_setting(name, found.raw(name) or "")))
+    if not by_file:
+        print("# nothing is set: all settings have their defaults; `poolbook config -dump` lists them")
+    return 0
+
+
+# -- templates -------------------------------------------------------------------------------------------------------
+
+
+def _template(words: Sequence[str]) -> int:
+    from ...domain.config.tables import templates
+
+    category, _, name = "".join(words).partition(":")
+    known = templates()
+    mine = [template for (kind, _), template in known.items() if kind == category.lower()]
+    if not mine:
+        kinds = ", ".join(sorted({template.category for template in known.values()}))
+        raise UsageError(f"poolbook config use {category}: the categories of templates are {kinds}")
+    if not name:
+        print(f"use {mine[0].category} accepts")
+        print("\n".join(f"  {template.name}" for template in sorted(mine, key=lambda one: one.name.lower())))
+        return 0
+    template = known.get((category.lower(), name.lower()))
+    if template is None:
+        raise Refusal(
+            f"poolbook config use {category}:{name}: there is none; `poolbook config use {category}` lists them"
+        )
+    print(f"use {template.category}:{template.name} is")
+    print("\n".join(f"\t{line}" for line in template.lines if line != "#"))
+    return 0

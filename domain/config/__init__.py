@@ -1,0 +1,19 @@
+"""HTCondor's configuration language: from the text of condor_config files to settings in force.
+
+Nothing here reads a file, runs a command, asks the time or draws by chance: the disk comes as ``Files``, what the
+machine is like as a mapping of detected names, chance as a seed. ``reader`` takes the lines (by the rules of
+``submit.lines`` and ``conditions``) and ``uses`` the templates, into ``values``, where macros are expanded by the rules
+of ``submit.macros``; ``tables`` has what needs no file; ``sources`` has the order of it all. The outcome is a
+``Configuration``, a value; ``near`` warns of what is probably misspelled.
+"""
+
+if __name__ != "poolbook.domain.config":
+    raise ImportError(f"import this folder as poolbook.domain.config, not as {__name__}")
+
+from .configuration import Configuration
+from .errors import ConfigError, Source
+from .near import nearest
+from .reader import Files
+from .sources import NoFiles, read
+
+__all__ = ["ConfigError", "Configuration", "Files", "NoFiles", "Source", "nearest", "read"]

@@ -1,0 +1,226 @@
+"""A configuration: settings by name, expanded and as numbers, truth values, times and expressions.
+
+Source: the manual's page "Configuration Macros"; for what a text is as a number or truth value, the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
+from ..classad.syntax import parse_old_value
+from ..submit.facts import SubmitError
+from ..submit.functions import whole_number
+from .errors import ConfigError, Source
+from .names import RANGES
+from .tables import defaults
+from .values import Values
+
+_WORDS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Configuration:
+    """All settings that are in force; immutable. Names are compared without case.
+
+    :ivar warnings: sentences about what is allowed and probably not meant
+    """
+
+    def __init__(self, values: Values, warnings: Sequence[str], prefixes: tuple[str, ...] = ()) -> None:
+        self._values = values
+        self.warnings = list(warnings)
+        self._prefixes = prefixes
+        self._keys: dict[str, str | None] = {}
+        self._expanded: dict[str, str] = {}
+        self._expressions: dict[str, Expression | None] = {}
+
+    # -- by name -----------------------------------------------------------------------------------------------------
+
+    def _key(self, name: str) -> str | None:
+        """The key of a name's value; None where it has none."""
+        if name not in self._keys:
+            candidates = (*(prefix + name for prefix in self._prefixes), name)
+            keys = (self._values.resolved(candidate) for candidate in candidates)
+            self._keys[name] = next((key for key in keys if key is not None), None)
+        return self._keys[name]
+
+    def get(self, name: str, default: str = "") -> str:
+        """A setting's value, macros expanded; ``default`` where there is none or it is empty.
+
+        :raises ConfigError: where it cannot be expanded, with the file and line of its definition
+        """
+        key = self._key(name)
+        if key is None:
+            return default
+        value = self._expanded.get(key)
+        if value is None:
+            try:
+                value = self._values.value(key) or ""
+            except SubmitError as problem:
+                raise self._error(name, problem.message) from None
+            self._expanded[key] = value
+        return value or default
+
+    def expanded(self, text: str) -> str:
+        """A text with its macros replaced by values, as if it stood in this configuration.
+
+        :raises ConfigError: where that cannot be
+        """
+        try:
+            return self._values.expand(text)
+        except SubmitError as problem:
+            raise ConfigError(problem.message) from None
+
+    def raw(self, name: str) -> str | None:
+        """A setting's value as it was written; None where there is none."""
+        key = self._key(name)
+        return None if key is None else self._values.lookup(key)
+
+    def defined(self, name: str) -> bool:
+        """Whether a setting has a value that is not empty, as ``if defined NAME`` asks."""
+        return bool(self.raw(name))
+
+    def source(self, name: str) -> Source:
+        """Where a setting's value comes from; ``<Default>`` also for a name that has none."""
+        key = self._key(name)
+        return self._values.source(name.lower() if key is None else key)
+
+    def spelled(self, name: str) -> str:
+        """The name under which a setting's value was found, as it was written: SLOT1_START for START."""
+        key = self._key(name)
+        return name if key is None else self._values.spelled(key)
+
+    def default(self, name: str) -> str | None:
+        """HTCondor's default, raw; None where there is none."""
+        default = defaults().get(name.lower())
+        return None if default is None else default.value
+
+    def _error(self, name: str, message: str) -> ConfigError:
+        source = self.source(name)
+        written = f" (use {source.template})" if source.template else ""
+        return ConfigError(f"{self.spelled(name)}{written}: {message}", source.file, source.line)
+
+    # -- by kind -----------------------------------------------------------------------------------------------------
+
+    def expression(self, name: str) -> Expression | None:
+        """A setting as a ClassAd expression; None where it is undefined or empty.
+
+        :raises ConfigError: where it is none
+        """
+        key = self._key(name)
+        if key is None:
+            return None
+        if key not in self._expressions:
+            text = self.get(name)
+            try:
+                self._expressions[key] = parse_old_value(text, strict=True) if text else None
+            except ClassAdSyntaxError as problem:
+                raise self._error(name, f"{text} is no expression: {problem}") from None
+        return self._expressions[key]
+
+    def integer(self, name: str, default: int) -> int:
+        """A setting as a whole number; it may be an expression, such as ``10 * $(MINUTE)``, and reals are cut.
+
+        Where it is empty, HTCondor's default is taken, and ``default`` where there is no such.
+
+        :raises ConfigError: for what is no number, or outside of the setting's range
+        """
+        text = self._number_text(name)
+        if not text:
+            return default
+        found = re.fullmatch(r"\s*([+-]?[0-9]+)\s*", text)
+        value = int(found[1]) if found else whole_number(text)
+        if value is None:
+            raise self._error(name, f"{text} is no whole number; write one, or an expression that gives one")
+        return int(self._ranged(name, value))
+
+    def seconds(self, name: str, default: int) -> int:
+        """A setting as a length of time in whole seconds."""
+        return self.integer(name, default)
+
+    def number(self, name: str, default: float) -> float:
+        """A setting as a real number, by the same rules as ``integer``."""
+        text = self._number_text(name)
+        if not text:
+            return default
+        value = _evaluated(text)
+        if not isinstance(value, (bool, int, float)):
+            raise self._error(name, f"{text} is no number; write one, or an expression that gives one")
+        return float(self._ranged(name, float(value)))
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """A setting as a truth value; a number is true unless it is 0.
+
+        :raises ConfigError: for what is neither
+        """
+        text = self._number_text(name)
+        if not text:
+            return default
+        if text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        value = _evaluated(text)
+        if not isinstance(value, (bool, int, float)):
+            raise self._error(name, f"{text} is neither true nor false; write one of them")
+        return bool(value)
+
+    def _number_text(self, name: str) -> str:
+        text = self.get(name)
+        if text:
+            return text
+        default = self.default(name)
+        return self.expanded(default) if default else ""
+
+    def _ranged(self, name: str, value: float) -> float:
+        least, most = RANGES.get(name.upper(), (None, None))
+        if (least is not None and value < least) or (most is not None and value > most):
+            limits = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise self._error(name, f"{self.get(name)} is out of range; it must be {limits}")
+        return value
+
+    # -- as a whole --------------------------------------------------------------------------------------------------
+
+    def for_slot(self, slot_id: int, type_id: int) -> Configuration:
+        """The same settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
+
+        Within a value, ``$(X)`` is X, as in the reference.
+        """
+        prefixes = tuple(
+            prefix for prefix in (f"slot{slot_id}_", f"slot_type_{type_id}_") if prefix in self._values.slot_prefixes()
+        )
+        if prefixes == self._prefixes:
+            return self
+        view = Configuration(self._values, self.warnings, prefixes)
+        view._expanded = self._expanded
+        view._expressions = self._expressions
+        return view
+
+    def names(self) -> list[str]:
+        """The names that files, templates and the environment set, in the order in which each was set first."""
+        sources = self._values.sources
+        return [one.name for key, one in self._values.definitions.items() if sources[key].kind != "detected"]
+
+    def all_names(self) -> list[str]:
+        """All names that have a value, defaults too, sorted; as a daemon's own where it has one of its own."""
+        keys = dict.fromkeys(self._values.definitions)
+        for key in self._values.defaults:
+            if "." not in key:
+                keys.setdefault(self._values.resolved(key) or key)
+        return sorted((self._values.spelled(key) for key in keys), key=str.lower)
+
+    def changed(self, other: Configuration) -> list[str]:
+        """The names whose expanded values differ in another configuration, sorted: what a reconfiguration changes."""
+        names = {name.lower(): name for name in (*self.all_names(), *other.all_names())}
+        return sorted((name for name in names.values() if self._told(name) != other._told(name)), key=str.lower)
+
+    def _told(self, name: str) -> str:
+        try:
+            return self.get(name)
+        except ConfigError:
+            return self.raw(name) or ""
+
+
+def _evaluated(text: str) -> object:
+    try:
+        return parse_old_value(text, strict=True).evaluate(context=Context())
+    except (ClassAdSyntaxError, EvaluationError):
+        return None

@@ -1,0 +1,47 @@
+"""How a configuration is refused, and where a setting comes from."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+class ConfigError(ValueError):
+    """A configuration cannot be taken: the thing, the rule that it breaks and the way out.
+
+    :ivar file: the file at fault; empty where none is
+    :ivar line: the number of its line, from 1; 0 where no one line is
+    """
+
+    def __init__(self, message: str, file: str = "", line: int = 0) -> None:
+        place = f"{file}:{line}: " if file and line else f"{file}: " if file else ""
+        super().__init__(place + message)
+        self.message = message
+        self.file = file
+        self.line = line
+
+
+@frozen
+class Source:
+    """Where the value of a setting was written.
+
+    :ivar file: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
+    :ivar line: the number of the line, from 1, on which the value ends; 0 outside of files
+    :ivar kind: ``file``, ``template``, ``environment``, ``detected`` or ``default``
+    :ivar template: within a template its name and the number of its line from 0, as in ``POLICY:DESKTOP+10``
+    """
+
+    file: str
+    line: int = 0
+    kind: str = "file"
+    template: str = ""
+
+    def __str__(self) -> str:
+        """The source as condor_config_val names it."""
+        if self.kind not in ("file", "template"):
+            return self.file
+        return f"{self.file}, line {self.line}" + (f", use {self.template}" if self.template else "")
+
+
+DEFAULT = Source("<Default>", kind="default")
+DETECTED = Source("<Detected>", kind="detected")
+ENVIRONMENT = Source("<Environment>", kind="environment")

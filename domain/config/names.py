@@ -1,0 +1,173 @@
+"""What the table of defaults does not tell: which names are expressions, have a range, or have no default.
+
+Source: the manual's pages "Policy Configuration for Execution Points" and "Configuration Macros".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# Policy expressions: each must parse, whatever it evaluates to.
+EXPRESSIONS = frozenset(
+    [
+        "start",
+        "suspend",
+        "continue",
+        "preempt",
+        "kill",
+        "want_suspend",
+        "want_vacate",
+        "want_hold",
+        "want_hold_reason",
+        "want_hold_subcode",
+        "is_owner",
+        "rank",
+        "maxjobretirementtime",
+        "machinemaxvacatetime",
+        "start_backfill",
+        "evict_backfill",
+        "slot_weight",
+        "slotweight",
+        "runbenchmarks",
+        "periodic_checkpoint",
+        "preemption_requirements",
+        "preemption_rank",
+        "negotiator_pre_job_rank",
+        "negotiator_post_job_rank",
+        "withinresourcelimits",
+        "startd_ad_reeval_expr",
+        "defrag_requirements",
+        "defrag_draining_start_expr",
+        "defrag_rank",
+        "defrag_whole_machine_expr",
+        "defrag_cancel_requirements",
+    ]
+)
+
+# Names that have a meaning and no default; N stands for a number.
+WITHOUT_DEFAULT = [
+    "RANK",
+    "WANT_HOLD",
+    "WANT_HOLD_REASON",
+    "WANT_HOLD_SUBCODE",
+    "START_BACKFILL",
+    "EVICT_BACKFILL",
+    "MaxJobRetirementTime",
+    "SlotWeight",
+    "WithinResourceLimits",
+    "NUM_SLOTS",
+    "NUM_SLOTS_TYPE_N",
+    "SLOT_TYPE_N",
+    "PARTITIONABLE",
+    "NAME_PREFIX",
+    "BACKFILL",
+    "NUM_CLAIMS",
+    "HIDDEN",
+    "SLOTN_EXECUTE",
+    "MACHINE_RESOURCE_NAMES",
+    "MEMORY",
+    "RESERVED_DISK",
+    "DISK",
+    "SUSPEND_VANILLA",
+    "CONTINUE_VANILLA",
+    "PREEMPT_VANILLA",
+    "KILL_VANILLA",
+    "WANT_SUSPEND_VANILLA",
+    "WANT_VACATE_VANILLA",
+    "STARTD_EXPRS",
+    "STARTD_DEBUG",
+    "STARTD_CRON_JOBLIST",
+    "CLASSAD_LIFETIME",
+    "CONSUMPTION_GPUS",
+    "STARTD_PARTITIONABLE_SLOT_ATTRS",
+    "GPU_DISCOVERY_EXTRA",
+    "SLOT_REQUIREMENTS_CLAUSES",
+    "PSLOT_REQUIREMENTS_CLAUSES",
+    "DSLOT_REQUIREMENTS_CLAUSES",
+    "STARTD_JOB_EXPRS",
+    "CONDOR_FSYNC",
+    "NEGOTIATOR_CYCLE_DELAY",
+    "STARTER_UPDATE_INTERVAL",
+    "SHADOW_QUEUE_UPDATE_INTERVAL",
+    "DEFAULT_DRAINING_START_EXPR",
+    "FetchWorkDelay",
+    "HIBERNATE",
+    "SLOT_CONFIG_FAILURE_MODE",
+    "START_VANILLA_UNIVERSE",
+    "UPDATE_OFFSET",
+    "MAX_NUM_CPUS",
+    "CONDOR_HOST",
+    "ENFORCE_CPU_AFFINITY",
+    "ALLOW_PSLOT_PREEMPTION",
+    "PREEMPTION_RANK_STABLE",
+    "PREEMPTION_REQUIREMENTS_STABLE",
+    "SYSTEM_PERIODIC_HOLD",
+    "SYSTEM_PERIODIC_RELEASE",
+    "SYSTEM_PERIODIC_REMOVE",
+    "SYSTEM_PERIODIC_VACATE",
+    "DAEMON_SHUTDOWN",
+    "DAEMON_SHUTDOWN_FAST",
+    "ADVERTISE_PSLOT_ROLLUP_INFORMATION",
+    "REQUEST_CLAIM_TIMEOUT",
+    "STATISTICS_TO_PUBLISH",
+    "NEGOTIATOR_SUBMITTER_CONSTRAINT",
+    "MASTER_ATTRS",
+    "SCHEDD_ATTRS",
+    "STARTD_RECOMPUTE_DISK",
+    "SLOTN_CPU_AFFINITY",
+    "SLOTN_USER",
+    "STRICT_CLASSAD_EVALUATION",
+]
+
+# What detection says of these goes before all that is configured.
+SPECIAL = frozenset(
+    [
+        "TILDE",
+        "HOSTNAME",
+        "FULL_HOSTNAME",
+        "SUBSYSTEM",
+        "LOCALNAME",
+        "USERNAME",
+        "REAL_UID",
+        "REAL_GID",
+        "PID",
+        "PPID",
+        "IP_ADDRESS",
+        "IP_ADDRESS_IS_IPV6",
+        "IPV4_ADDRESS",
+        "IPV6_ADDRESS",
+        "DETECTED_CPUS",
+    ]
+)
+
+# Least and greatest value, by name in capitals; a setting outside of them is refused.
+RANGES: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
+    {
+        "DEFRAG_DRAINING_MACHINES_PER_HOUR": (0, None),
+        "DEFRAG_MAX_CONCURRENT_DRAINING": (-1, None),
+        "DEFRAG_MAX_WHOLE_MACHINES": (-1, None),
+        "GROUP_QUOTA_MAX_ALLOCATION_ROUNDS": (1, 1_000_000_000),
+        "GROUP_QUOTA_ROUND_ROBIN_RATE": (1.0, 1.0e100),
+        "JOB_START_COUNT": (1, None),
+        "KILLING_TIMEOUT": (0, None),
+        "MAX_CONCURRENT_DOWNLOADS": (0, None),
+        "MAX_CONCURRENT_UPLOADS": (0, None),
+        "NEGOTIATION_CYCLE_STATS_LENGTH": (0, 100),
+        "NEGOTIATOR_RESOURCE_REQUEST_LIST_SIZE": (1, None),
+        "NEGOTIATOR_SOCKET_CACHE_SIZE": (1, None),
+        "PERIODIC_EXPR_TIMESLICE": (0.0, 1.0),
+        "PRIORITY_HALFLIFE": (0.00001, None),
+        "STATISTICS_WINDOW_QUANTUM": (1, 1_000_000_000),
+        "STATISTICS_WINDOW_SECONDS": (1, 1_000_000_000),
+    }
+)
+
+_PREFIX = re.compile(r"(?:[a-z]+\.)?(?:slot[0-9]+_|slot_type_[0-9]+_)?(.+)", re.IGNORECASE | re.DOTALL)
+
+
+def without_prefix(name: str) -> str:
+    """A name without ``STARTD.``, ``SLOT1_`` or ``SLOT_TYPE_1_``."""
+    found = _PREFIX.fullmatch(name)
+    return name if found is None else found[1]

@@ -1,0 +1,275 @@
+"""Reading: the lines of files and templates become settings.
+
+The rule: a line is a condition (see ``conditions``); ``include : FILE`` with ``ifexist``, ``command`` or ``into``;
+``use CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which says nothing; or
+a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the manual's page
+"Introduction to Configuration"; the order in which a line is tried, and what stands between a name and its operator
+without a meaning, is the reference's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from ..submit.facts import SubmitError
+from ..submit.lines import Lines
+from ..submit.macros import VALID_NAME
+from .conditions import ConfigConditions
+from .errors import ConfigError, Source
+from .tables import Template, defaults
+from .uses import asked, filled
+from .values import Values
+
+MAX_DEPTH = 20
+
+_NAME = re.compile(r"[^\s=:]*")
+_OPERATOR = re.compile(r"([^=:@+]*)(=|:|@=|\+(?:([,;|&*])\3?)?=)")
+_DIRECTIVES = ("include", "use", "error", "warning")
+
+
+class Files(Protocol):
+    """The view of the disk, and of what commands print, that a configuration needs."""
+
+    def read(self, path: str) -> str:
+        """A file's text.
+
+        :raises OSError: where it cannot be read
+        """
+
+    def listing(self, path: str) -> list[str]:
+        """The paths of a directory's files, sorted; empty where it cannot be listed."""
+
+    def run(self, command: str) -> str:
+        """What a command prints.
+
+        :raises OSError: where it cannot be run, or fails
+        """
+
+    def write(self, path: str, text: str) -> None:
+        """Keep a text, for ``include command into PATH``.
+
+        :raises OSError: where it cannot be written
+        """
+
+
+class Reader:
+    """Reads texts into values.
+
+    :param warn: called with each warning
+    """
+
+    def __init__(self, values: Values, files: Files, warn: Callable[[str], None]) -> None:
+        self.values = values
+        self._files = files
+        self._warn = warn
+        self._version = defaults()["condor_version"].value
+
+    def file(self, name: str, text: str, depth: int = 0) -> None:
+        """Read a text that is named ``name``.
+
+        :raises ConfigError: for the first thing in it that cannot be taken, with file and line
+        """
+        try:
+            lines = Lines(text, name)
+        except SubmitError as problem:
+            raise ConfigError(problem.message, name, problem.line or 0) from None
+        conditions = ConfigConditions(self.values, self._version)
+        while (found := lines.logical()) is not None:
+            line = found[1]
+            if line.startswith(":") and (conditions.inside or re.match(r":if(?:\s|$)", line)):
+                line = line[1:].lstrip()
+            try:
+                if not conditions.take(line, lines.number) and conditions.live:
+                    self._statement(line, _InFile(lines), depth)
+            except SubmitError as problem:
+                raise ConfigError(problem.message, name, lines.number) from None
+            except ConfigError as problem:
+                raise problem if problem.file else ConfigError(problem.message, name, lines.number) from None
+        try:
+            conditions.end()
+        except SubmitError as problem:
+            raise ConfigError(problem.message, name, problem.line or 0) from None
+
+    def template(self, template: Template, arguments: str, source: Source, depth: int) -> None:
+        """Read a template on behalf of a line.
+
+        :param source: that line
+        """
+        if depth >= MAX_DEPTH:
+            raise ConfigError(f"templates use each other more than {MAX_DEPTH} deep")
+        place = _InTemplate(template, filled(template, arguments), source)
+        conditions = ConfigConditions(self.values, self._version)
+        while (line := place.next()) is not None:
+            if not conditions.take(line, source.line) and conditions.live:
+                self._statement(line, place, depth)
+
+    # -- one statement -----------------------------------------------------------------------------------------------
+
+    def _statement(self, line: str, place: _Place, depth: int) -> None:
+        name, between, operator, value = _parts(line)
+        directive = name.lower().removeprefix("@")
+        if not operator:
+            if name == line and line.startswith("["):
+                return
+            shown = line if len(line) <= 60 else f"{line[:57]}..."
+            raise ConfigError(f"'{shown}' is no setting; write NAME = value")
+        if operator != ":" or directive not in _DIRECTIVES:
+            if operator == ":" and directive != "runbenchmarks":
+                self._warned(place, f"obsolete use of ':' at {name} : {value}; write {name} = {value}")
+            self._set(name, operator, value, place)
+        elif directive == "use":
+            for template, arguments in asked(between if place.literal else self.values.expand(between), value):
+                self.template(template, arguments, place.source(), depth + 1)
+        elif directive == "warning":
+            self._warned(place, self.values.expand(value))
+        elif directive == "error":
+            raise ConfigError(f"error : {self.values.expand(value)}")
+        elif place.literal:
+            raise ConfigError("a template cannot include a file")
+        else:
+            self._include(between, self.values.expand(value), depth)
+
+    def _warned(self, place: _Place, words: str) -> None:
+        source = place.source()
+        self._warn(f"{source.file}:{source.line}: {words}")
+
+    def _set(self, name: str, operator: str, value: str, place: _Place) -> None:
+        name = name if place.literal else self.values.expand(name)
+        if not VALID_NAME.fullmatch(name):
+            raise ConfigError(f"'{name}' cannot be a name; names have letters, digits, '_', '.' and '/' only")
+        if operator == "@=":
+            value = _until(value, place)
+        elif operator.startswith("+"):
+            value = self._added(name, operator[1:-1], value)
+        self.values.put(name, value, place.source())
+
+    def _added(self, name: str, separator: str, value: str) -> str:
+        before = self.values.lookup(name)
+        if not before:
+            return value
+        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
+
+    # -- include -----------------------------------------------------------------------------------------------------
+
+    def _include(self, between: str, name: str, depth: int) -> None:
+        optional, command, into = _options(between)
+        if depth + 1 >= MAX_DEPTH:
+            raise ConfigError(f"include : {name}: files include each other more than {MAX_DEPTH} deep")
+        if command and "|" not in name:
+            name += " |"
+        if "|" in name and not name.endswith("|"):
+            raise ConfigError(f"include : {name}: a command has its | at the end, and no other")
+        try:
+            if into:
+                name, text = self._kept(self.values.expand(into), name)
+            elif name.endswith("|"):
+                text = self._files.run(name.rstrip("| "))
+            else:
+                text = self._files.read(name)
+        except OSError as problem:
+            if optional:
+                return
+            words = problem.strerror or str(problem)
+            raise ConfigError(f"include : {name}: {words}; 'include ifexist' does without it") from None
+        self.file(name, text, depth + 1)
+
+    def _kept(self, into: str, name: str) -> tuple[str, str]:
+        """The name and text of what was kept from an earlier run; else of the command, whose output is kept now."""
+        if not into or into.endswith("|"):
+            raise ConfigError(f"include command into {into} : {name}: 'into' wants the name of a file")
+        try:
+            return into, self._files.read(into)
+        except OSError:
+            text = self._files.run(name.rstrip("| "))
+            self._files.write(into, text)
+            return name, text
+
+
+def _parts(line: str) -> tuple[str, str, str, str]:
+    """A statement's name, what stands between it and the operator, the operator (empty: there is none), the value."""
+    name = _NAME.match(line)[0]  # type: ignore[index]
+    rest = line[len(name) :]
+    if rest[:1] in ("=", ":"):
+        return name, "", rest[0], rest[1:].lstrip()
+    found = _OPERATOR.match(rest)
+    if not rest or found is None:
+        return name, "", "", ""
+    return name, found[1].strip(), found[2], rest[found.end() :].lstrip()
+
+
+def _options(between: str) -> tuple[bool, bool, str]:
+    """What the words between ``include`` and its colon say: it may lack, it is a command, which file keeps it."""
+    words = between.split()
+    optional = words[:1] in (["ifexist"], ["ifexists"])
+    rest = words[1:] if optional else words
+    command = rest[:1] in (["command"], ["output"])
+    rest = rest[1:] if command else rest
+    into = ""
+    if command and rest[:1] == ["into"]:
+        if len(rest) < 2:
+            raise ConfigError(f"include {between} : wants a file's name after 'into'")
+        into, rest = rest[1], rest[2:]
+    if rest and not command:
+        wanted = "'ifexist', 'command', and 'into FILE' behind 'command'"
+        raise ConfigError(f"include {between} : '{rest[0]}' is no word for include; there are {wanted}")
+    return optional, command, into
+
+
+def _until(tag: str, place: _Place) -> str:
+    begun = place.source()
+    found: list[str] = []
+    while (line := place.next()) is not None:
+        if line == f"@{tag}":
+            return "\n".join(found)
+        found.append(line)
+    raise ConfigError(f"the lines that '@={tag}' begins have no '@{tag}' at their end", begun.file, begun.line)
+
+
+class _Place(Protocol):
+    """Where a statement stands; ``literal`` where names are taken as they stand, macros and all."""
+
+    @property
+    def literal(self) -> bool: ...
+
+    def next(self) -> str | None:
+        """The next line that is neither blank nor a comment."""
+
+    def source(self) -> Source:
+        """The present line."""
+
+
+class _InFile:
+    literal = False
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def next(self) -> str | None:
+        found = self._lines.logical()
+        return None if found is None else found[1]
+
+    def source(self) -> Source:
+        return Source(self._lines.name, self._lines.number)
+
+
+class _InTemplate:
+    literal = True
+
+    def __init__(self, template: Template, lines: list[str], source: Source) -> None:
+        self._name = f"{template.category}:{template.name}"
+        self._lines = lines
+        self._at = -1
+        self._source = source
+
+    def next(self) -> str | None:
+        while self._at + 1 < len(self._lines):
+            self._at += 1
+            line = self._lines[self._at].strip()
+            if line and not line.startswith("#"):
+                return line
+        return None
+
+    def source(self) -> Source:
+        return Source(self._source.file, self._source.line, "template", f"{self._name}+{self._at}")

@@ -1,0 +1,189 @@
+"""The sources of a configuration, in HTCondor's order.
+
+What was detected comes first; then the files, the files that LOCAL_CONFIG_DIR and LOCAL_CONFIG_FILE name, the
+environment (``_CONDOR_NAME``), what nobody may override (HOSTNAME ...), and the templates that
+``AUTO_USE_CATEGORY_NAME`` asks for. Source: the manual's page "Introduction to Configuration"; for the order, the
+reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..submit.facts import SubmitError
+from ..submit.macros import CircleError
+from .conditions import ConfigConditions
+from .configuration import Configuration
+from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
+from .names import EXPRESSIONS, SPECIAL, without_prefix
+from .near import misspelled
+from .reader import Files, Reader
+from .tables import defaults, templates
+from .values import Values
+
+
+class NoFiles:
+    """The view of a disk that holds nothing."""
+
+    def read(self, path: str) -> str:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    def listing(self, path: str) -> list[str]:
+        return []
+
+    def run(self, command: str) -> str:
+        raise FileNotFoundError(2, "No commands can be run here", command)
+
+    def write(self, path: str, text: str) -> None:
+        raise PermissionError(1, "Nothing can be written here", path)
+
+
+def read(
+    text_or_sources: str | Sequence[tuple[str, str]],
+    *,
+    files: Files | None = None,
+    environment: Mapping[str, str] | None = None,
+    detected: Mapping[str, str] | None = None,
+    subsystem: str = "STARTD",
+    local_name: str = "",
+    seed: int = 0,
+) -> Configuration:
+    """Read a configuration.
+
+    :param text_or_sources: a text, or several as (name, text), each later one laid over those before
+    :param files: for ``include`` and LOCAL_CONFIG_FILE; without it there are none
+    :param environment: for ``$ENV()`` and ``_CONDOR_NAME``
+    :param detected: what detection found: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ...
+    :param subsystem: whose ``SUBSYSTEM.NAME`` counts
+    :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
+    :raises ConfigError: for what cannot be read, for macros that lead back to themselves, for a policy expression that
+        is none; with the file and line
+    """
+    given = dict(environment or {})
+    found = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
+    values = Values(given, subsystem, local_name, seed)
+    warnings: list[str] = []
+    reader = Reader(values, files or NoFiles(), warnings.append)
+    for name, value in found.items():
+        values.put(name, value, DETECTED)
+    sources = [("<text>", text_or_sources)] if isinstance(text_or_sources, str) else text_or_sources
+    for name, text in sources:
+        reader.file(name, text)
+    _read_local(reader, files or NoFiles())
+    _read_environment(values, given)
+    for name, value in found.items():
+        if name.upper() in SPECIAL:
+            values.put(name, value, DETECTED)
+    _read_automatic(reader)
+    _check(values)
+    return Configuration(values, [*warnings, *misspelled(values)])
+
+
+def _read_environment(values: Values, environment: Mapping[str, str]) -> None:
+    for name, value in environment.items():
+        if name[:8].lower() == "_condor_" and len(name) > 8:
+            try:
+                values.put(name[8:].rstrip(), value.lstrip(), ENVIRONMENT)
+            except SubmitError as problem:
+                raise ConfigError(f"{name}: {problem.message}", ENVIRONMENT.file) from None
+
+
+def _value(values: Values, name: str) -> str:
+    """A setting that is needed while others are read."""
+    try:
+        return values.value(name) or ""
+    except SubmitError as problem:
+        raise _placed(values, name.lower(), problem) from None
+
+
+def _placed(values: Values, key: str, problem: SubmitError) -> ConfigError:
+    source = values.source(key)
+    return ConfigError(f"{values.spelled(key)}: {problem.message}", source.file, source.line)
+
+
+def _read_local(reader: Reader, files: Files) -> None:
+    """What the configuration itself says is to be read next; the lists may change while it is."""
+    required = _value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
+    excluded = _value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
+    before = ""
+    for directories in (True, False, True):
+        listed = _value(reader.values, "LOCAL_CONFIG_DIR" if directories else "LOCAL_CONFIG_FILE")
+        if directories and listed != before:
+            before = listed
+            for folder in re.split(r"[,\s]+", listed.strip()):
+                paths = files.listing(folder) if folder else []
+                wanted = [path for path in paths if not (excluded and _matches(excluded, path))]
+                _read_all(reader, files, wanted, required)
+        elif not directories:
+            _read_listed(reader, files, listed, required)
+
+
+def _matches(pattern: str, path: str) -> bool:
+    try:
+        return re.search(pattern, path.rsplit("/", 1)[-1]) is not None
+    except re.error as problem:
+        raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP: {pattern} is no pattern: {problem}") from None
+
+
+def _read_listed(reader: Reader, files: Files, listed: str, required: bool) -> None:
+    done: list[str] = []
+    while waiting := [path for path in _list(listed) if path not in done]:
+        done.append(waiting[0])
+        _read_all(reader, files, waiting[:1], required)
+        listed = _value(reader.values, "LOCAL_CONFIG_FILE")
+
+
+def _list(listed: str) -> list[str]:
+    return [listed] if "|" in listed else [path for path in re.split(r"[,\s]+", listed.strip()) if path]
+
+
+def _read_all(reader: Reader, files: Files, paths: Sequence[str], required: bool) -> None:
+    for path in paths:
+        try:
+            text = files.run(path.rstrip("| ")) if path.endswith("|") else files.read(path)
+        except OSError as problem:
+            if not required:
+                continue
+            words = f"{problem.strerror or problem}; REQUIRE_LOCAL_CONFIG_FILE = false does without it"
+            raise ConfigError(f"LOCAL_CONFIG_FILE: {path}: {words}") from None
+        reader.file(path, text, 1)
+
+
+def _automatic(values: Values) -> Iterator[tuple[str, str, str]]:
+    for key in (*values.definitions, *values.defaults):
+        found = re.fullmatch(r"auto_use_([a-z]+)_(.+)", key)
+        if found is not None:
+            yield key, found[1], found[2]
+
+
+def _read_automatic(reader: Reader) -> None:
+    values = reader.values
+    for key, category, name in list(_automatic(values)):
+        conditions = ConfigConditions(values, defaults()["condor_version"].value)
+        trigger = _value(values, key)
+        try:
+            if trigger and conditions.take(f"if {trigger}", 0) and conditions.live:
+                template = templates().get((category, name))
+                if template is None:
+                    raise SubmitError(f"there is no template {category.upper()}:{name}")
+                reader.template(template, "", Source(values.spelled(key), 0, "template"), 1)
+        except SubmitError as problem:
+            raise _placed(values, key, problem) from None
+
+
+def _check(values: Values) -> None:
+    """Find what is wrong whoever asks: circles, and policy expressions that are none."""
+    whole = Configuration(values, ())
+    for key, definition in values.definitions.items():
+        source = values.source(key)
+        try:
+            values.value(key)
+        except CircleError as problem:
+            way_out = "give one of them a value that does not use the others"
+            message = f"{definition.name}: {problem.message}; {way_out}"
+            raise ConfigError(message, source.file, source.line) from None
+        except SubmitError:
+            continue  # an error for whoever asks for this name
+        if source.kind != "detected" and without_prefix(key) in EXPRESSIONS:
+            whole.expression(key)

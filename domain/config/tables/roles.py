@@ -1,0 +1,141 @@
+"""What ``use ROLE``, ``use SECURITY`` and ``use EXPERIMENTAL`` stand for."""
+
+TEXT = r"""
+[ROLE:CentralManager]
+DAEMON_LIST=$(DAEMON_LIST) COLLECTOR NEGOTIATOR
+[ROLE:Execute]
+DAEMON_LIST=$(DAEMON_LIST) STARTD
+[ROLE:get_htcondor_central_manager]
+use security:get_htcondor_idtokens
+use role:CentralManager
+[ROLE:get_htcondor_execute]
+use security:get_htcondor_idtokens
+use role:execute
+[ROLE:get_htcondor_submit]
+use security:get_htcondor_idtokens
+use role:submit
+[ROLE:Personal]
+CONDOR_HOST=127.0.0.1
+COLLECTOR_HOST=$(CONDOR_HOST):0
+DAEMON_LIST=MASTER COLLECTOR NEGOTIATOR STARTD SCHEDD
+RunBenchmarks=0
+[ROLE:Submit]
+DAEMON_LIST=$(DAEMON_LIST) SCHEDD
+[SECURITY:FIPS]
+FIPS = True
+use security:strong
+SEC_DEFAULT_CRYPTO_METHODS = AES,3DES
+[SECURITY:get_htcondor_idtokens]
+#
+#
+use security:recommended
+#
+#
+#
+#
+#
+SEC_READ_AUTHENTICATION_METHODS = $(SEC_DEFAULT_AUTHENTICATION_METHODS),ANONYMOUS
+SEC_CLIENT_AUTHENTICATION_METHODS = $(SEC_DEFAULT_AUTHENTICATION_METHODS),ANONYMOUS
+#
+#
+#
+#
+#
+#
+#
+#
+#
+#
+TRUST_DOMAIN = $(CONDOR_HOST)
+[SECURITY:HOST_BASED]
+ALLOW_ADMINISTRATOR=$(CONDOR_HOST)
+ALLOW_READ=*
+ALLOW_WRITE=$(FULL_HOSTNAME) $(IPV4_ADDRESS) $(IPV6_ADDRESS)
+ALLOW_DAEMON=$(FULL_HOSTNAME) $(IPV4_ADDRESS) $(IPV6_ADDRESS)
+ALLOW_NEGOTIATOR=$(CONDOR_HOST)
+ALLOW_NEGOTIATOR_SCHEDD=$(ALLOW_NEGOTIATOR) $(FLOCK_NEGOTIATOR_HOSTS)
+ALLOW_WRITE_COLLECTOR=$(ALLOW_WRITE) $(FLOCK_FROM)
+ALLOW_WRITE_STARTD=$(ALLOW_WRITE) $(FLOCK_FROM)
+ALLOW_READ_COLLECTOR=$(ALLOW_READ) $(FLOCK_FROM)
+ALLOW_READ_STARTD=$(ALLOW_READ) $(FLOCK_FROM)
+#
+LEGACY_ALLOW_SEMANTICS = TRUE
+[SECURITY:recommended]
+#
+use security:recommended_v24_0($(1+))
+[SECURITY:recommended_v24_0]
+#
+SECURITY_MODEL = 24.0
+#
+#
+use security:strong
+#
+#
+SEC_READ_AUTHENTICATION = OPTIONAL
+SEC_CLIENT_AUTHENTICATION = OPTIONAL
+ALLOW_ADMINISTRATOR = $(1:condor)@* condor@password $(2:root@*) $(3+)
+ALLOW_DAEMON = $(1:condor)@*  condor@password
+ALLOW_NEGOTIATOR = $(1:condor)@* condor@password
+ALLOW_WRITE = *
+ALLOW_READ = *
+[SECURITY:recommended_v9_0]
+#
+SECURITY_MODEL = 9.0
+#
+#
+use security:strong
+#
+#
+SEC_READ_AUTHENTICATION = OPTIONAL
+SEC_READ_ENCRYPTION = OPTIONAL
+SEC_READ_INTEGRITY = OPTIONAL
+ALLOW_ADMINISTRATOR = $(1:condor)@* condor_pool@* $(2:root@*) $(3+)
+ALLOW_DAEMON = $(1:condor)@*  condor_pool@*
+ALLOW_NEGOTIATOR = $(1:condor)@* condor_pool@*
+ALLOW_WRITE = *
+ALLOW_READ = *
+[SECURITY:STRONG]
+SEC_DEFAULT_ENCRYPTION=required
+SEC_DEFAULT_INTEGRITY=required
+SEC_DEFAULT_AUTHENTICATION=required
+[SECURITY:USER_BASED]
+if $(CondorIsAdmin)
+authuser=condor
+else
+authuser=$(USERNAME)
+endif
+use security:recommended($(authuser))
+#
+#
+if ! $(CondorIsAdmin)
+ALLOW_WRITE = $(authuser)@$(UID_DOMAIN)
+endif
+[SECURITY:WITH_AUTHENTICATION]
+SEC_DEFAULT_AUTHENTICATION=required
+SEC_DEFAULT_INTEGRITY=required
+[EXPERIMENTAL:CollectorNode]
+COLLECTOR$(1)=$(COLLECTOR)
+if $(2?)
+COLLECTOR$(1)_ARGS=-f -local-name COLLECTOR$(1) -p $(2)
+else
+COLLECTOR$(1)_ARGS=-f -local-name COLLECTOR$(1) -sock collector$(1)
+endif
+COLLECTOR$(1).COLLECTOR_LOG=$(LOG)/Collector$(1)Log
+COLLECTOR$(1).CCB_RECONNECT_FILE=$(SPOOL)/Collector$(1).ccb_reconnect
+DAEMON_LIST=$(DAEMON_LIST) COLLECTOR$(1)
+[EXPERIMENTAL:HAD]
+DAEMON_LIST = $(DAEMON_LIST) HAD REPLICATION
+HAD_USE_REPLICATION = TRUE
+MASTER_HAD_BACKOFF_CONSTANT = 360
+[EXPERIMENTAL:HADFixedPort]
+HAD_ARGS = -p $(3)
+REPLICATION_ARGS = -p $(4)
+use EXPERIMENTAL : HADReplication( $(1), $(2), $(3), $(4) )
+[EXPERIMENTAL:HADReplication]
+HAD_LIST = $(HAD_LIST) $(2):$(3)
+REPLICATION_LIST = $(REPLICATION_LIST) $(2):$(4)
+HAD_CONTROLLEE = $(1)
+MASTER_$(1)_CONTROLLER = HAD
+[EXPERIMENTAL:HADSharedPort]
+use EXPERIMENTAL : HADReplication( $(1), $(2), $(SHARED_PORT_PORT), $(SHARED_PORT_PORT) )
+"""

@@ -1,0 +1,114 @@
+"""The definitions of a configuration, and how a name finds its value.
+
+The rules are those of macros in submit descriptions (see ``submit.macros``), and beyond them:
+
+- A daemon's own settings go before the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else
+  ``X``; at each step what was set goes before a default.
+- In its own definition a name stands for its value so far; within ``STARTD.X`` so does ``X``.
+- A value that equals the default is not kept, unless the name was set before: it stays a default.
+
+Source: the manual's page "Introduction to Configuration"; the reference where it is silent (the third rule).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from ..submit.facts import SubmitError
+from ..submit.macros import Definition, Macro, Macros, macros_in
+from .errors import DEFAULT, Source
+from .functions import DRAWING, FUNCTIONS
+from .tables import defaults
+
+# Beyond this a value is a mistake or an attack.
+MAX_LENGTH = 4_000_000
+
+_SLOT_PREFIX = re.compile(r"(?:[^.]*\.)?(slot(?:_type_)?[0-9]+_)")
+
+
+class Values(Macros):
+    """What files, templates, the environment and detection have set so far; below it the defaults.
+
+    :param environment: for ``$ENV()``
+    :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
+    """
+
+    def __init__(self, environment: Mapping[str, str], subsystem: str, local_name: str, seed: int) -> None:
+        self.defaults = defaults()
+        drawing = {name: partial(draw, seed) for name, draw in DRAWING.items()}
+        super().__init__({key: one.value for key, one in self.defaults.items()}, FUNCTIONS | drawing, environment)
+        self.sources: dict[str, Source] = {}
+        self._slot_prefixes: frozenset[str] | None = None
+        self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)
+
+    def put(self, name: str, value: str, source: Source) -> None:
+        """Set a name.
+
+        :raises SubmitError: for a value without end
+        """
+        key = name.lower()
+        if "$" in value:
+            value = self._without(value, key)
+        if len(value) > MAX_LENGTH:
+            raise SubmitError(f"{name} grows beyond {MAX_LENGTH // 1_000_000} million characters")
+        default = self.defaults.get(key)
+        if key in self.definitions or default is None or not _same(default.value, value):
+            self.sources[key] = source
+            self._slot_prefixes = None
+            self.define(Definition(self.definitions[key].name if key in self.definitions else name, value))
+
+    def _without(self, value: str, key: str) -> str:
+        """The value with what it says of its own name replaced by the value so far."""
+        own = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
+        out, at = [], 0
+        for macro in macros_in(value, self._function_names):
+            if macro.body.lower() in own and (not macro.function or macro.function[0] == "F"):
+                out += [value[at : macro.start], self._so_far(macro)]
+                at = macro.end
+        return "".join([*out, value[at:]])
+
+    def _so_far(self, macro: Macro) -> str:
+        if macro.function:
+            return FUNCTIONS["F"](self, macro.function, macro.body)
+        return self.lookup(macro.body) or macro.default or ""
+
+    def resolved(self, name: str) -> str | None:
+        """The key under which a name's value stands, by the order of look-ups; None where there is no value."""
+        key = name.lower()
+        for candidate in (*(prefix + key for prefix in self._prefixes), key):
+            if candidate in self.definitions or candidate in self.defaults:
+                return candidate
+        return None
+
+    def slot_prefixes(self) -> frozenset[str]:
+        """The prefixes of slots and types of slots, in small letters, under which anything is set."""
+        if self._slot_prefixes is None:
+            found = map(_SLOT_PREFIX.match, self.definitions)
+            self._slot_prefixes = frozenset(one[1] for one in found if one is not None)
+        return self._slot_prefixes
+
+    def source(self, key: str) -> Source:
+        """Where the value under a key comes from."""
+        return self.sources.get(key, DEFAULT)
+
+    def spelled(self, key: str) -> str:
+        """The name under a key, as it was written first."""
+        return self.definitions[key].name if key in self.definitions else self.defaults[key].name
+
+    def value(self, name: str) -> str | None:
+        """As for submit descriptions, but with ``$(DOLLAR)`` expanded: what it leaves may be a macro again."""
+        found = super().value(name)
+        return None if found is None else self._dollars(found)
+
+    def _lookup(self, key: str) -> str | None:
+        found = self.resolved(key)
+        return None if found is None else super()._lookup(found)
+
+
+def _same(default: str, value: str) -> bool:
+    """Whether a value is the default's; an empty default equals nothing."""
+    if not default:
+        return False
+    return default == value or (default.lower() in ("true", "false") and default.lower() == value.lower())

@@ -1,0 +1,205 @@
+"""golden: ``poolbook config`` on real files, with a real environment and real commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.configuration import config_files, load
+from poolbook.domain.config import ConfigError
+
+CONF = """\
+use POLICY : Desktop
+SLOT_TYPE_2_START = $(START) && NumJobStarts == 0
+HERE @=end
+  one
+  two
+@end
+BAD = $INT(word)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.lower().startswith(("_condor_", "poolbook_"))]:
+        monkeypatch.delenv(name)
+    (tmp_path / "poolbook.conf").write_text(CONF)
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["config", *words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_a_name_is_answered_with_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "ContinueIdleTime", "kill") == (0, "5 * 60\nFalse\n", "")
+
+
+def test_verbose_tells_the_place_and_the_text_as_condor_config_val_does(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(capsys, "-verbose", "WANT_VACATE", "KILL", "HERE")
+    assert code == 0
+    assert out == (
+        "WANT_VACATE = ifThenElse(JobStart =!= UNDEFINED, (time() - JobStart), 0) > 600 || (TARGET.JobUniverse == 5)\n"
+        " # at: poolbook.conf, line 1, use POLICY:DESKTOP+6\n"
+        " # raw: WANT_VACATE = $(ActivationTimer) > 600 || $(IsVanilla)\n"
+        "\n"
+        "KILL = False\n"
+        " # at: <Default>\n"
+        " # raw: KILL = False\n"
+        "\n"
+        "HERE @=end\n"
+        "   one\n"
+        "   two\n"
+        "@end\n"
+        " # at: poolbook.conf, line 6\n"
+        " # raw: \n"
+        " #   HERE = one\n"
+        " #   two\n"
+        "\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("-raw", "ContinueIdleTime"), "5 * $(MINUTE)\n"),
+        (("-default", "START"), "True\n"),
+        (("-macro", "$INT(MaxSuspendTime) seconds"), "600 seconds\n"),
+        (("-slot", "3:2", "-raw", "START"), "$(START) && NumJobStarts == 0\n"),
+        (("-slot", "3", "-raw", "IS_OWNER"), "(START =?= False)\n"),
+        (("-dump", "^continueI", "^KILL$"), "ContinueIdleTime = 5 * $(MINUTE)\nKILL = False\n"),
+        (
+            ("-dump", "-expanded", "^ContinueIdle", "^BAD$"),
+            "BAD = (error: BAD: $INT(word): the first argument must be an integer, or an expression that gives one)\n"
+            "ContinueIdleTime = 5 * 60\n",
+        ),
+        (("-dump", "-verbose", "^HighLoad"), "HighLoad = 0.5\n # at: <Default>\n # expanded: 0.5\n # default: 0.5\n"),
+        (("-subsystem", "schedd", "IsSchedd"), "true\n"),
+        (("-local-name", "me", "LOCALNAME"), "me\n"),
+        (("use", "ROLE:personal"), None),
+        (("use", "POLICY"), None),
+    ],
+)
+def test_other_ways_to_ask(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], expected: str | None) -> None:
+    code, out, err = said(capsys, *words)
+    assert (code, err) == (0, "")
+    assert out == expected if expected is not None else out.startswith(f"use {words[1].split(':')[0]}")
+
+
+def test_what_is_not_defined_is_said_with_the_near_miss(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said(capsys, "SUSPNED", "NOTHING_LIKE_IT", "CLAIM_WORKLIFE", "KILL")
+    assert (code, out) == (1, "False\n")
+    assert err == (
+        "Not defined: SUSPNED; did you mean SUSPEND?\nNot defined: NOTHING_LIKE_IT\nNot defined: CLAIM_WORKLIFE\n"
+    )
+
+
+def test_without_a_name_all_that_is_set_is_told(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "poolbook.conf").write_text("include : more.conf\nB = 2\n")
+    (folder / "more.conf").write_text("A = 1\nKILL = False\n")
+    assert said(capsys) == (0, "#\n# from more.conf\n#\nA = 1\n#\n# from poolbook.conf\n#\nB = 2\n", "")
+    (folder / "poolbook.conf").write_text("")
+    assert "all settings have their defaults" in said(capsys)[1]
+
+
+def test_json_tells_all_of_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(capsys, "--json", "CONTINUE", "NONE")
+    told = json.loads(out)
+    assert code == 1
+    assert told["CONTINUE"]["template"] == "POLICY:DESKTOP+8"
+    assert told["CONTINUE"]["default"] == "True"
+    assert told["NONE"]["raw"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "A = $(B)\nB = $(A)\n",
+            "poolbook config: poolbook.conf:1: A: macros lead back to themselves: $(a) -> $(b) -> $(a)",
+        ),
+        ("\nSTART = Cpus >", "poolbook config: poolbook.conf:2: START: Cpus > is no expression"),
+        ("include : lacks", "poolbook config: poolbook.conf:1: include : lacks: No such file or directory"),
+        (
+            "include : /no/such/program |",
+            "poolbook config: poolbook.conf:1: include : /no/such/program |: No such file",
+        ),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_refused_with_its_line(
+    capsys: pytest.CaptureFixture[str], folder: Path, text: str, words: str
+) -> None:
+    (folder / "poolbook.conf").write_text(text)
+    code, _, err = said(capsys, "START")
+    assert code == 1
+    assert err.startswith(words)
+
+
+def test_a_misspelled_setting_is_warned_of(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "poolbook.conf").write_text("SUSPNED = true\n")
+    code, out, err = said(capsys, "KILL")
+    assert (code, out) == (0, "False\n")
+    assert err == "poolbook config: warning: poolbook.conf:1: SUSPNED: no such setting; did you mean SUSPEND?\n"
+
+
+def test_the_files_that_are_named_go_before_the_variable_s_and_that_before_the_folder_s(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    for name in "abc":
+        (folder / f"{name}.conf").write_text(f"X = $(X){name}\n")
+    assert load().source("START").file == "poolbook.conf"
+    monkeypatch.setenv("POOLBOOK_CONFIG", "a.conf")
+    assert load().get("X") == "a"
+    assert load(["b.conf", "c.conf"]).get("X") == "bc"
+    monkeypatch.setenv("_CONDOR_X", "environment")
+    assert load(["b.conf"]).get("X") == "environment"
+    monkeypatch.delenv("POOLBOOK_CONFIG")
+    (folder / "poolbook.conf").unlink()
+    assert config_files() == []
+    assert load().get("START") == "True"
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^gone.conf: the configuration cannot be read: No such file or directory"):
+        load(["gone.conf"])
+
+
+def test_commands_are_run_without_a_shell_however_they_end(folder: Path) -> None:
+    script = folder / "script"
+    script.write_text('#!/bin/sh\necho "A$# = $*"\nexit 3\n')
+    script.chmod(0o755)
+    (folder / "poolbook.conf").write_text(
+        f"include : {script} $(MINUTE) ; x |\n"
+        f"""include command : "{script} 'a b'"\n"""
+        f"include command into kept : {script} y z\n"
+    )
+    assert [load().get(f"A{number}") for number in (1, 2, 3)] == ["a b", "y z", "60 ; x"]
+    assert (folder / "kept").read_text() == "A2 = y z\n"
+    script.unlink()
+    (folder / "poolbook.conf").write_text(f"include command into kept : {script} y z\n")
+    assert str(load().source("A2")) == "kept, line 1"
+
+
+def test_files_of_a_local_directory_are_read_in_their_order(folder: Path) -> None:
+    (folder / "config.d").mkdir()
+    for name in ("20-b", "10-a", "30-c~", ".hidden", "40.rpmsave"):
+        (folder / "config.d" / name).write_text(f"X = $(X) {name}\n")
+    (folder / "poolbook.conf").write_text("LOCAL_CONFIG_DIR = config.d\n")
+    assert load().get("X").split() == ["10-a", "20-b"]
+
+
+def test_what_the_machine_is_like_is_known_before_the_files_are_read(folder: Path) -> None:
+    (folder / "poolbook.conf").write_text("X = $INT(DETECTED_CPUS) $(OPSYS) $(CONFIG_ROOT) $(HOSTNAME)\n")
+    cpus, system, root, host = load().get("X").split()
+    assert int(cpus) > 0
+    assert (system, Path(root)) == ("LINUX", folder)
+    assert host == subprocess.run(["hostname", "-s"], capture_output=True, text=True).stdout.strip()
+    assert load(detected={"DETECTED_CPUS": "64"}).integer("NUM_CPUS", 0) == 64

@@ -1,0 +1,458 @@
+"""The language of configurations, rule by rule. Each case ends in what must come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from poolbook.domain.config import ConfigError, Configuration, read
+
+FILE = "pool.conf"
+
+
+class Disk:
+    """Files and what commands print, by name."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.files = dict(files)
+        self.runs: list[str] = []
+
+    def read(self, path: str) -> str:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
+
+    def listing(self, path: str) -> list[str]:
+        return sorted(name for name in self.files if name.startswith(f"{path}/"))
+
+    def run(self, command: str) -> str:
+        self.runs.append(command)
+        return self.read(f"{command}|")
+
+    def write(self, path: str, text: str) -> None:
+        self.files[path] = text
+
+
+def configured(text: str, files: Mapping[str, str] | None = None, **more: object) -> Configuration:
+    return read([(FILE, text)], files=Disk(files or {}), **more)  # type: ignore[arg-type]
+
+
+def value_of_x(text: str) -> str:
+    return configured(text, environment={"HOME": "/home/me", "PWD": "/here"}).get("X")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("X = 5 * $(MINUTE)", "5 * 60"),
+        ("x = small", "small"),
+        ("Y = 1\nX = $(y)", "1"),
+        ("X = $(NOT_THERE)", ""),
+        ("X = $(NOT_THERE:7)", "7"),
+        ("EMPTY =\nX = $(EMPTY:7)", "7"),
+        ("X = $(NOT_THERE:$(MINUTE))", "60"),
+        ("X = $(Y)\nY = later", "later"),
+        ("X = a\nX = $(X) b", "a b"),
+        ("X = $(X) b", " b"),
+        ("START = $(START) && Cpus > 1\nX = $(START)", "True && Cpus > 1"),
+        ("X = a\nX += b", "a b"),
+        ("X += b", "b"),
+        ("X = a\nX +,= b", "a,b"),
+        ("X = a\nX +&&= b", "a && b"),
+        ("X = a\nX +|= b", "a|b"),
+        ("N = Y\nY = found\nX = $($(N))", "found"),
+        ("X = $$(Cpus) $$([Cpus + 1])", "$$(Cpus) $$([Cpus + 1])"),
+        ("X = $(DOLLAR)(Y)", "$(Y)"),
+        ("X = a \\\n    b", "a b"),
+        ("X = a \\\n  # a comment\nY = b", "a "),
+        ("X = a \\\n  # a comment \\\n    b", "a b"),
+        ("# X = 1 \\\nX = 2", "2"),
+        ("X @=end\n  one\n # comment\n\n  two \\\n  three\n@end", "one\ntwo three"),
+        ("X : old", "old"),
+        ("X and more = 1", "1"),
+        ("[heading]\nX = 1", "1"),
+        ("N$INT(1+1) = 2\nX = $(N2)", "2"),
+    ],
+)
+def test_macros(text: str, expected: str) -> None:
+    assert value_of_x(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("X = $ENV(HOME)", "/home/me"),
+        ("X = $ENV(NOT_THERE)", "UNDEFINED"),
+        ("X = $ENV(NOT_THERE:other)", "other"),
+        ("X = $INT(10 / 4)", "2"),
+        ("Y = 3 + 4\nX = $INT(Y)", "7"),
+        ("X = $INT(7,%03d)", "007"),
+        ("X = $REAL(10 / 4.0)", "2.5"),
+        ("X = $REAL(2,%.2f)", "2.00"),
+        ('Y = strcat("a", "b")\nX = $STRING(Y)', "ab"),
+        ("X = $STRING(plain,%6s|)", " plain|"),
+        ("X = $EVAL(2 * 3 > 5)", "true"),
+        ("X = $EVAL(no expression)", ""),
+        ("X = $CHOICE(1, a, b, c)", "b"),
+        ("LIST = a, b, c\nAT = 2\nX = $CHOICE(AT, LIST)", "c"),
+        ("Y = abcdef\nX = $SUBSTR(Y, 2)", "cdef"),
+        ("Y = abcdef\nX = $SUBSTR(Y, 1, 3)", "bcd"),
+        ("Y = abcdef\nX = $SUBSTR(Y, -3, -1)", "de"),
+        ("X = $SUBSTR(not_there, 2)", ""),
+        ("Y = /a/b/c.tar.gz\nX = $Fn(Y) $Fx(Y) $Fp(Y) $Fd(Y) $Fdb(Y) $Fq(Y)", 'c.tar .gz /a/b/ b/ b "/a/b/c.tar.gz"'),
+        ("Y = /a/b/c.tar.gz\nX = $BASENAME(Y) $BASENAME(Y,.tar.gz) $DIRNAME(Y)", "c.tar.gz c /a/b/"),
+        ("X = $Fnx(/a/b.c)", "b.c"),
+        ("X = $Ff(a.c)", "/here/a.c"),
+        ("X = $UNKNOWN(Y)", "$UNKNOWN(Y)"),
+    ],
+)
+def test_function_macros(text: str, expected: str) -> None:
+    assert value_of_x(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("$RANDOM_INTEGER(3, 5)", {"3", "4", "5"}),
+        ("$RANDOM_INTEGER(0, 9, 4)", {"0", "4", "8"}),
+        ("$RANDOM_INTEGER(-2,-2)", {"-2"}),
+        ("$RANDOM_CHOICE(a, b)", {"a", "b"}),
+        ("$RANDOM_CHOICE(LIST)", {"c", "d", "e"}),
+        ("$RANDOM_CHOICE(alone)", {"alone"}),
+    ],
+)
+def test_what_is_drawn_is_allowed_depends_on_the_seed_and_stays(text: str, allowed: set[str]) -> None:
+    drawn = {configured(f"LIST = c d, e\nX = {text}", seed=seed).get("X") for seed in range(40)}
+    assert drawn == allowed
+    found = configured(f"LIST = c d, e\nX = {text}", seed=7)
+    assert found.get("X") == found.get("X") == configured(f"LIST = c d, e\nX = {text}", seed=7).get("X")
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("true", True),
+        ("No", False),
+        ("0", False),
+        ("0.5", True),
+        ("$(MINUTE)", True),
+        ("$(NOT_THERE)", False),
+        ("! $(NOT_THERE)", True),
+        ("defined MINUTE", True),
+        ("defined NOT_THERE", False),
+        ("defined EMPTY", False),
+        ("! defined EMPTY", True),
+        ("defined true", True),
+        ("defined use POLICY", True),
+        ("defined use policy:desktop", True),
+        ("defined use POLICY:NoSuch", False),
+        ("version >= 8.1.6", True),
+        ("version == 25.14.1", True),
+        ("version == 25.14", True),
+        ("version > 25.14.1", False),
+        ("!version < 9.0.0", True),
+    ],
+)
+def test_conditions(condition: str, holds: bool) -> None:
+    text = f"EMPTY =\nX = before\nif {condition}\n X = yes\nelse\n X = no\nendif"
+    assert value_of_x(text) == ("yes" if holds else "no")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [("1", "1", "a"), ("0", "1", "b"), ("0", "0", "c"), ("1", "nonsense is not looked at", "a")],
+)
+def test_of_several_branches_the_first_that_holds_counts(first: str, second: str, expected: str) -> None:
+    assert value_of_x(f"if {first}\nX = a\nelif {second}\nX = b\nelse\nX = c\nendif") == expected
+
+
+def test_an_inner_condition_is_not_looked_at_where_the_outer_one_fails() -> None:
+    assert value_of_x("if false\n if nonsense\n X = a\n endif\nX = b\nendif\nX = $(X)c") == "c"
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "expected"),
+    [
+        ("include : other", {"other": "X = 1"}, "1"),
+        ("@include : other", {"other": "X = 1"}, "1"),
+        ("D = folder\ninclude : $(D)/other", {"folder/other": "X = 1"}, "1"),
+        ("X = 0\ninclude ifexist : other", {}, "0"),
+        ("X = a\ninclude : other\nX = $(X)c", {"other": "X = $(X)b"}, "abc"),
+        ("include : say hello |", {"say hello|": "X = hello"}, "hello"),
+        ("include command : say hello", {"say hello|": "X = hello"}, "hello"),
+        ("include ifexist command : say hello", {}, ""),
+        ("include command into kept : say hello", {"say hello|": "X = said"}, "said"),
+        ("include command into kept : say hello", {"kept": "X = kept"}, "kept"),
+        ("LOCAL_CONFIG_FILE = a, b\nX = 0", {"a": "X = $(X)a", "b": "X = $(X)b"}, "0ab"),
+        ("LOCAL_CONFIG_FILE = a\nX = 0", {"a": "LOCAL_CONFIG_FILE = a b", "b": "X = $(X)b"}, "0b"),
+        ("LOCAL_CONFIG_DIR = d\nX = 0", {"d/2": "X = $(X)2", "d/1": "X = $(X)1", "d/3~": "X = $(X)3"}, "012"),
+        ("LOCAL_CONFIG_FILE = lacks\nREQUIRE_LOCAL_CONFIG_FILE = false\nX = 0", {}, "0"),
+    ],
+)
+def test_files_and_commands_are_read_where_they_are_named(text: str, files: dict[str, str], expected: str) -> None:
+    assert configured(text, files).get("X") == expected
+
+
+def test_what_a_command_printed_is_kept_for_the_next_time() -> None:
+    disk = Disk({"say|": "X = 1"})
+    for _ in range(2):
+        assert read([(FILE, "include command into kept : say")], files=disk).get("X") == "1"
+    assert disk.runs == ["say"]
+    assert disk.files["kept"] == "X = 1"
+
+
+@pytest.mark.parametrize(
+    ("use", "name", "expected"),
+    [
+        ("POLICY : Limit_Job_Runtimes(60)", "MAX_JOB_RUNTIME", "60"),
+        ("POLICY : Limit_Job_Runtimes", "MAX_JOB_RUNTIME", "24*3600"),
+        ("policy:limit_job_runtimes( $(HOUR) )", "MAX_JOB_RUNTIME", "3600"),
+        ("FEATURE : PartitionableSlot", "SLOT_TYPE_1", "100%"),
+        ("FEATURE : PartitionableSlot(2, cpus=1, mem=5%)", "SLOT_TYPE_2", "cpus=1, mem=5%"),
+        ("FEATURE : StaticSlots", "NUM_SLOTS_TYPE_1", "4"),
+        ("FEATURE : StaticSlots(1, 3)", "NUM_SLOTS_TYPE_1", "3"),
+        ("FEATURE : StaticSlots(1, 2, 1/8)", "SLOT_TYPE_1", "1/8"),
+        ("POLICY : Hold_If_Memory_Exceeded", "WANT_HOLD_SUBCODE", None),
+        ("POLICY : Hold_If_Cpus_Exceeded Preempt_If_Disk_Exceeded", "DISK_EXCEEDED", None),
+        ("FEATURE : Monitor(a, WaitForExit, 5, exe, SUM:x, PEAK:y)", "STARTD_CRON_a_MONITOR_METRICS", "SUM:x, PEAK:y"),
+        ("FEATURE : Monitor(a, , WaitForExit, 5, exe, x)", "STARTD_CRON_a_MONITOR_MODE", "WaitForExit"),
+        ("FEATURE : StartdCronOneShot(tag, (exe, x), arg)", "STARTD_CRON_tag_ARGS", "x)"),
+        # The arguments of a template stay those of the next in the same line, as in the reference.
+        ("FEATURE : PartitionableSlot(3) GPUs", "MACHINE_RESOURCE_INVENTORY_GPUs", None),
+        ("ROLE : Personal", "DAEMON_LIST", None),
+    ],
+)
+def test_templates_take_arguments(use: str, name: str, expected: str | None) -> None:
+    found = configured(f"use {use}", detected={"DETECTED_CPUS": "4"})
+    assert name in found.names()
+    assert found.source(name).kind == "template"
+    assert expected is None or found.get(name) == expected
+
+
+def test_a_template_that_is_used_on_behalf_of_a_setting() -> None:
+    assert configured("", subsystem="SCHEDD").get("JOB_TRANSFORM_NAMES").strip() == "PelicanRetry"
+    assert configured("AUTO_USE_FEATURE_PelicanRetryPolicy = false", subsystem="SCHEDD").names() == [
+        "AUTO_USE_FEATURE_PelicanRetryPolicy"
+    ]
+    found = configured("AUTO_USE_POLICY_Limit_Job_Runtimes = true")
+    assert found.get("MAX_JOB_RUNTIME") == "24*3600"
+    assert str(found.source("MAX_JOB_RUNTIME")) == (
+        "AUTO_USE_POLICY_Limit_Job_Runtimes, line 0, use POLICY:LIMIT_JOB_RUNTIMES+0"
+    )
+
+
+PREFIXES = """
+X = plain
+STARTD.X = startd
+here.X = local
+Y = y
+STARTD.Y = $(Y) and more
+"""
+
+
+@pytest.mark.parametrize(
+    ("subsystem", "local_name", "expected"),
+    [("SCHEDD", "", "plain"), ("STARTD", "", "startd"), ("STARTD", "here", "local"), ("STARTD", "there", "startd")],
+)
+def test_a_daemon_s_own_setting_goes_before(subsystem: str, local_name: str, expected: str) -> None:
+    found = configured(PREFIXES, subsystem=subsystem, local_name=local_name)
+    assert found.get("X") == expected
+    assert found.get("Y") == ("y and more" if subsystem == "STARTD" else "y")
+
+
+SLOTS = """
+START = Cpus > 1
+SLOT_TYPE_1_START = $(START) && Type
+SLOT1_START = Slot
+SLOT_TYPE_2_KILL = true
+SLOT_TYPE_3_START =
+STARTD.SLOT_TYPE_4_START = Mine
+"""
+
+
+@pytest.mark.parametrize(
+    ("slot", "type", "start", "kill"),
+    [
+        (1, 1, "Slot", "False"),
+        (2, 1, "Cpus > 1 && Type", "False"),
+        (2, 2, "Cpus > 1", "true"),
+        (3, 3, "", "False"),
+        (4, 4, "Mine", "False"),
+        (11, 5, "Cpus > 1", "False"),
+    ],
+)
+def test_a_slot_s_own_setting_goes_before_its_type_s_and_that_before_all(
+    slot: int, type: int, start: str, kill: str
+) -> None:
+    view = configured(SLOTS).for_slot(slot, type)
+    assert (view.get("START"), view.get("KILL")) == (start, kill)
+
+
+def test_the_environment_goes_before_the_files_and_the_machine_before_both() -> None:
+    found = configured(
+        "X = file\nHOSTNAME = file\nDETECTED_MEMORY = 5",
+        environment={"_CONDOR_X": " environment", "_condor_y": "$(X)", "_CONDOR_HOSTNAME": "environment"},
+        detected={"HOSTNAME": "machine", "DETECTED_MEMORY": "16"},
+    )
+    assert (found.get("X"), found.get("Y")) == ("environment", "environment")
+    assert (found.get("HOSTNAME"), found.get("DETECTED_MEMORY")) == ("machine", "5")
+    assert [str(found.source(name)) for name in ("X", "HOSTNAME")] == ["<Environment>", "<Detected>"]
+
+
+def test_later_files_are_laid_over_those_before() -> None:
+    found = read([("a", "X = 1\nY = 1"), ("b", "X = $(X)2")])
+    assert (found.get("X"), found.get("Y")) == ("12", "1")
+    assert [str(found.source(name)) for name in "XY"] == ["b, line 1", "a, line 2"]
+
+
+def test_a_value_that_is_the_default_stays_a_default() -> None:
+    found = configured("KILL = False\nSTART = true\nSUSPEND = x\nSUSPEND = False\nALL_DEBUG =")
+    sources = {name: str(found.source(name)) for name in ("KILL", "START", "SUSPEND", "ALL_DEBUG", "PREEMPT")}
+    assert sources == {
+        "KILL": "<Default>",
+        "START": "<Default>",
+        "SUSPEND": "pool.conf, line 4",
+        "ALL_DEBUG": "pool.conf, line 5",
+        "PREEMPT": "<Default>",
+    }
+    assert found.names() == ["SUSPEND", "ALL_DEBUG"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10 * $(MINUTE)", 600),
+        (" 7 ", 7),
+        ("-3", -3),
+        ("7.9", 7),
+        ("true", 1),
+        ("5 > 3 ? 8 : 9", 8),
+        ("$INT(2.5)", 2),
+        ("", 11),
+    ],
+)
+def test_whole_numbers(text: str, expected: int) -> None:
+    found = configured(f"X = {text}")
+    assert found.integer("X", 11) == found.seconds("X", 11) == expected
+
+
+def test_an_empty_setting_counts_as_the_reference_s_default_where_a_number_is_wanted() -> None:
+    found = configured("use POLICY : Desktop")
+    assert (found.get("CLAIM_WORKLIFE"), found.integer("CLAIM_WORKLIFE", -1)) == ("", 1200)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "truth"),
+    [("1", 1.0, True), ("0", 0.0, False), ("TRUE", 1.0, True), ("1.5 * 2", 3.0, True), ("1 > 2", 0.0, False)],
+)
+def test_real_numbers_and_truth_values(text: str, number: float, truth: bool) -> None:
+    found = configured(f"X = {text}")
+    assert (found.number("X", 9.0), found.boolean("X", not truth)) == (number, truth)
+
+
+def test_expressions() -> None:
+    found = configured('SUSPEND = KeyboardIdle < $(MINUTE) && Name != "a\\b"\nKILL =')
+    expression = found.expression("SUSPEND")
+    assert str(expression) == 'KeyboardIdle < 60 && Name != "a\\\\b"'
+    assert found.expression("suspend") is expression
+    assert found.expression("KILL") is None
+    assert found.expression("NOT_THERE") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("X = 1\nfoo\n", 2, "'foo' is no setting; write NAME = value"),
+        ("A-B = 1", 1, "'A-B' cannot be a name"),
+        ("X @=end\n a\n", 1, "have no '@end' at their end"),
+        ("if 1\nX = 1\n", 1, "this if has no endif"),
+        ("\nendif", 2, "endif without an if"),
+        ("if 1 == 1\nendif", 1, "'1 == 1' is no condition"),
+        ("if 1\nelse\nelse\nendif", 3, "else after else"),
+        ("use POLICY : Destkop", 1, "use POLICY : Destkop: there is no such template; did you mean DESKTOP"),
+        ("use POLICE : Desktop", 1, "no such category of templates; there are EXPERIMENTAL, FEATURE, POLICY"),
+        ("use : Desktop", 1, "a category is wanted before the colon"),
+        ("use FEATURE : Monitor(a, b)", 1, "error : use feature : monitor requires five or more arguments"),
+        ("use FEATURE : GPUs(a", 1, "the bracket after GPUs has no end"),
+        ("include : nowhere", 1, "include : nowhere: No such file or directory; 'include ifexist' does without it"),
+        ("include maybe : x", 1, "'maybe' is no word for include"),
+        ("include : a | b", 1, "a command has its | at the end"),
+        ("include : pool.conf", 1, "files include each other more than 20 deep"),
+        ("error : no $(MINUTE)", 1, "error : no 60"),
+        ("\nA = $(B)\nB = $(C)\nC = $(A)", 2, "macros lead back to themselves: $(a) -> $(b) -> $(c) -> $(a)"),
+        ("A = $(B:$(A))", 1, "macros lead back to themselves"),
+        ("A = 1 + $INT(B)\nB = $REAL(A)", 1, "macros lead back to themselves: $(a) -> $(b) -> $(a)"),
+        ("A = $F(A)$BASENAME(A)\nA = $SUBSTR(A, 1)", 2, "macros lead back to themselves: $(a) -> $(a)"),
+        ("START = Cpus >\n", 1, "START: Cpus > is no expression"),
+        ("\nSLOT_TYPE_1_PREEMPT = (", 2, "SLOT_TYPE_1_PREEMPT: ( is no expression"),
+        ("X = \0", 1, "NUL"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(text: str, line: int, words: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        configured(text, {"pool.conf": "include : pool.conf"})
+    assert (refusal.value.file, refusal.value.line) == (FILE, line)
+    assert words in str(refusal.value)
+    assert str(refusal.value).startswith(f"{FILE}:{line}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("X = $INT(word)", "X: $INT(word): the first argument must be an integer"),
+        ("X = $CHOICE(3, a, b)", "index 3 is beyond the list's 2 items"),
+        ("X = $RANDOM_INTEGER(5, 3)", "least no greater than most"),
+        ("X = $RANDOM_CHOICE()", "there is nothing to choose from"),
+        ("X = seven", "X: seven is no whole number"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused_when_it_is_asked_for(text: str, words: str) -> None:
+    found = configured(f"Y = fine\n{text}")
+    assert found.get("Y") == "fine"
+    with pytest.raises(ConfigError) as refusal:
+        found.integer("X", 0)
+    assert (refusal.value.file, refusal.value.line) == (FILE, 2)
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("KILLING_TIMEOUT = -1", "KILLING_TIMEOUT: -1 is out of range; it must be at least 0"),
+        ("SLOT1_KILLING_TIMEOUT = -2", "SLOT1_KILLING_TIMEOUT: -2 is out of range"),
+    ],
+)
+def test_a_number_outside_of_its_range_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        configured(text).for_slot(1, 1).integer("KILLING_TIMEOUT", 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("SUSPNED = true", "pool.conf:1: SUSPNED: no such setting; did you mean SUSPEND?"),
+        ("WANT_SUSPND = true", "pool.conf:1: WANT_SUSPND: no such setting; did you mean WANT_SUSPEND?"),
+        ("SLOT_TYPE_1_STRAT = true", "pool.conf:1: SLOT_TYPE_1_STRAT: no such setting; did you mean START?"),
+        ("MAXJOBRETIREMENTIME = 5", "did you mean MaxJobRetirementTime?"),
+        ("NUM_SLOT_TYPE_1 = 5", "did you mean NUM_SLOTS_TYPE_N?"),
+        ("X : 1", "pool.conf:1: obsolete use of ':' at X : 1; write X = 1"),
+        ("warning : $(MINUTE) seconds", "pool.conf:1: 60 seconds"),
+        ("SUSPND = true\nSTARTD_ATTRS = SUSPND", ""),  # an attribute of the owner's own
+        ("STRAT = Cpus > 1\nSTART = $(STRAT)", ""),  # a macro of the owner's own
+        ("SUSPEND_VANILLA = true\nSLOT_TYPE_2_PARTITIONABLE = true\nMY_OWN_THING = 1", ""),
+        ("use POLICY : Desktop", ""),
+    ],
+)
+def test_what_is_probably_misspelled_is_warned_of(text: str, warned: str) -> None:
+    warnings = configured(text).warnings
+    assert (warned in warnings[0]) if warned else warnings == []
+
+
+def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
+    before, after = configured("A = 1\nB = $(A)\nC = 1"), configured("A = 2\nB = $(A)\nC = 1\nMINUTE = 61")
+    assert before.changed(before) == []
+    changed = before.changed(after)
+    assert {"A", "B", "MINUTE", "MaxVacateTime", "MachineMaxVacateTime"} <= set(changed)
+    assert not {"C", "HOUR"} & set(changed)
+    assert after.changed(before) == changed
