@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from .events import Event, JobActivated, JobExited, JobSignalled, JobsMoved
+from .events import Event, JobActivated, JobExited, JobSignalled, JobsMoved, SlotMoved
 from .state import State
 from .world import How
 
@@ -38,8 +38,16 @@ class Forget:
     key: str
 
 
-Effect = Start | Signal | Forget
+@frozen
+class Benchmark:
+    """Run the benchmarks for a slot."""
 
+    slot: str
+
+
+Effect = Start | Signal | Forget | Benchmark
+
+BENCHMARKING = "Unclaimed/Benchmarking"
 _PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
 
 
@@ -59,3 +67,5 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
                     yield Signal(activation.key, _PAUSES[event.row])
     elif isinstance(event, JobExited):
         yield Forget(event.key)
+    elif isinstance(event, SlotMoved) and event.target == BENCHMARKING:
+        yield Benchmark(event.slot)

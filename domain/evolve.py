@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable
 
 from . import events as e
 from .job_ad import TERMINAL
-from .state import Activation, Claim, Cluster, Slot, State
+from .state import Activation, Claim, Cluster, Drain, Machine, Slot, State
 from .variants import Variants
 
 ANSWERS_KEPT = 10_000
 ANSWERS_SIZE = 8_000_000
 BIRTH = "Owner/Idle"
 """The state and activity in which every slot begins."""
+SUSPENDED = "Claimed/Suspended"
+MATCHED = "Matched/Idle"
+PREEMPTING = "Preempting/"
 
 
 def _founded(state: State, event: e.PoolFounded) -> None:
@@ -38,7 +41,65 @@ def _answered(state: State, event: e.RequestAnswered) -> None:
 
 
 def _machine(state: State, event: e.MachineJoined) -> None:
-    state.machines[event.machine] = event.ad
+    state.machines[event.machine] = Machine(event.machine, event.ad, event.at, dict(event.settings))
+
+
+def _configured(state: State, event: e.MachineConfigured) -> None:
+    _change(state.machines[event.machine].settings, event.settings)
+
+
+def _change(ad: e.Ad, changes: e.Ad) -> None:
+    for name, text in changes.items():
+        if text:
+            ad[name] = text
+        else:
+            ad.pop(name, None)
+
+
+def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
+    machine = state.machines[event.machine]
+    machine.benchmarks = averaged(machine.benchmarks, (event.mips, event.kflops))
+    machine.benchmarked = event.at
+
+
+def averaged(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
+    """The published figures after a further run: each the weighted average of what was published, which counts three
+    times, and the run's result; the first run's stand as they are."""
+    return now if before == (0, 0) else ((before[0] * 3 + now[0]) // 4, (before[1] * 3 + now[1]) // 4)
+
+
+def _busy(state: State, event: e.BusyBegan) -> None:
+    state.slots[event.slot].busy_since = event.at if event.busy else 0
+
+
+def _drain_began(state: State, event: e.DrainBegan) -> None:
+    machine = state.machines[event.machine]
+    machine.drain = Drain(
+        event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
+    )
+    machine.drains, machine.drain_began = event.drain, event.at
+
+
+def _drain_moved(state: State, event: e.DrainMoved) -> None:
+    machine = state.machines[event.machine]
+    if machine.drain is not None:
+        machine.drain.state = event.target
+    if event.row in ("cancel", "resume"):
+        machine.drain, machine.drain_ended = None, event.at
+
+
+def _drain_final(state: State, event: e.DrainFinal) -> None:
+    drain = state.machines[event.machine].drain
+    if drain is not None:
+        drain.final = True
+
+
+def _drain_charged(state: State, event: e.DrainCharged) -> None:
+    state.machines[event.machine].badput += event.badput
+
+
+def _shutdown(state: State, event: e.ShutdownBegan) -> None:
+    state.machines[event.machine].shutdown = event.how
 
 
 def _machine_left(state: State, event: e.MachineLeft) -> None:
@@ -46,42 +107,107 @@ def _machine_left(state: State, event: e.MachineLeft) -> None:
 
 
 def _born(state: State, event: e.SlotBorn) -> None:
-    state.slots[event.slot] = Slot(
+    slot = state.slots[event.slot] = Slot(
         event.slot, event.machine, event.kind, event.parent, dict(event.ad), BIRTH, event.at, event.at,
         version=state.position,
     )  # fmt: skip
+    if event.machine in state.machines:
+        state.machines[event.machine].slots[event.slot] = slot
 
 
 def _slot_moved(state: State, event: e.SlotMoved) -> None:
     slot = state.slots[event.slot]
+    slot.drained, slot.counted = slot.drained_until(event.at), event.at
+    slot.spent[slot.pair] = slot.spent.get(slot.pair, 0) + event.at - slot.entered_activity
+    activation = slot.activation
+    if activation is not None:
+        if activation.since:
+            activation.suspended += event.at - activation.since
+        activation.since = event.at if event.target == SUSPENDED else 0
     if event.target.partition("/")[0] != slot.pair.partition("/")[0]:
         slot.entered_state = event.at
     slot.entered_activity = event.at
     slot.pair = event.target
+    state.matched.pop(event.slot, None)
+    state.preempting.pop(event.slot, None)
+    if event.target == MATCHED:
+        state.matched[event.slot] = None
+    elif event.target.startswith(PREEMPTING):
+        state.preempting[event.slot] = None
 
 
 def _slot_changed(state: State, event: e.SlotChanged) -> None:
     slot = state.slots[event.slot]
-    for name, text in event.changes.items():
-        if text:
-            slot.ad[name] = text
-        else:
-            slot.ad.pop(name, None)
+    slot.drained, slot.counted = slot.drained_until(event.at), event.at
+    _change(slot.ad, event.changes)
     slot.version = state.position
 
 
 def _slot_died(state: State, event: e.SlotDied) -> None:
-    state.slots.pop(event.slot, None)
+    slot = state.slots.pop(event.slot, None)
+    if slot is not None and slot.machine in state.machines:
+        state.machines[slot.machine].slots.pop(event.slot, None)
     state.matches.pop(event.slot, None)
+    state.matched.pop(event.slot, None)
+    state.preempting.pop(event.slot, None)
+    state.unheard.pop(event.slot, None)
 
 
 def _claim_made(state: State, event: e.ClaimMade) -> None:
     state.matches.pop(event.slot, None)
-    state.slots[event.slot].claim = Claim(event.claim, event.submitter, event.weight, event.at)
+    slot = state.slots[event.slot]
+    slot.claim = Claim(
+        event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad, event.lease
+    )
+    slot.waiting = None
+
+
+def _claim_waits(state: State, event: e.ClaimWaits) -> None:
+    state.slots[event.slot].waiting = Claim(
+        event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad, event.lease
+    )
+
+
+def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
+    state.slots[event.slot].waiting = None
+
+
+def _claim_marked(state: State, event: e.ClaimMarked) -> None:
+    claim = state.slots[event.slot].claim
+    if claim is not None:
+        claim.marks |= set(event.marks)
+        if "resumed" in event.marks:
+            claim.marks -= {"by_command", "resumed"}
+        if event.reason:
+            claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
+
+
+def _claim_unheard(state: State, event: e.ClaimUnheard) -> None:
+    claim = state.slots[event.slot].claim
+    if claim is not None:
+        claim.until = event.until
+    if event.until:
+        state.unheard[event.slot] = None
+    else:
+        state.unheard.pop(event.slot, None)
+
+
+def _claim_activated(state: State, event: e.ClaimActivated) -> None:
+    slot = state.slots[event.slot]
+    slot.activation = Activation(
+        str(state.position), 0, 0, event.slot, event.at, True, vacate=event.vacate, job=event.job, ad=event.ad
+    )
+    if slot.claim is not None:
+        slot.claim.activations += 1
+
+
+def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
+    state.slots[event.slot].activation = None
 
 
 def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     state.slots[event.slot].claim = None
+    state.unheard.pop(event.slot, None)
     state.usage[event.submitter] = state.usage.get(event.submitter, 0) + event.usage
 
 
@@ -92,6 +218,7 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
         state.matches[match.slot] = (int(cluster), int(proc))
     for unmatched in event.unmatched:
         state.refusals[unmatched.job] = unmatched
+        state.told[int(unmatched.job.partition(".")[0])] = event.at, state.position
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
@@ -110,6 +237,7 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
 def _ends(state: State, cluster: Cluster) -> None:
     if not cluster.live:
         del state.clusters[cluster.id]
+        state.told.pop(cluster.id, None)
         state.queued += 1
         gone = f"{cluster.id}."
         for job in [job for job in state.refusals if job.startswith(gone)]:
@@ -139,6 +267,7 @@ def _jobs_moved(state: State, event: e.JobsMoved) -> None:
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
+    state.told.pop(event.cluster, None)
     state.queued += 1
     cluster.edited.update(name.lower() for name in event.changes)
 
@@ -148,11 +277,13 @@ def _activated(state: State, event: e.JobActivated) -> None:
     cluster.edit(event.proc, event, "Running")
     state.refusals.pop(f"{event.cluster}.{event.proc}", None)
     key = str(state.position)
-    activation = Activation(key, event.cluster, event.proc, event.slot, event.at)
+    activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
     slot = state.slots.get(event.slot)
     if slot is not None:  # a job of the local universe has none
         slot.activation = activation
+        if slot.claim is not None:
+            slot.claim.activations += 1
 
 
 def _executing(state: State, event: e.JobExecuting) -> None:
@@ -171,13 +302,25 @@ def _measured(state: State, event: e.JobMeasured) -> None:
 
 def _signalled(state: State, event: e.JobSignalled) -> None:
     activation = state.by_job[event.cluster, event.proc]
-    activation.stop, activation.told = event.how, event.at
+    state.ending[activation.key] = None
+    _told(activation, event)
+
+
+def _told(activation: Activation, event: e.JobSignalled | e.StarterTold) -> None:
+    activation.stop, activation.told, activation.until = event.how, event.at, event.until
     activation.stopped = activation.stopped or event.at
+
+
+def _starter_told(state: State, event: e.StarterTold) -> None:
+    activation = state.slots[event.slot].activation
+    if activation is not None:
+        _told(activation, event)
 
 
 def _exited(state: State, event: e.JobExited) -> None:
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
+    state.ending.pop(activation.key, None)
     slot = state.slots.get(event.slot)
     if slot is not None:
         slot.activation = None
@@ -196,12 +339,27 @@ _FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.RequestAnswered: _answered,
     e.EvidenceNoted: lambda state, event: None,
     e.MachineJoined: _machine,
+    e.MachineConfigured: _configured,
     e.MachineLeft: _machine_left,
+    e.BenchmarksRan: _benchmarks,
+    e.BusyBegan: _busy,
+    e.DrainBegan: _drain_began,
+    e.DrainMoved: _drain_moved,
+    e.DrainFinal: _drain_final,
+    e.DrainCharged: _drain_charged,
+    e.ShutdownBegan: _shutdown,
     e.SlotBorn: _born,
     e.SlotMoved: _slot_moved,
     e.SlotChanged: _slot_changed,
     e.SlotDied: _slot_died,
     e.ClaimMade: _claim_made,
+    e.ClaimWaits: _claim_waits,
+    e.ClaimWithdrawn: _claim_withdrawn,
+    e.ClaimMarked: _claim_marked,
+    e.ClaimActivated: _claim_activated,
+    e.ClaimDeactivated: _claim_deactivated,
+    e.ClaimUnheard: _claim_unheard,
+    e.StarterTold: _starter_told,
     e.ClaimEnded: _claim_ended,
     e.CycleHeld: _cycle,
     e.MatchVoided: _match_voided,

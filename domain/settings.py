@@ -6,6 +6,7 @@ seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -21,6 +22,17 @@ SETTINGS: dict[str, Setting] = {
     "MachineMaxVacateTime": Setting("600", "how long a job that is told to end may take, at most"),
     "KILLING_TIMEOUT": Setting("30", "how long until processes that were killed are killed again"),
 }
+
+
+SUPER_USERS = "QUEUE_SUPER_USERS"
+"""The one setting that is no time: who may act on everybody's jobs and on the machines, parted by commas. Whoever
+begins a log is one of them."""
+_THE_SUPER_USERS = "root, condor"
+
+
+def super_users(in_force: Mapping[str, str]) -> frozenset[str]:
+    """Those who may do everything, by a pool's settings."""
+    return frozenset(in_force.get(SUPER_USERS, _THE_SUPER_USERS).replace(",", " ").split())
 
 
 _MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
@@ -39,9 +51,11 @@ def settings(given: dict[str, str]) -> dict[str, str]:
 
     :raises ValueError: for a name that is not known, or a value that is no number of seconds.
     """
-    for name, text in given.items():
+    times = {name: text for name, text in given.items() if name != SUPER_USERS}
+    for name, text in times.items():
         if name not in SETTINGS:
-            raise ValueError(f"{name} is no setting of a pool; there are {', '.join(SETTINGS)}")
+            raise ValueError(f"{name} is no setting of a pool; there are {', '.join((*SETTINGS, SUPER_USERS))}")
         if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
             raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")
-    return {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
+    found = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
+    return {**found, SUPER_USERS: given[SUPER_USERS]} if SUPER_USERS in given else found

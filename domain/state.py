@@ -31,19 +31,38 @@ _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items(
 
 @define
 class Claim:
-    """Who holds a slot, since when (microseconds), and what it counts for (thousandths)."""
+    """Who holds a slot, since when (microseconds), and what it counts for (thousandths). ``rank`` is the slot's RANK of
+    its job. ``holder`` is empty if the pool's own access point holds it; else ``job`` and ``ad`` are the job that the
+    holder asked for. ``marks`` are those of ``events.MARKS``, ``reason`` with its codes is why its job is to go,
+    ``activations`` counts its jobs. ``lease`` is in seconds; ``until`` is when it ends, unless the holder is heard
+    again (0: it is heard)."""
 
     id: str
     submitter: str
     weight: int
     since: int
+    rank: float = 0.0
+    holder: str = ""
+    job: str = ""
+    ad: Ad = field(factory=dict)
+    lease: int = 0
+    until: int = 0
+    activations: int = 0
+    marks: frozenset[str] = frozenset()
+    reason: str = ""
+    code: int = 0
+    subcode: int = 0
 
 
 @define
 class Activation:
-    """A job's processes on a slot, from the activation until the last of them is gone. ``stop`` is what they were told
-    (empty, soft or hard), first at the instant ``stopped``; ``told`` is when they were told last, ``measured`` when
-    they were measured last."""
+    """A job's processes on a slot, from the activation until the last of them is gone.
+
+    ``stop`` is what they were told (empty, soft or hard), first at the instant ``stopped``; ``told`` is when they were
+    told last and ``until`` when they are told again, harder (0: by the pool's settings). ``measured`` is when they were
+    measured last. ``suspended`` is for how long the slot was in Suspended until ``since`` (0: it is not in Suspended
+    now; else when it was suspended). ``vacate``: microseconds of MachineMaxVacateTime that it was promised. ``job`` and
+    ``ad`` are those of a job that is not of this pool's queue (``cluster`` is 0 then)."""
 
     key: str
     cluster: int
@@ -54,7 +73,55 @@ class Activation:
     stop: str = ""
     stopped: int = 0
     told: int = 0
+    until: int = 0
     measured: int = 0
+    vacate: int = 0
+    suspended: int = 0
+    since: int = 0
+    job: str = ""
+    ad: Ad = field(factory=dict)
+
+    def ran(self, now: int) -> int:
+        """For how long it has run, in microseconds, without the time in which it was suspended."""
+        return now - self.began - self.suspended - (now - self.since if self.since else 0)
+
+
+@define
+class Drain:
+    """A machine's drain: see ``DrainBegan``. ``state`` is one of the drains' table; ``final``: all jobs that the
+    machine had when it began are gone."""
+
+    number: int
+    schedule: str
+    state: str
+    began: int
+    reason: str = ""
+    completion: str = ""
+    start: str = ""
+    final: bool = False
+
+
+@define
+class Machine:
+    """A member of the pool. ``settings`` are its execution point's (``policy.settings``), in expanded text, ``slots``
+    its slots. ``drain`` is there while it drains; ``drains`` counts them; ``drain_began`` and ``drain_ended`` are the
+    last one's instants; ``badput`` is what drains have cost, in core-seconds. ``shutdown`` is how it is being shut down
+    (empty: it is not). ``benchmarks`` are the published averages of MIPS and KFLOPS, ``benchmarked`` when they were run
+    last."""
+
+    name: str
+    ad: Ad
+    joined: int
+    settings: Ad = field(factory=dict)
+    slots: dict[str, Slot] = field(factory=dict)
+    drain: Drain | None = None
+    drains: int = 0
+    drain_began: int = 0
+    drain_ended: int = 0
+    badput: int = 0
+    shutdown: str = ""
+    benchmarks: tuple[int, int] = (0, 0)
+    benchmarked: int = 0
 
 
 @define
@@ -68,9 +135,30 @@ class Slot:
     entered_state: int
     entered_activity: int
     claim: Claim | None = None
+    waiting: Claim | None = None
+    """The better match that waits for the present claim to go."""
     activation: Activation | None = None
+    busy_since: int = 0
+    """Since when CpuBusy is true; 0: it is not, or nobody asks."""
+    spent: dict[str, int] = field(factory=dict)
+    """Microseconds that it was in each pair of state and activity, until it entered the present one."""
+    drained: float = 0.0
+    """Core-microseconds that it stood in Drained, until the instant ``counted``."""
+    counted: int = 0
     version: int = 0
     """The position of the event that changed ``ad`` last: what was computed from it may be kept until this changes."""
+
+    @property
+    def cores(self) -> float:
+        """Its Cpus; 1 where they are no number."""
+        try:
+            return float(self.ad.get("Cpus", "1"))
+        except ValueError:
+            return 1.0
+
+    def drained_until(self, at: int) -> float:
+        """Core-microseconds that it stood in Drained, until ``at``."""
+        return self.drained + ((at - self.counted) * self.cores if self.state == "Drained" else 0.0)
 
     @property
     def state(self) -> str:
@@ -276,7 +364,7 @@ class State:
     uid_domain: str = ""
     settings: dict[str, str] = field(factory=dict)
     epoch: int = 0
-    machines: dict[str, Ad] = field(factory=dict)
+    machines: dict[str, Machine] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)
     clusters: dict[int, Cluster] = field(factory=dict)
     queued: int = 0
@@ -288,6 +376,16 @@ class State:
     """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
     matches: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with its job."""
+    matched: dict[str, None] = field(factory=dict)
+    """The slots that are in Matched."""
+    preempting: dict[str, None] = field(factory=dict)
+    """The slots that are in Preempting."""
+    unheard: dict[str, None] = field(factory=dict)
+    """The slots whose claim's holder is silent."""
+    ending: dict[str, None] = field(factory=dict)
+    """The activations that were told to end."""
+    told: dict[int, tuple[int, int]] = field(factory=dict)
+    """For each cluster of whose jobs the log says why they got nothing: when that was written last, and where."""
     activations: dict[str, Activation] = field(factory=dict)
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)
     answers: dict[str, str] = field(factory=dict)

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from .decide.stimuli import Stimulus
 from .events import Ad
+from .policy.readings import Readings
 
 How = Literal["soft", "hard", "suspend", "continue"]
 """What an activation's processes can be told: to end, to end at once, to stop, to go on."""
@@ -48,5 +49,17 @@ class World(Protocol):
     def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
         """After a restart: see what became of activations that began before it. Those that run are watched again, those
         that never began are started, and what ended meanwhile is returned."""
+
+    steady: bool
+    """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""
+
+    def sense(self, machine: str) -> Readings:
+        """What the sensors of a machine say now."""
+
+    def stirred(self) -> set[str]:
+        """The machines whose readings have changed since this was asked last; of a steady world alone."""
+
+    def benchmark(self, slot: str) -> None:
+        """Measure how fast the slot's machine is; ``wait`` returns the result."""
 
     def close(self) -> None: ...

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, tzinfo
 from typing import Any
 
 from ..events import Event, PoolFounded
 from ..lifecycle import DIALECTS
+from ..policy.readings import Sense, nothing
 from ..settings import settings
 from ..state import State
 from . import stimuli as s
 from .claims import claim_matches, start_local
 from .draft import Draft, Refusal, Tables
-from .jobs import act, edit, submit, vacate_slot
+from .jobs import act, continue_slot, edit, submit, suspend_slot, vacate_slot
 from .matching import negotiate
+from .point import claiming, drains, rounds, shutdown
+from .point.machines import add_machine, reconfigure, remove_machine
 from .processes import ended, measured, started
-from .slots import add_machine, remove_machine
 from .timers import tick
 
 
@@ -42,10 +45,29 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Found: _found,
     s.AddMachine: add_machine,
     s.RemoveMachine: remove_machine,
+    s.Reconfigure: reconfigure,
+    s.Drain: drains.drain,
+    s.CancelDrain: drains.cancel,
+    s.ShutDown: shutdown.shut_down,
     s.Submit: submit,
     s.Act: act,
     s.Edit: edit,
     s.VacateSlot: vacate_slot,
+    s.SuspendClaim: suspend_slot,
+    s.ContinueClaim: continue_slot,
+    s.NotifyMatch: claiming.notified,
+    s.RequestClaim: claiming.requested,
+    s.FailClaim: claiming.failed,
+    s.WithdrawClaim: claiming.withdrawn,
+    s.ActivateClaim: claiming.activated,
+    s.DeactivateClaim: claiming.deactivated,
+    s.ReleaseClaim: claiming.released,
+    s.StarterReported: claiming.reported,
+    s.StarterGone: claiming.gone,
+    s.Unheard: claiming.unheard,
+    s.Heard: claiming.heard,
+    s.Round: rounds.hold_round,
+    s.BenchmarksDone: rounds.benchmarked,
     s.Negotiate: lambda draft, stimulus: negotiate(draft, stimulus.clusters),
     s.ClaimMatches: _claim,
     s.Tick: lambda draft, _: tick(draft),
@@ -55,9 +77,12 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
 }
 
 
-def decide(state: State, stimulus: s.Stimulus, now: int, tables: Tables) -> list[Event]:
+def decide(
+    state: State, stimulus: s.Stimulus, now: int, tables: Tables, sense: Sense = nothing, zone: tzinfo = UTC
+) -> list[Event]:
     """The events that follow from `stimulus` at the instant `now`, in microseconds. They are folded onto `state`
-    already: throw it away if they cannot be appended.
+    already: throw it away if they cannot be appended. `sense` gives the readings of a machine at this instant, `zone`
+    is that of its local times (ClockMin).
 
     A command whose id was answered before is not decided again: the answer stands in ``state.answers``.
 
@@ -66,6 +91,7 @@ def decide(state: State, stimulus: s.Stimulus, now: int, tables: Tables) -> list
     """
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
-    draft = Draft(state, stimulus.id, now, tables)
+    draft = Draft(state, stimulus.id, now, tables, sense, zone)
     _RULES[type(stimulus)](draft, stimulus)
+    shutdown.finish(draft)
     return draft.events

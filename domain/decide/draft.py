@@ -9,14 +9,16 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, tzinfo
 from typing import Protocol
 
 from attrs import frozen
 
-from ..classad import Context
-from ..dialects import Step, chain
-from ..events import Ad, Event, JobsMoved, Procs, SlotMoved
+from ..classad import Context, unparse
+from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
+from ..policy.look import Look
+from ..policy.readings import Sense, nothing
 from ..state import Cluster, Slot, State
 
 
@@ -39,11 +41,22 @@ class Tables:
 
 
 class Draft:
-    def __init__(self, state: State, stimulus: str, now: int, tables: Tables) -> None:
-        self.state, self.stimulus, self.now, self.tables = state, stimulus, now, tables
+    def __init__(
+        self,
+        state: State,
+        stimulus: str,
+        now: int,
+        tables: Tables,
+        sense: Sense = nothing,
+        zone: tzinfo = UTC,
+    ) -> None:
+        self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
         self.events: list[Event] = []
+        self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
+        self._looks: dict[str, tuple[int, Look]] = {}
         second = now // 1_000_000
-        self.context = Context(now=second, seed=second)  # what is drawn holds for a second, like what was found
+        # What is drawn at random holds for a second, like what was found.
+        self.context = Context(now=second, seed=second, timezone=zone)
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -55,14 +68,35 @@ class Draft:
 
     # Slots
 
-    def move(self, slot: Slot, step: Step) -> None:
-        target = self.tables.slot.fire(slot.pair, step.row, step.target)
-        self.emit(SlotMoved(*self.why(step.cause), slot.name, step.row, slot.pair, target))
+    def move(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+        """One transition, and nothing of what follows from it (``point.change`` does that)."""
+        reached = self.tables.slot.fire(slot.pair, row, target)
+        self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.pair, reached, evidence=evidence))
 
-    def follow(self, slot: Slot, happening: str) -> None:
-        """Take the slot through the chain of transitions that the dialect has for what happened."""
-        for step in chain(self.state.dialect, happening):
-            self.move(slot, step)
+    def look(self, slot: Slot) -> Look:
+        """The slot's policy, as of now: what was found out of it is kept until the next event."""
+        known = self._looks.get(slot.name)
+        if known is None or known[0] != len(self.events):
+            known = self._looks[slot.name] = (
+                len(self.events), Look(self.state, slot, self.sense, self.now, self.context)
+            )  # fmt: skip
+        return known[1]
+
+    def evidence(self, look: Look) -> int:
+        """Write down the expression that was asked last and what it read, and where that stands in the log; what was
+        written in this decision already is not written again. 0 if it read nothing: a constant needs no evidence."""
+        if look.verdict is None:
+            return 0
+        read = look.read()
+        if not read:
+            return 0
+        text = unparse(look.verdict.expression)
+        value = {True: "true", False: "false", None: "undefined"}[look.verdict.truth]
+        key = (look.verdict.name, text, value, tuple(read.items()))
+        if key not in self._noted:
+            self.emit(EvidenceNoted(*self.why("evaluated"), look.verdict.name, text, value, read))
+            self._noted[key] = self.state.position
+        return self._noted[key]
 
     # Jobs
 

@@ -2,7 +2,7 @@
 
 A command over many jobs is one event for each group of its jobs that are in the same status: the table is asked once
 for the group. Each job that the command does not apply to keeps its status, and the answer says why. A user may act on
-jobs of his own; the pool's owner (``SUPER_USERS``) on all.
+jobs of his own; the pool's owner (QUEUE_SUPER_USERS) on all.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from attrs import Factory, frozen
 
 from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationError, Expression, parse
 from ..classad.match import accepts
-from ..events import Ad, ClusterSubmitted, JobsEdited, RequestAnswered
+from ..events import Ad, ClusterSubmitted, JobsEdited
 from ..job_ad import LIVED, quoted, seconds
-from ..state import RUNS, Cluster
+from ..settings import super_users
+from ..state import RUNS, Cluster, Slot
 from ..texts import expression
 from ..variants import unpack
+from .answers import answer
 from .claims import signal, stop, vacate
 from .draft import Draft, Refusal, ranges
-from .stimuli import Act, Command, Edit, Selection, Submit, VacateSlot
+from .point.ending import continue_claim, suspend_claim
+from .stimuli import Act, ContinueClaim, Edit, Selection, Submit, SuspendClaim, VacateSlot
 from .waiting import job_ad
 
-SUPER_USERS = frozenset({"root", "condor"})
 HELD_BY_USER = 1
 NUMBERS_GIVEN_OUT = 10_000
 """Numbers of clusters that may have been given out at one time and not yet used."""
@@ -41,12 +43,6 @@ class Outcome:
     last: int
     result: str
     changes: Ad = Factory(dict)
-
-
-def answer(draft: Draft, command: Command, request: str, arguments: str, value: object) -> None:
-    """Write down what was asked and what is answered."""
-    text = msgspec.json.encode(value).decode()
-    draft.emit(RequestAnswered(*draft.why("answered"), command.user, request, arguments, text))
 
 
 # Submitting
@@ -156,7 +152,7 @@ def _missing(draft: Draft, selection: Selection) -> list[Outcome]:
 
 
 def _allowed(draft: Draft, user: str, cluster: Cluster) -> bool:
-    return user in SUPER_USERS or user == draft.state.owner(cluster)
+    return user in super_users(draft.state.settings) or user == draft.state.owner(cluster)
 
 
 # Acting
@@ -266,23 +262,24 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
 
 
 def _suspend(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    return _pause(draft, cluster, procs, status == "Running", ("suspend", "suspend_command", "Running"))
+    return status == "Running" and _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
 
 
 def _continue(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    return _pause(draft, cluster, procs, status == "Suspended", ("continue", "continue_command", "Suspended"))
+    return status == "Suspended" and _pause(draft, cluster, procs, ("Claimed/Suspended",), continue_claim)
 
 
-def _pause(draft: Draft, cluster: Cluster, procs: list[int], applies: bool, row: tuple[str, str, str]) -> bool:
-    wanted = {"suspend": "Claimed/Busy", "continue": "Claimed/Suspended"}[row[0]]
-    applies = applies and not cluster.local  # without a slot there is nobody to suspend it
-    slots = [draft.state.slots[draft.state.by_job[cluster.id, proc].slot] for proc in procs] if applies else []
-    if not applies or any(slot.pair != wanted for slot in slots):
+def _pause(
+    draft: Draft, cluster: Cluster, procs: list[int], pairs: tuple[str, ...], rule: Callable[[Draft, Slot], bool]
+) -> bool:
+    """Suspend or continue the slots of these jobs, if all of them are where that can be."""
+    if cluster.local:
+        return False  # without a slot there is nobody to suspend it
+    slots = [draft.state.slots[draft.state.by_job[cluster.id, proc].slot] for proc in procs]
+    if any(slot.pair not in pairs for slot in slots):
         return False
-    for slot in slots:
-        draft.follow(slot, row[0])
-    draft.move_jobs(cluster, ranges(procs), row[0], row[1], row[2], {})
-    return True
+    done = [rule(draft, slot) for slot in slots]
+    return all(done)
 
 
 _ACTIONS: dict[str, Callable[[Draft, Act, Cluster, list[int], str, bool], bool]] = {
@@ -345,12 +342,31 @@ def _sum(text: str, more: str) -> str:
 
 def vacate_slot(draft: Draft, command: VacateSlot) -> None:
     """Vacate a slot by its name, or every slot of a machine."""
+    done = [
+        slot.name for slot in _slots(draft, command, "vacate") if vacate(draft, slot, command.fast, "vacate_command")
+    ]
+    answer(draft, command, "vacate", command.slot, {"vacated": done})
+
+
+def suspend_slot(draft: Draft, command: SuspendClaim) -> None:
+    """Suspend what runs on a slot, or on every slot of a machine."""
+    done = [slot.name for slot in _slots(draft, command, "suspend") if suspend_claim(draft, slot)]
+    answer(draft, command, "suspend", command.slot, {"suspended": done})
+
+
+def continue_slot(draft: Draft, command: ContinueClaim) -> None:
+    """Let what a request suspended go on."""
+    done = [slot.name for slot in _slots(draft, command, "continue") if continue_claim(draft, slot)]
+    answer(draft, command, "continue", command.slot, {"continued": done})
+
+
+def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, verb: str) -> list[Slot]:
+    """The slots that a command names, if its user may do so with all of them."""
     slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
     if not slots:
         raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")
-    if command.user not in SUPER_USERS:
+    if command.user not in super_users(draft.state.settings):
         owners = {slot.claim.submitter.partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:
-            raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may vacate it")
-    done = [slot.name for slot in slots if vacate(draft, slot, command.fast, "vacate_command")]
-    answer(draft, command, "vacate", command.slot, {"vacated": done})
+            raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may {verb} it")
+    return slots

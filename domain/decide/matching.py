@@ -16,13 +16,30 @@ from attrs import evolve
 from ..classad import ClassAd, EvaluationError, Expression, symmetric_match, unparse
 from ..classad.analysis import clauses
 from ..classad.match import requirements_met
+from ..dialects import INFORMS
 from ..events import Clause, CycleHeld, EvidenceNoted, Match, Unmatched
+from ..policy.look import written
+from ..policy.terms import drain_left
+from ..policy.view import MOMENT
 from ..state import IDLE, Cluster, Slot
 from .draft import Draft, job_id
+from .point.change import settle, tell
+from .point.drains import accepts
 from .slots import carve, dynamic_name, remaining, request
-from .waiting import Signature, job_ad, significance, slot_ad, waiting
+from .waiting import Signature, job_ad, significance, slot_ad, waiting, words
 
 FREE = "Unclaimed/Idle"
+
+
+def _free(draft: Draft, slot: Slot) -> bool:
+    """Whether the slot may be matched: not on a machine that is to end, nor on one that drains, unless the drain has a
+    START of its own for jobs that may be interrupted, and those that the drain found still have time to run."""
+    machine = draft.state.machines.get(slot.machine)
+    if machine is None or (machine.drain is None and not machine.shutdown):
+        return slot.pair == FREE
+    if not accepts(machine) or slot.kind != "partitionable" or slot.pair != "Drained/Retiring":
+        return False
+    return drain_left(draft.look(slot)) > 0
 
 
 class _Offers:
@@ -30,17 +47,32 @@ class _Offers:
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self.free = {slot.name: slot for slot in draft.state.slots.values() if slot.pair == FREE}
-        self._ads: dict[str, tuple[int, ClassAd]] = {}
+        self.free = {slot.name: slot for slot in draft.state.slots.values() if _free(draft, slot)}
+        self._ads: dict[str, ClassAd] = {}
+        self._words: frozenset[str] = frozenset()
+        self._moving = frozenset(MOMENT).union(*map(self._sensed, {slot.machine for slot in self.free.values()}))
+
+    def _sensed(self, machine: str) -> set[str]:
+        """What the sensors of a machine publish."""
+        readings = self.draft.sense(machine)
+        return {name.lower() for ad in (readings.attributes, *readings.slots.values()) for name in ad}
 
     def ad(self, slot: Slot) -> ClassAd:
         known = self._ads.get(slot.name)
-        if known is None or known[0] != slot.version:
-            known = self._ads[slot.name] = (slot.version, slot_ad(slot))
-        return known[1]
+        if known is None:
+            known = self._ads[slot.name] = slot_ad(self.draft, slot, self._words)
+        return known
 
-    def ranked(self, job: ClassAd) -> list[tuple[float, int, Slot]]:
+    def _read_by(self, signature: Signature) -> None:
+        """Let the ads have what these jobs may read."""
+        read = words(signature) & self._moving
+        if not read <= self._words:
+            self._words |= read
+            self._ads.clear()
+
+    def ranked(self, job: ClassAd, signature: Signature) -> list[tuple[float, int, Slot]]:
         """The free slots that match, best first; of equal rank in the pool's order."""
+        self._read_by(signature)
         found = []
         for order, slot in enumerate(self.free.values()):
             ad = self.ad(slot)
@@ -71,8 +103,23 @@ def negotiate(draft: Draft, clusters: tuple[int, ...] = ()) -> None:
     for match, slot in matches:
         if slot.name != match.slot:
             cluster, _, proc = match.job.partition(".")
-            slot = carve(draft, slot, match.slot, state.clusters[int(cluster)], int(proc))
-        draft.follow(slot, "match")
+            slot = carve(draft, slot, match.slot, job_ad(state.clusters[int(cluster)], int(proc)))
+            if INFORMS[state.dialect]:
+                settle(draft, slot)
+        if INFORMS[state.dialect]:
+            tell(draft, slot, "match", "matched")
+
+
+TOLD_EVERY = 300_000_000
+"""Microseconds for which what the log says of a cluster's jobs is good enough, while the slots' ads are the same: to
+count the reasons anew is the most of a cycle's work."""
+
+
+def _untold(draft: Draft, cluster: Cluster, changed: int) -> bool:
+    """Whether to find out why jobs of this cluster get nothing: the log says so for none, or did long ago, or before an
+    ad of a slot changed."""
+    at, position = draft.state.told.get(cluster.id, (0, 0))
+    return not position or draft.now - at >= TOLD_EVERY or changed > position
 
 
 def _known(reason: Unmatched, before: Unmatched | None) -> bool:
@@ -102,7 +149,7 @@ def _decide(
         if signature not in failed:
             if signature not in ranked:
                 job = job_ad(cluster, proc)
-                ranked[signature] = offers.ranked(job)
+                ranked[signature] = offers.ranked(job, signature)
                 if ranked[signature]:
                     notes.append(evidence(draft, job, offers.ad(ranked[signature][0][2])))
             found = _take(draft, ranked[signature], offers, left, cluster, proc)
@@ -121,7 +168,12 @@ def _decide(
             alike[signature] = alike.get(signature, 0) + cluster.counts[IDLE] - matched[cluster.id]
             continue
         alike[signature] = alike.get(signature, 0) + 1
-    unmatched = [_unmatched(draft, offers, *failed[signature], alike[signature]) for signature in failed]
+    changed = max((slot.version for slot in state.slots.values()), default=0)
+    unmatched = [
+        _unmatched(draft, offers, cluster, proc, alike[signature])
+        for signature, (cluster, proc) in failed.items()
+        if _untold(draft, cluster, changed)
+    ]
     return matches, unmatched, notes
 
 
@@ -141,9 +193,9 @@ def _take(
                 del offers.free[slot.name]
                 ranked.pop(0)
                 return -rank, slot
-            asked = request(draft, slot, cluster, proc)
             rest = left[slot.name]
-            if all(rest.get(name, 0) >= amount for name, amount in asked.items()):
+            asked = request(draft, slot, job_ad(cluster, proc), rest)
+            if asked is not None:
                 for name, amount in asked.items():
                     rest[name] -= amount
                 return -rank, slot
@@ -173,14 +225,7 @@ def _value(ad: ClassAd, name: str, other: ClassAd, draft: Draft) -> str:
         value = ad.eval(name, other, draft.context)
     except EvaluationError:
         return "error"
-    return unparse_value(value)
-
-
-def unparse_value(value: object) -> str:
-    """A value as the language writes it."""
-    ad = ClassAd()
-    ad["v"] = value
-    return unparse(ad["v"])
+    return written(value)
 
 
 def _unmatched(draft: Draft, offers: _Offers, cluster: Cluster, proc: int, alike: int) -> Unmatched:

@@ -6,12 +6,12 @@ while it ran keeps that status; if it was removed, its last process's end takes 
 
 from __future__ import annotations
 
-from ..dialects import Step
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..job_ad import TERMINAL, quoted
 from ..state import RUNS, Activation
-from .claims import job_gone
+from .claims import job_ended
 from .draft import Draft
+from .point.claiming import charge_drain
 from .stimuli import Ended, Measured, Started
 
 
@@ -75,6 +75,9 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     if not activation.executing and outcome in ("exited", "evicted"):
         # Its begin was never told: the pool was dead while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
+    slot = state.slots.get(activation.slot)
+    if slot is not None:
+        charge_drain(draft, slot)
     target = draft.tables.job.fire(status, row) if row else ""
     if (target or status) in TERMINAL:
         draft.tables.job.fire(target or status, "leave")
@@ -86,11 +89,8 @@ def ended(draft: Draft, stimulus: Ended) -> None:
             min(stimulus.at, draft.now), status if row else "",
         )
     )  # fmt: skip
-    slot = state.slots.get(activation.slot)
     if slot is not None:
-        if slot.pair == "Claimed/Suspended":
-            draft.move(slot, Step("15", "job_ended"))  # what has ended is stopped no more
-        job_gone(draft, slot, activation.cluster)
+        job_ended(draft, slot, activation.cluster)
 
 
 def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:

@@ -6,7 +6,7 @@ was answered before is not decided again.
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from ..events import Ad
 
@@ -41,6 +41,7 @@ class AddMachine(Stimulus):
     machine: str
     ad: Ad
     slots: tuple[SlotPlan, ...]
+    settings: Ad = Factory(dict)
 
 
 @frozen
@@ -107,7 +108,154 @@ class VacateSlot(Command):
     fast: bool = False
 
 
+@frozen
+class SuspendClaim(Command):
+    """Suspend what runs on a slot; only ``ContinueClaim`` lets it go on."""
+
+    slot: str
+
+
+@frozen
+class ContinueClaim(Command):
+    slot: str
+
+
+@frozen
+class Drain(Command):
+    """Empty a machine of jobs (``DrainBegan`` explains the fields). With ``check``, only if that expression is true for
+    each of its slots."""
+
+    machine: str
+    schedule: str = "Graceful"
+    reason: str = ""
+    completion: str = ""
+    check: str = ""
+    start: str = ""
+
+
+@frozen
+class CancelDrain(Command):
+    """End a machine's drain; with ``drain``, only if it is the one of that number."""
+
+    machine: str
+    drain: int = 0
+
+
+@frozen
+class ShutDown(Command):
+    """End an execution point: ``how`` is Peaceful, Graceful or Fast."""
+
+    machine: str
+    how: str = "Graceful"
+
+
+@frozen
+class Reconfigure(Stimulus):
+    """The machine's configuration was read again: all of its ``settings``, and for each slot its whole ad as the
+    configuration has it (what the pool itself keeps in an ad is left alone)."""
+
+    machine: str
+    settings: Ad
+    ad: Ad
+    slots: tuple[SlotPlan, ...]
+
+
+# What a slot hears from holders of claims outside of this pool
+
+
+@frozen
+class OfSlot(Stimulus):
+    slot: str
+
+
+@frozen
+class NotifyMatch(OfSlot):
+    """The negotiator tells the slot that it was matched."""
+
+
+@frozen
+class RequestClaim(OfSlot):
+    """``submitter`` of the access point ``holder`` wants the slot for a job; on a slot that is claimed, it is a better
+    match, which waits. ``lease``: seconds."""
+
+    claim: str
+    holder: str
+    submitter: str
+    job: str
+    ad: Ad
+    lease: int = 0
+
+
+@frozen
+class FailClaim(OfSlot):
+    """The claiming protocol failed before the claim was made."""
+
+
+@frozen
+class WithdrawClaim(OfSlot):
+    """The better match that waits for the slot is wanted no longer."""
+
+
+@frozen
+class ActivateClaim(OfSlot):
+    """The holder starts a job on its claim."""
+
+    job: str
+    ad: Ad
+
+
+@frozen
+class DeactivateClaim(OfSlot):
+    """The holder ends its job, and keeps the claim unless ``closing``."""
+
+    fast: bool = False
+    closing: bool = False
+
+
+@frozen
+class ReleaseClaim(OfSlot):
+    """The holder gives the claim up."""
+
+
+@frozen
+class StarterReported(OfSlot):
+    """The job has ended, and its starter has sent the last report: it cleans up."""
+
+
+@frozen
+class StarterGone(OfSlot):
+    """The job's starter is gone, and everything that it started."""
+
+
+@frozen
+class Unheard(OfSlot):
+    """The claim's holder was last heard of at ``heard`` (microseconds)."""
+
+    heard: int
+
+
+@frozen
+class Heard(OfSlot):
+    """The claim's holder, which was silent, is heard again."""
+
+
 # What happens by itself
+
+
+@frozen
+class Round(Stimulus):
+    """The policy of these machines is due: their readings were taken, and are whole in what ``decide`` may sense."""
+
+    machines: tuple[str, ...]
+
+
+@frozen
+class BenchmarksDone(Stimulus):
+    """The benchmarks that the slot ran are done."""
+
+    slot: str
+    mips: int
+    kflops: int
 
 
 @frozen

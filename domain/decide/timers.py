@@ -1,38 +1,76 @@
-"""What happens because time passes. A timer is state: what is due, and when the next thing will be, is asked of it."""
+"""What happens because time passes. A timer is state: what is due, and when the next thing will be, is asked of it.
+
+Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a job has to end. The rounds of
+the policy are no timers of the state: whoever keeps the pool holds them (``point/rounds.py``).
+"""
 
 from __future__ import annotations
 
-from ..state import State
-from .claims import deadline, escalate, match_timed_out
-from .draft import Draft, Tables
+from ..policy.settings import duration
+from ..state import Activation, State
+from .draft import Draft
+from .point.change import tell
+from .point.ending import kill, void
+from .point.jobs import signal_job
 
 
-def _due(draft: Draft) -> list[tuple[int, str, str]]:
+def _due(state: State) -> list[tuple[int, str, str]]:
     """Every timer that runs: when, what, whose."""
-    state = draft.state
     found = []
-    if state.matches:
-        timeout = state.setting("MATCH_TIMEOUT")
-        found += [(state.slots[n].entered_state + timeout, "match", n) for n in state.matches]
-    for activation in state.activations.values():
-        when = deadline(draft, activation) if activation.stop else None
-        if when is not None:
-            found.append((when, "stop", activation.key))
+    for name in state.matched:
+        slot = state.slots[name]
+        found.append(
+            (slot.entered_state + duration(state, state.machines.get(slot.machine), "MATCH_TIMEOUT"), "match", name)
+        )
+    for name in state.unheard:
+        slot = state.slots[name]
+        if slot.claim is not None and slot.state == "Claimed" and "closing" not in slot.claim.marks:
+            found.append((slot.claim.until, "lease", name))
+    for key in state.ending:
+        found.append((_deadline(state, state.activations[key]), "stop", key))
+    for name in state.preempting:
+        slot = state.slots[name]
+        if slot.activation is not None and not slot.activation.cluster and slot.activation.stop:
+            found.append((slot.activation.until, "starter", name))
     return sorted(found)
+
+
+def _deadline(state: State, activation: Activation) -> int:
+    """When an activation that was told to end is told so again, harder. Logs of the first release do not say: there it
+    follows from the pool's settings."""
+    if activation.until:
+        return activation.until
+    patience = "KILLING_TIMEOUT" if activation.stop == "hard" else "MachineMaxVacateTime"
+    return activation.told + state.setting(patience)
 
 
 def tick(draft: Draft) -> None:
     """Let happen what is due by now, the earliest first."""
-    for when, what, name in _due(draft):
+    state = draft.state
+    for when, what, name in _due(state):
         if when > draft.now:
             break
-        if what == "match" and name in draft.state.matches:
-            match_timed_out(draft, draft.state.slots[name])
-        elif what == "stop" and name in draft.state.activations:
-            escalate(draft, draft.state.activations[name])
+        slot = state.slots.get(name)
+        if what == "stop" and name in state.activations:
+            _escalate(draft, state.activations[name])
+        elif what == "match" and name in state.matched and slot is not None:
+            void(draft, slot, "match_timeout")
+        elif what == "lease" and name in state.unheard and slot is not None:
+            kill(draft, slot, "lease_over")
+        elif what == "starter" and slot is not None and slot.activation is not None:
+            _escalate(draft, slot.activation)
 
 
-def next_deadline(state: State, now: int, tables: Tables) -> int | None:
+def _escalate(draft: Draft, activation: Activation) -> None:
+    """The time to end is up: the slot goes from Vacating to Killing (transition 21) where its dialect says so, and the
+    processes are killed."""
+    slot = draft.state.slots.get(activation.slot)
+    if slot is not None and tell(draft, slot, "vacate time over", "vacate_timeout"):
+        return
+    signal_job(draft, activation, "hard", "kill_timeout")
+
+
+def next_deadline(state: State) -> int | None:
     """The earliest instant at which a timer is due; None while none runs."""
-    due = _due(Draft(state, "", now, tables))
+    due = _due(state)
     return due[0][0] if due else None

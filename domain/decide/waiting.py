@@ -9,12 +9,14 @@ form an autocluster, and what was found for one holds for all.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..classad import ClassAd, parse, symmetric_match
 from ..job_ad import LIVED
+from ..policy.view import moment, view
 from ..state import IDLE, Cluster, Slot, State
-from ..texts import ad_of
+from ..texts import ad_of, expression
 from .draft import Draft
 
 Signature = tuple[tuple[str, str], ...]
@@ -211,15 +213,33 @@ def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signa
     if found is None:
         if len(kept) >= _FITS_KEPT:
             kept.clear()
-        found = kept[key] = symmetric_match(job_ad(cluster, proc), slot_ad(slot), draft.context)
+        slot_now = slot_ad(draft, slot, words(signature))
+        found = kept[key] = symmetric_match(job_ad(cluster, proc), slot_now, draft.context)
     return found
 
 
-def slot_ad(slot: Slot) -> ClassAd:
-    """The ad of a slot as the negotiator reads it: its own, with state and activity."""
-    ad = ad_of(slot.ad)
-    ad["State"], ad["Activity"] = slot.state, slot.activity
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def words(signature: Signature) -> frozenset[str]:
+    """What the jobs of a signature may read of a slot, and more: all words of their significant attributes, in small
+    letters."""
+    return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))
+
+
+def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
+    """The ad of a slot at this moment as a match sees it: with the attributes of the moment that its own expressions
+    read, and those of ``also``. While its machine drains, START is what the drain says."""
+    found = moment(draft.state, slot, draft.sense, draft.now, draft.context)
+    ad = view(found, also=also | _ALWAYS_READ)
+    if found.machine is not None and found.machine.drain is not None and found.machine.drain.start:
+        start = expression(found.machine.drain.start)
+        if start is not None:
+            ad["Start"] = start
     return ad
+
+
+_ALWAYS_READ = frozenset({"state", "activity"})
 
 
 def job_ad(cluster: Cluster, proc: int) -> ClassAd:

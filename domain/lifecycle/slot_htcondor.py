@@ -102,6 +102,8 @@ BEYOND: Final = (
     row("5b", "", "Claimed/Idle", "Owner/Idle, Unclaimed/Idle, Matched/Idle", "startd source",
         "The policy would end the claim in the instant in which it begins: the claim is taken back.",
         "Where the slot was before the claim."),
+    row("5c", "", "Drained/Retiring", "Claimed/Idle", "startd source",
+        "A claim comes for a job that the drain's start expression accepts."),
     row("6a", "", "Owner/Idle", "Matched/Idle", "startd source",
         "The negotiator tells a slot in Owner that it was matched."),
     row("10a", "", "Claimed/Idle", "Claimed/Retiring", "trace 20",

@@ -1,0 +1,230 @@
+"""One transition of a slot with all that it entails.
+
+Leaving and arriving have consequences: a job that was suspended goes on, a slot that arrives in Preempting tells its
+job to end or, without one, gives the slot away at once, one that arrives in Owner asks whether anybody owns it. Having
+arrived in Idle or Retiring, the slot asks its policy again at once, so that one cause may entail a chain of transitions
+at one instant (Retiring, Preempting, Owner, Unclaimed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dialects import told
+from ...events import ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn
+from ...policy import terms
+from ...policy.rules import EVICTED, KILLING, VACATING, Rule, applying
+from ...state import Claim, Slot
+from ..draft import Draft
+from ..slots import merge, weight
+from .jobs import hold, resume, signal, suspend
+
+RETIREMENT_OVER = "retirement_over"
+
+
+def change(draft: Draft, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+    """Take the slot through a row, and through all that follows from where it arrives."""
+    if slot.pair == "Claimed/Suspended":
+        resume(draft, slot, cause)
+    draft.move(slot, row, cause, target, evidence)
+    arrive(draft, slot, cause)
+
+
+def tell(draft: Draft, slot: Slot, happening: str, cause: str) -> bool:
+    """Let the slot do what its dialect says it does when told so; False if that is nothing."""
+    steps = told(draft.state.dialect, happening, slot.pair)
+    for step in steps[:-1]:
+        draft.move(slot, step.row, cause, step.target)
+    for step in steps[-1:]:
+        change(draft, slot, step.row, cause, step.target)
+    return bool(steps)
+
+
+def arrive(draft: Draft, slot: Slot, cause: str) -> None:
+    """What follows from where the slot has just arrived."""
+    arrival = _ARRIVALS.get(slot.pair)
+    if arrival is None or not arrival(draft, slot, cause):
+        settle(draft, slot)
+
+
+def settle(draft: Draft, slot: Slot) -> None:
+    """Ask the policy at once of a slot that has just become idle, or begun to retire."""
+    if slot.activity in ("Idle", "Retiring") and draft.state.slots.get(slot.name) is slot:
+        follow_policy(draft, slot)
+
+
+# The policy
+
+
+def follow_policy(draft: Draft, slot: Slot) -> bool:
+    """Take the first rule of the policy that holds for the slot; False if none does."""
+    unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches
+    if unheld and slot.pair == "Unclaimed/Idle":
+        merge(draft, slot)  # what was carved for a claim ends with it
+        return True
+    look = draft.look(slot)
+    rule = applying(draft.state.dialect, look)
+    if rule is None:
+        if unheld and slot.pair == "Owner/Idle":
+            merge(draft, slot)
+            return True
+        return False
+    evidence = draft.evidence(look)
+    if rule.marks:
+        mark(draft, slot, *rule.marks, reason=_REASONS.get(rule.cause, ""))
+    if rule.row:
+        row, target = _destination(draft, slot, rule)
+        change(draft, slot, row, rule.cause, target, evidence)
+    return True
+
+
+_REASONS = {"preempt": "PREEMPT expression evaluated to True"}
+
+
+def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None]:
+    """The row and the target of a rule that holds."""
+    if rule.cause == RETIREMENT_OVER:
+        _charge(draft, slot)
+    if rule.target != EVICTED:
+        return rule.row, rule.target or None
+    target = eviction(draft, slot)
+    return (rule.killing if target == KILLING and rule.killing else rule.row), target
+
+
+def eviction(draft: Draft, slot: Slot) -> str:
+    """How a job is made to go: WANT_VACATE is asked if PREEMPT was true, and counts as true without a job."""
+    look = draft.look(slot)
+    preempted = slot.claim is not None and "preempted" in slot.claim.marks
+    if preempted and slot.activation is not None and not look.true("WANT_VACATE"):
+        draft.evidence(look)
+        return KILLING
+    return VACATING
+
+
+def _charge(draft: Draft, slot: Slot) -> None:
+    """A job whose retirement is over: whether PREEMPT was true meanwhile, and whether a drain makes it go."""
+    look = draft.look(slot)
+    marks = []
+    if slot.claim is not None and slot.activation is not None:
+        if "preempted" not in slot.claim.marks and look.true("PREEMPT"):
+            marks.append("preempted")
+        if terms.draining(look):
+            marks.append("drained")
+    if marks:
+        mark(draft, slot, *marks)
+
+
+def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0) -> None:
+    """Write down what holds for the slot's claim from now on, if that is news."""
+    claim = slot.claim
+    if claim is None:
+        return
+    new = tuple(one for one in marks if one not in claim.marks)
+    if new or (reason and reason != claim.reason):
+        draft.emit(ClaimMarked(*draft.why("evaluated"), slot.name, claim.id, new, reason, code))
+
+
+# Arriving. Each returns whether the slot has gone on from there.
+
+
+def _owner(draft: Draft, slot: Slot, cause: str) -> bool:
+    """No claim outlives its arrival in Owner. The real startd asks IS_OWNER before anything else there."""
+    if slot.claim is not None:
+        end_claim(draft, slot, cause)
+    if slot.waiting is not None:
+        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
+    look = draft.look(slot)
+    for step in told(draft.state.dialect, "unowned", slot.pair):
+        if not look.true("IS_OWNER"):
+            change(draft, slot, step.row, "not_owner", step.target, draft.evidence(look))
+            return True
+    return False
+
+
+def _busy(draft: Draft, slot: Slot, cause: str) -> bool:
+    """A job that goes on, or begins, on a claim that is to end, retires; not one that was accepted during a drain."""
+    late = slot.claim is not None and "late" in slot.claim.marks
+    if late or not terms.in_retirement(draft.look(slot)):
+        return False
+    change(draft, slot, "13", "draining" if terms.draining(draft.look(slot)) else "better_match")
+    return True
+
+
+def _suspended(draft: Draft, slot: Slot, cause: str) -> bool:
+    suspend(draft, slot, cause)
+    return False
+
+
+def _retiring(draft: Draft, slot: Slot, cause: str) -> bool:
+    """Without a job there is nothing to wait for."""
+    if slot.activation is not None:
+        return False
+    change(draft, slot, "18", cause, VACATING)
+    return True
+
+
+def _vacating(draft: Draft, slot: Slot, cause: str) -> bool:
+    return _evict(draft, slot, cause, "soft")
+
+
+def _killing(draft: Draft, slot: Slot, cause: str) -> bool:
+    return _evict(draft, slot, cause, "hard")
+
+
+def _evict(draft: Draft, slot: Slot, cause: str, how: str) -> bool:
+    if slot.activation is None:
+        leave_preempting(draft, slot, cause)
+        return True
+    if slot.claim is not None and "preempted" in slot.claim.marks:
+        look = draft.look(slot)
+        if look.true("WANT_HOLD"):
+            draft.evidence(look)
+            hold(draft, slot, look)
+    signal(draft, slot, how, cause)
+    return False
+
+
+_ARRIVALS: dict[str, Callable[[Draft, Slot, str], bool]] = {
+    "Owner/Idle": _owner,
+    "Claimed/Busy": _busy,
+    "Claimed/Suspended": _suspended,
+    "Claimed/Retiring": _retiring,
+    "Preempting/Vacating": _vacating,
+    "Preempting/Killing": _killing,
+}
+
+
+# The end of claims
+
+
+def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
+    """Nothing of the slot's job runs any more: the claim is over, and the better match that waits takes over if START
+    does not refuse its job (22 to 25)."""
+    end_claim(draft, slot, cause)
+    killed = slot.pair == KILLING
+    refused, evidence = (False, 0) if slot.waiting is None else _refused(draft, slot, slot.waiting)
+    if slot.waiting is not None and not refused:
+        waiting = slot.waiting
+        draft.emit(
+            ClaimMade(
+                *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight(slot), waiting.rank,
+                waiting.holder, waiting.job, waiting.ad, waiting.lease,
+            )
+        )  # fmt: skip
+        change(draft, slot, "24" if killed else "23", "better_match_taken")
+        return
+    why = "better_match_refused" if refused else "claim_over"
+    change(draft, slot, "25" if killed else "22", why, evidence=evidence)
+
+
+def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
+    """Whether START is false for the job of the match that waits, with the evidence."""
+    look = draft.look(slot).matched(waiting.ad)
+    return (True, draft.evidence(look)) if look.truth("Start") is False else (False, 0)
+
+
+def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
+    claim = slot.claim
+    if claim is not None:
+        usage = (draft.now - claim.since) * claim.weight
+        draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage))

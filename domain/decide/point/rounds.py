@@ -1,0 +1,72 @@
+"""The policy's turn: every so often, each slot of a machine is asked.
+
+In a round the rules of each slot's state and activity are asked in their order, and the first that holds is taken
+(``policy/rules.py``). Rounds lie on a grid that begins when the machine joined: POLLING_INTERVAL apart while one of its
+slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no event.
+"""
+
+from __future__ import annotations
+
+from ...events import BenchmarksRan, BusyBegan
+from ...policy.settings import duration
+from ...policy.view import asks_busy, static
+from ...state import Machine, Slot, State
+from .. import stimuli as s
+from ..draft import Draft, Refusal
+from . import drains
+from .change import follow_policy, tell
+
+
+def interval(state: State, machine: Machine) -> int:
+    """Microseconds between two rounds of a machine."""
+    held = any(
+        slot.state in ("Claimed", "Preempting") for slot in machine.slots.values() if slot.kind != "partitionable"
+    )
+    return max(1, duration(state, machine, "POLLING_INTERVAL" if held else "UPDATE_INTERVAL"))
+
+
+def grid(machine: Machine, apart: int, after: int) -> int:
+    """The first instant of the machine's grid behind ``after``."""
+    return machine.joined + (max(0, after - machine.joined) // apart + 1) * apart
+
+
+def unfinished(machine: Machine) -> bool:
+    """Whether the machine's next round brings its drain further, whatever its slots' policy says."""
+    return drains.advances(machine)
+
+
+def hold_round(draft: Draft, stimulus: s.Round) -> None:
+    """Ask the policy of all slots of these machines."""
+    state = draft.state
+    for name in stimulus.machines:
+        for slot in drains.slots_of(draft, state.machines[name]) if name in state.machines else ():
+            if state.slots.get(slot.name) is slot:
+                _turn(draft, slot)
+        if name in state.machines:
+            drains.progress(draft, state.machines[name])
+
+
+def _turn(draft: Draft, slot: Slot) -> None:
+    _note_busy(draft, slot)
+    follow_policy(draft, slot)
+
+
+def _note_busy(draft: Draft, slot: Slot) -> None:
+    """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
+    if not asks_busy(static(draft.state, slot).names):
+        return
+    busy = draft.look(slot).true("CpuBusy")
+    if busy != bool(slot.busy_since):
+        draft.emit(BusyBegan(*draft.why("evaluated"), slot.name, busy))
+
+
+def benchmarked(draft: Draft, stimulus: s.BenchmarksDone) -> None:
+    """The slot's benchmarks are done (4): their results are the machine's."""
+    slot = draft.state.slots.get(stimulus.slot)
+    if slot is None or slot.activity != "Benchmarking":
+        raise Refusal(f"no slot {stimulus.slot} runs benchmarks: their results are of no use")
+    if slot.machine in draft.state.machines:
+        draft.emit(
+            BenchmarksRan(*draft.why("benchmarks_done"), slot.machine, slot.name, stimulus.mips, stimulus.kflops)
+        )
+    tell(draft, slot, "benchmarks done", "benchmarks_done")
