@@ -1,36 +1,80 @@
-"""This machine as a member of the pool: what it has, and the slots that are made of it."""
+"""This machine as a member of the pool: what was detected on it, and what it offers under a configuration."""
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..domain.decide.slots import RESOURCES
+from ..domain.config import Configuration, read
 from ..domain.decide.stimuli import AddMachine, SlotPlan
 from ..domain.events import Ad
 from ..domain.job_ad import quoted
+from ..domain.policy.custom import inventories
+from ..domain.policy.offer import EXECUTE, Equipment, Volume, offer, with_attributes
+from ..domain.policy.slot_types import SlotTypeError
+from ..domain.state import Machine, Slot
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
+from .processor import system_names
 
-WITHIN_RESOURCE_LIMITS = (
-    "MY.Cpus > 0 && TARGET.RequestCpus <= MY.Cpus && MY.Memory > 0 && TARGET.RequestMemory <= MY.Memory && "
-    "MY.Disk > 0 && TARGET.RequestDisk <= MY.Disk && "
-    "(TARGET.RequestGPUs =?= undefined || MY.GPUs >= TARGET.RequestGPUs)"
-)
+PLAIN = "RunBenchmarks = false"
+"""The policy of a machine that was given none: HTCondor's defaults, and no benchmarks."""
 
 
 def detected(execute: Path) -> dict[str, int]:
     """Cores, memory (MiB) and the disk space (KiB) that is free where jobs run."""
     import psutil
 
-    existing = execute
-    while not existing.exists():
-        existing = existing.parent
     return {
         "Cpus": len(os.sched_getaffinity(0)),
         "Memory": psutil.virtual_memory().total // 2**20,
-        "Disk": psutil.disk_usage(str(existing)).free // 1024,
+        "Disk": volume(execute).free,
     }
+
+
+def volume(directory: Path) -> Volume:
+    """The file system of a directory, or of the nearest one above it that exists."""
+    existing = directory
+    while not existing.exists():
+        existing = existing.parent
+    found = os.statvfs(existing)
+    unit = found.f_frsize
+    return Volume(str(existing.stat().st_dev), found.f_bavail * unit // 1024, found.f_blocks * unit // 1024)
+
+
+def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
+    """What this machine has: jobs run in ``execute`` unless the configuration names a directory for a slot's.
+
+    :raises SlotTypeError: the command that tells of a custom resource cannot be run
+    """
+    import psutil
+
+    found = detected(execute)
+    memory = psutil.virtual_memory().total
+    named = {name: configuration.get(name) for name in configuration.names() if name.upper().endswith(f"_{EXECUTE}")}
+    volumes = {configuration.get(EXECUTE): volume(execute)}
+    volumes |= {directory: volume(Path(directory)) for directory in named.values() if directory}
+    told = {name: _told(name, command) for name, command in inventories(configuration).items()}
+    swap = (memory + psutil.swap_memory().free) // 1024
+    return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)
+
+
+_PATIENCE = 60
+"""Seconds that an inventory command has."""
+
+
+def _told(name: str, command: str) -> str:
+    import shlex
+
+    try:
+        done = subprocess.run(
+            shlex.split(command), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=True
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: mend or drop it") from None
+    return done.stdout
 
 
 def _distribution() -> Ad:
@@ -52,60 +96,56 @@ def _distribution() -> Ad:
     return ad
 
 
-def machine_ad(name: str, resources: dict[str, int], uid_domain: str) -> Ad:
-    """What all slots of a machine say of it."""
-    ad = {
-        "MyType": '"Machine"',
-        "TargetType": '"Job"',
-        "Machine": quoted(name),
+def system_ad(uid_domain: str) -> Ad:
+    """What a machine says of itself whatever its configuration."""
+    return {
         "Arch": quoted(architecture()),
         "OpSys": quoted(operating_system()),
+        "OpSysLegacy": quoted(operating_system()),
         **_distribution(),
         "CondorVersion": quoted(CONDOR_VERSION),
         "CondorPlatform": quoted(condor_platform()),
         "FileSystemDomain": quoted(uid_domain),
         "UidDomain": quoted(uid_domain),
         "HasFileTransfer": "true",
-        "GPUs": "0",
-        "MaxJobRetirementTime": "0",
-        "Rank": "0.0",
-        "SlotWeight": "Cpus",
-        "Start": "true",
-        "Requirements": "Start && WithinResourceLimits",
-        "WithinResourceLimits": WITHIN_RESOURCE_LIMITS,
     }
-    for key, amount in resources.items():
-        ad[f"Total{key}"] = ad[f"Detected{key}"] = str(amount)
-    return ad
 
 
-def machine(id: str, name: str, resources: dict[str, int], uid_domain: str, static: int = 0) -> AddMachine:
-    """A machine with one partitionable slot, or with `static` equal slots.
+def plain(static: int = 0) -> Configuration:
+    """The configuration of a machine that was given none: one slot that is cut to measure, or `static` equal ones."""
+    return read(PLAIN + (f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""))
 
-    :raises ValueError: if the resources do not suffice for that many slots.
+
+def _made_up(resources: Mapping[str, int], uid_domain: str, cpus: int) -> Equipment:
+    memory, volume = resources["Memory"], Volume("", resources["Disk"], resources["Disk"])
+    return Equipment(cpus, memory, memory * 1024, {"": volume}, system_ad(uid_domain))
+
+
+def equipment_of(machine: Machine, slots: Iterable[Slot], uid_domain: str) -> Equipment:
+    """What a machine was added with, as its ads say: for another configuration of it."""
+    disk = max((int(slot.ad.get("DetectedDisk", "0")) for slot in slots), default=0)
+    resources = {"Memory": int(machine.ad["DetectedMemory"]), "Disk": disk}
+    return _made_up(resources, uid_domain, int(machine.ad["DetectedCpus"]))
+
+
+def machine(
+    id: str,
+    name: str,
+    resources: dict[str, int],
+    uid_domain: str,
+    static: int = 0,
+    attributes: Mapping[str, str] | None = None,
+    configuration: Configuration | None = None,
+) -> AddMachine:
+    """A machine under a configuration, or without one under no policy of its own: then with one partitionable slot, or
+    with `static` equal slots, of which there may be more than cores. `attributes` stand in its slots' ads, in place of
+    those that would.
+
+    :raises ValueError: if the resources do not suffice for these slots.
     """
-    ad = machine_ad(name, resources, uid_domain)
-    count = static or 1
-    share = {key: max(resources[key] // count, 1 if key == "Cpus" else 0) for key, _, _ in RESOURCES}
-    if not all(share.values()):
-        lacking = ", ".join(key for key, amount in share.items() if not amount)
-        raise ValueError(f"{count} slots are too many for this machine: nothing is left for each of {lacking}")
-    kind = "static" if static else "partitionable"
-    slots = tuple(_slot(name, number, kind, share, count) for number in range(1, count + 1))
-    return AddMachine(id, name, ad, slots)
-
-
-def _slot(machine: str, number: int, kind: str, share: dict[str, int], count: int) -> SlotPlan:
-    name = f"slot{number}@{machine}"
-    ad = {
-        "Name": quoted(name),
-        "SlotID": str(number),
-        "SlotTypeID": "1",
-        "SlotType": quoted(kind.capitalize()),
-        "PartitionableSlot": "true" if kind == "partitionable" else "false",
-        "DynamicSlot": "false",
-        "TotalSlots": str(count),
-    }
-    for key, amount in share.items():
-        ad[key] = ad[f"TotalSlot{key}"] = str(amount)
-    return SlotPlan(name, kind, ad)
+    here = _made_up(resources, uid_domain, max(resources["Cpus"], static))
+    joins = offer(id, name, plain(static) if configuration is None else configuration, here)
+    if not attributes:
+        return joins
+    slots = tuple(SlotPlan(plan.name, plan.kind, with_attributes(plan.ad, attributes)) for plan in joins.slots)
+    return AddMachine(id, name, joins.ad, slots, joins.settings)

@@ -1,0 +1,74 @@
+"""How fast this machine is: MIPS and KFLOPS by work that is really done.
+
+``python -m poolbook.adapters.sensors.benchmarks`` prints both, after about a second. They are figures of numpy's
+loops on one core: millions of integer operations and thousands of floating-point operations in a second, comparable
+between machines that are measured in this way.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+SECONDS = 0.5
+"""How long each kind of work is done, at least."""
+_WORDS = 4096
+_RANK = 200
+
+
+def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
+    """Operations in a second, of a piece of ``work`` that returns how many it did: it is repeated for ``seconds``, and
+    its fastest repetition counts, since others may use the machine meanwhile."""
+    best, end = 0.0, time.perf_counter() + seconds
+    while True:
+        began = time.perf_counter()
+        done = work()
+        now = time.perf_counter()
+        best = max(best, done / max(now - began, 1e-9))
+        if now >= end:
+            return best
+
+
+def integers() -> int:
+    """Xorshift over a vector, sixteen times: shifts and exclusive ors of 32-bit integers that fit into a cache."""
+    import numpy
+
+    words = numpy.arange(1, _WORDS + 1, dtype=numpy.uint32)
+    for _ in range(16):
+        words ^= words << numpy.uint32(13)
+        words ^= words >> numpy.uint32(17)
+        words ^= words << numpy.uint32(5)
+    return 16 * 6 * _WORDS
+
+
+def reals() -> int:
+    """Solve a system of linear equations, as LINPACK does."""
+    import numpy
+
+    matrix = numpy.add.outer(numpy.arange(_RANK), -numpy.arange(_RANK)).astype(float)
+    matrix = 1.0 / (1.0 + matrix * matrix) + numpy.eye(_RANK)
+    numpy.linalg.solve(matrix, numpy.ones(_RANK))
+    return 2 * _RANK**3 // 3 + 2 * _RANK**2
+
+
+def main() -> None:
+    mips, kflops = measure(integers) / 1e6, measure(reals) / 1e3
+    print(round(mips), round(kflops))
+
+
+def command() -> tuple[list[str], dict[str, str]]:
+    """How to run the benchmarks in a process of their own, on one core."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return [sys.executable, "-m", __name__], {**os.environ, **one}
+
+
+def result(printed: str) -> tuple[int, int]:
+    """MIPS and KFLOPS as the benchmarks printed them; zeros where they did not come to their end."""
+    words = printed.split()
+    return (int(words[0]), int(words[1])) if len(words) == 2 and all(map(str.isdigit, words)) else (0, 0)
+
+
+if __name__ == "__main__":
+    main()

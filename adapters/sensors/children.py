@@ -1,0 +1,108 @@
+"""A process whose output is taken in as it comes, while the pool does other things."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+Watch = Callable[[int, Callable[[], None]], None]
+"""Have something called whenever a descriptor can be read."""
+Unwatch = Callable[[int], None]
+
+
+class Child:
+    """A process in a session of its own. ``heard`` is called with each whole line that it prints, ``ended`` when it is
+    gone; what stands behind the last line feed is a line, too.
+
+    :raises OSError: it cannot be started
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        watch: Watch,
+        unwatch: Unwatch,
+        heard: Callable[[str], None],
+        ended: Callable[[], None],
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._output, False)
+        self._end = os.pidfd_open(self._process.pid)
+        self._unwatch, self._heard, self._ended = unwatch, heard, ended
+        self._rest = bytearray()
+        self._listening, self._gone = True, False
+        watch(self._output, self._read)
+        watch(self._end, self._finish)
+
+    def _read(self) -> None:
+        if not self._listening:
+            return
+        try:
+            piece = os.read(self._output, 1 << 16)
+        except BlockingIOError:
+            return
+        if not piece:
+            self._deaf()
+            return
+        self._rest += piece
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        for line in lines:
+            self._heard(line.decode(errors="replace"))
+
+    def _deaf(self) -> None:
+        self._listening = False
+        self._unwatch(self._output)
+
+    def _finish(self) -> None:
+        if self._gone:
+            return
+        while self._listening and self._readable():
+            self._read()
+        if self._rest:
+            self._heard(self._rest.decode(errors="replace"))
+        self._leave()
+        self._ended()
+
+    def _readable(self) -> bool:
+        return bool(select.select([self._output], [], [], 0)[0])
+
+    def _leave(self) -> None:
+        """Give back what the process needed; it is dead."""
+        self._gone = True
+        if self._listening:
+            self._deaf()
+        self._unwatch(self._end)
+        os.close(self._end)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and all that it started."""
+        if not self._gone:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Have done with it, and hear no more of it."""
+        if not self._gone:
+            self.signal(signal.SIGKILL)
+            self._leave()

@@ -1,0 +1,123 @@
+"""When somebody last used this machine: at a terminal, or at its keyboard and mouse.
+
+A terminal on which somebody is logged in tells by its access time; who is logged in where, the file utmp says, and
+without one every terminal counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES by their access
+times, and /dev/input, whose devices are read: what comes from them is counted and thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_UTMP = struct.Struct("=hxxi32s4s32s256shhiii4i20x")
+"""One record of glibc's utmp: its kind, the process, the line, and what is not asked for here."""
+_USER_PROCESS = 7
+MICROSECONDS = 1_000_000
+
+
+def logged_in(utmp: Path) -> list[str] | None:
+    """The terminals on which somebody is logged in, such as pts/3; None where the system does not tell."""
+    try:
+        data = utmp.read_bytes()
+    except OSError:
+        return None
+    whole = len(data) - len(data) % _UTMP.size
+    lines = [record[2] for record in _UTMP.iter_unpack(data[:whole]) if record[0] == _USER_PROCESS]
+    return [line.partition(b"\0")[0].decode(errors="replace") for line in lines]
+
+
+def terminals(devices: Path) -> Iterator[str]:
+    """Every terminal that there is."""
+    for pattern in ("tty*", "pty*", "pts/*"):
+        for found in devices.glob(pattern):
+            yield str(found.relative_to(devices))
+
+
+def last_access(devices: Path, names: Iterable[str]) -> int | None:
+    """The latest instant, in microseconds, at which any of these devices was read. Devices that are none, and those
+    that belong to /dev/null, do not count."""
+    nothing = _major(devices / "null")
+    latest = 0
+    for name in names:
+        if not name or name.startswith("unix:"):
+            continue
+        with suppress(OSError):
+            found = os.stat(devices / name)
+            if nothing is None or os.major(found.st_rdev) != nothing:
+                latest = max(latest, found.st_atime_ns // 1000)
+    return latest or None
+
+
+def _major(path: Path) -> int | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return os.major(found.st_rdev) if found.st_rdev else None
+
+
+class InputDevices:
+    """Keyboards and mice: the devices below /dev/input, as far as this process may read them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[str, int] = {}
+
+    def stirred(self) -> bool:
+        """Whether anything came from any of them since this was asked last."""
+        found = False
+        present = {path.name for path in self._folder.glob("event*")}
+        for name in [name for name in self._open if name not in present]:
+            os.close(self._open.pop(name))
+        for name in sorted(present):
+            if name not in self._open:
+                with suppress(OSError):
+                    self._open[name] = os.open(self._folder / name, os.O_RDONLY | os.O_NONBLOCK)
+        for descriptor in self._open.values():
+            with suppress(OSError):
+                while os.read(descriptor, 65536):
+                    found = True
+        return found
+
+    def close(self) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+
+
+class Idle:
+    """When somebody last used this machine. ``root`` is /; ``console`` are CONSOLE_DEVICES, ``bad_utmp`` is
+    STARTD_HAS_BAD_UTMP."""
+
+    def __init__(self, console: Sequence[str] = (), *, bad_utmp: bool = False, root: Path = Path("/")) -> None:
+        self._devices, self._utmp = root / "dev", root / "var/run/utmp"
+        self._console, self._bad_utmp = tuple(console), bad_utmp
+        self._input = InputDevices(self._devices / "input")
+        self._seen: int | None = None
+        self._touched: int | None = None
+
+    def read(self, now: int) -> tuple[int | None, int | None]:
+        """The instants, in microseconds, of the last key or movement anywhere and at the console; None: none is known.
+        A device that says it was used in the future was used now."""
+        lines = None if self._bad_utmp else logged_in(self._utmp)
+        typed = last_access(self._devices, terminals(self._devices) if lines is None else lines)
+        if self._input.stirred():
+            self._touched = now
+        console = _latest(last_access(self._devices, self._console), self._touched)
+        self._seen = _latest(self._seen, typed, console)
+        return _past(self._seen, now), _past(console, now)
+
+    def close(self) -> None:
+        self._input.close()
+
+
+def _latest(*instants: int | None) -> int | None:
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def _past(instant: int | None, now: int) -> int | None:
+    return None if instant is None else min(instant, now)

@@ -1,0 +1,88 @@
+"""What slots' ads say to others: as the manual has it, and as a real pool's ads are."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain.classad import ClassAd
+from poolbook.domain.policy.offer import POLICY
+from poolbook.domain.policy.published import published, shown
+
+TRACES = Path(__file__).parent.parent / "data/traces"
+AD = {
+    "Start": "KeyboardIdle > 900",
+    "Requirements": "Start && WithinResourceLimits",
+    "WithinResourceLimits": "TARGET.RequestCpus <= MY.Cpus",
+    "Rank": "0.0",
+    "SUSPEND": "KeyboardIdle < 60",
+    "SUSPEND_VANILLA": "false",
+    "CLAIM_WORKLIFE": "1200",
+    "MODIFY_REQUEST_EXPR_REQUESTCPUS": "4",
+}
+USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
+MANUAL, HTCONDOR = "manual", "htcondor-25"
+
+
+@pytest.mark.parametrize(
+    "dialect, state, more, requirements, start",
+    [
+        (MANUAL, "Unclaimed", {"willing": False}, USUAL, AD["Start"]),
+        (MANUAL, "Unclaimed", {"willing": None}, USUAL, AD["Start"]),
+        # "When the START expression locally evaluates to True", it is not published
+        (MANUAL, "Unclaimed", {"willing": True}, LIMITS, None),
+        (MANUAL, "Claimed", {"willing": True}, LIMITS, None),
+        # the real startd publishes it
+        (HTCONDOR, "Unclaimed", {"willing": True}, USUAL, AD["Start"]),
+        # "says that Requirements are False to prevent being matched again"
+        (MANUAL, "Matched", {"willing": True}, "false", None),
+        (HTCONDOR, "Matched", {}, "false", None),
+        (MANUAL, "Preempting", {}, "false", None),
+        (HTCONDOR, "Preempting", {}, "false", None),
+        # drains, shutdowns, better matches that wait
+        (HTCONDOR, "Claimed", {"closed": True}, "false", None),
+        (MANUAL, "Drained", {"closed": True}, "false", None),
+        (HTCONDOR, "Claimed", {"closed": True, "start": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
+    ],
+)  # fmt: skip
+def test_requirements_and_start(
+    dialect: str, state: str, more: dict[str, object], requirements: str, start: str | None
+) -> None:
+    found = published(AD, dialect, state, **more)  # type: ignore[arg-type]
+    assert found["Requirements"] == requirements
+    assert found.get("Start") == start
+
+
+def test_the_policy_is_kept_to_itself() -> None:
+    assert published(AD, HTCONDOR, "Unclaimed").keys() == {"Start", "Requirements", "WithinResourceLimits", "Rank"}
+
+
+def ads() -> Iterator[ClassAd]:
+    """Every slot's ad that was taken of the recorded pool."""
+    for path in sorted(TRACES.glob("*/machine-ads-*")):
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        for block in text.split("\n\n"):
+            ad = ClassAd.from_old(block)
+            if "SlotID" in ad and "Requirements" in ad:
+                yield ad
+
+
+def test_the_ads_of_a_real_pool_hold_what_is_published_and_no_more() -> None:
+    seen = 0
+    for ad in ads():
+        seen += 1
+        assert not [name for name in ad if not shown(name)]
+        state, closed = ad.eval("State"), "Draining" in ad
+        ours = published({name: str(ad[name]) for name in ad}, HTCONDOR, state, closed=closed)
+        assert ours["Requirements"] == str(ad["Requirements"])
+        assert ("Start" in ours) == ("Start" in ad)
+    assert seen > 130
+
+
+def test_what_the_real_ads_show_of_the_policy_is_shown() -> None:
+    real = {name for ad in ads() for name in ad}
+    assert {name for name in POLICY if shown(name)} <= real
