@@ -1,0 +1,198 @@
+"""``poolbook play SCENARIO``: machines under a policy in virtual time, told transition by transition."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+
+if TYPE_CHECKING:
+    from ...domain.log import Log
+    from ...replay.play.telling import Tale
+    from ..playing import Stage, Told
+
+COMMAND = Command(
+    "play",
+    "SCENARIO [options]",
+    "Plays machines under a configuration in virtual time: tells each transition of a slot with the expression that\n"
+    "decided it, and ends with 1 where something was not as the scenario expects. docs/play.md has the language.",
+    (
+        Option("config", 3, "<file>", "read this configuration first; may be given again"),
+        Option("dialect", 2, "<name>", "manual or htcondor-25, whatever the scenario says"),
+        Option("seed", 2, "<n>", "what $RANDOM_INTEGER() and $RANDOM_CHOICE() draw from (0)"),
+        Option("quiet", 1, "", "tell the summary, and what was not as expected"),
+        Option("audit", 1, "", "have every event judged by the rules of the transitions"),
+        Option("trace", 1, "<folder>", "play what was recorded of a real pool, and compare"),
+        Option("json", 1, "", "what happened, and the summary, as JSON"),
+        Option("log", 3, "<url>", "keep the log: a new file's name, or another log's URL"),
+        HELP,
+    ),
+    (
+        ("poolbook play desktop.play", ""),
+        ("poolbook play week.play -quiet -dialect htcondor-25", "what a week comes to, as the real startd does it"),
+        ("poolbook play a.play -log a.db; poolbook why slot1@ws1 -log a.db", "and look around in what happened"),
+    ),
+    (("desktop.play", "a scenario's file; - is what comes in"),),
+)
+
+
+def play(argv: Sequence[str]) -> int:
+    from ...domain.lifecycle.rows import DIALECTS
+
+    arguments = parse(COMMAND, argv)
+    given = arguments.last("dialect")
+    dialect = "" if given is None else given.values[0]
+    if dialect and dialect not in DIALECTS:
+        raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
+    trace = arguments.last("trace")
+    if trace is not None:
+        return _compared(Path(trace.values[0]), dialect, arguments)
+    if len(arguments.words) != 1:
+        raise UsageError("poolbook play: name one scenario; `poolbook play -help` tells more")
+    from ...domain.config import ConfigError
+    from ...replay.play import PlayError, read
+
+    (name,) = arguments.words
+    text = _text(name)
+    log = _log(arguments)
+    try:
+        return _played(read(text), name, dialect, log, arguments)
+    except PlayError as error:
+        where = f"{name}:{error.line}" if error.line else name
+        raise Refusal(f"poolbook play: {where}: {error.message}") from None
+    except ConfigError as error:
+        raise Refusal(f"poolbook play: {error}") from None
+    finally:
+        log.close()
+
+
+def _text(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise Refusal(f"poolbook play: {name} cannot be read: {why}") from None
+
+
+def _log(arguments: Arguments) -> Log:
+    """A new log: in memory, unless it is to be kept."""
+    from ..stores import open_log
+
+    given = arguments.last("log")
+    log = open_log("memory:" if given is None else given.values[0], create=True)
+    if log.head.position:
+        log.close()
+        assert given is not None
+        raise Refusal(f"poolbook play: the log {given.values[0]} has events already; name one that is not there yet")
+    return log
+
+
+def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Arguments) -> int:
+    from ..playing import Machines, Stage
+    from ..playing import play as perform
+
+    seed = arguments.last("seed")
+    machines = Machines(
+        scenario,
+        name,
+        Path(name).absolute().parent if name != "-" else Path.cwd(),
+        [Path(given.values[0]) for given in arguments.every("config")],
+        0 if seed is None else whole_number(COMMAND, seed),
+    )
+    for warning in machines.warnings():
+        print(f"poolbook play: warning: {warning}", file=sys.stderr)
+    teller = _Json() if arguments.has("json") else _Lines(quiet=arguments.has("quiet"))
+    stage = Stage(scenario, machines, log, lambda told: teller.hear(told), dialect)
+    teller.tale = stage.tale
+    good = perform(stage)
+    violations = _judged(stage) if arguments.has("audit") else None
+    teller.end(good, violations)
+    return 0 if good and not violations else 1
+
+
+def _judged(stage: Stage) -> list[str]:
+    from ...replay.legality import examine
+
+    return [str(violation) for violation in examine(stage.log.read()).violations]
+
+
+class _Lines:
+    """A play told in lines, as it goes."""
+
+    tale: Tale
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def hear(self, told: Told) -> None:
+        from ..playing.lines import lines
+
+        for line in lines(self.tale, told, quiet=self._quiet):
+            print(line)
+
+    def end(self, good: bool, violations: list[str] | None) -> None:
+        print("\n" * (not self._quiet) + "\n".join(self.tale.summary()))
+        if violations is not None:
+            print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all was allowed")
+        if not good:
+            print("not all was as the scenario expects")
+
+
+class _Json:
+    """A play told as one JSON object at its end."""
+
+    tale: Tale
+
+    def __init__(self) -> None:
+        self._told: list[dict[str, object]] = []
+        self._failed: list[dict[str, object]] = []
+        self._refused: list[dict[str, object]] = []
+
+    def hear(self, told: Told) -> None:
+        from ...replay.play.telling import Entry, entry_dict
+        from ..playing import Failed, Refused
+
+        if isinstance(told, Entry):
+            self._told.append(entry_dict(told))
+        elif isinstance(told, Refused):
+            self._refused.append({"line": told.step.line, "words": told.step.words, "why": told.why})
+        elif isinstance(told, Failed):
+            self._failed.append({"line": told.step.line, "words": told.step.words, "found": told.found})
+
+    def end(self, good: bool, violations: list[str] | None) -> None:
+        whole = {"as_expected": good, "failed": self._failed, "refused": self._refused, "story": self._told}
+        if violations is not None:
+            whole["violations"] = violations
+        print(json.dumps({**whole, "summary": self.tale.as_dict()}, indent=2))
+
+
+def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
+    """What was recorded of a real pool, played."""
+    from ...replay.wording import counted
+    from ..htcondor.stimuli import DIALECT, REWRITES, compare
+
+    try:
+        found = compare(folder, dialect or DIALECT)
+    except OSError as error:
+        raise Refusal(f"poolbook play -trace: {error}") from None
+    if arguments.has("json"):
+        told = {
+            "folder": found.folder, "slots": found.slots, "entries": found.entries, "same": found.same,
+            "equal": found.equal, "differences": list(map(str, found.differences)), "rewrites": found.rewrites,
+        }  # fmt: skip
+        print(json.dumps(told, indent=2))
+        return 0 if found.equal else 1
+    verdict = "all equal" if found.equal else f"{counted(len(found.differences), 'slot')} differ"
+    print(f"{folder}: {counted(found.slots, 'slot')}, {counted(found.entries, 'transition')}: {verdict}")
+    for difference in found.differences:
+        print(f"  {difference}")
+    why = {rewrite.name: rewrite.why for rewrite in REWRITES}
+    for name, count in found.rewrites.items():
+        print(f"  rewritten, x{count}: {name}: {why.get(name, '')}")
+    return 0 if found.equal else 1

@@ -1,0 +1,148 @@
+"""The times of a scenario: lengths, and instants since its start.
+
+| written | means |
+|---|---|
+| `0:10`, `1:02:03` | minutes and seconds; hours, minutes and seconds |
+| `90`, `90s`, `15min`, `2h`, `3d` | a number of seconds, minutes, hours, days |
+| `2d 3:00`, `2d 3:00:30` | days, and hours and minutes (and seconds) |
+| `Mon 08:30`, `Mon 08:30:15` | the first such time of the week at or after the start |
+| `2026-11-02 08:30` | a date and time |
+
+An instant without a date or weekday counts from the start. The clock is that of the scenario's zone: behind a change to
+or from summer time ``Mon 08:30`` is what a clock on the wall shows.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from attrs import frozen
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+LONGEST = 100 * 366 * DAY
+"""A century: no instant of a scenario lies further from its start."""
+
+_UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
+_LENGTH = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|min|h|d|)", re.ASCII)
+_CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
+_DAYS = re.compile(r"(\d{1,6})d", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def length(word: str) -> int:
+    """A length of time in one word, in microseconds.
+
+    :raises ValueError: it is none
+    """
+    amount, clock = _LENGTH.fullmatch(word), _CLOCK.fullmatch(word)
+    if amount:
+        found = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
+    elif clock:
+        first, second, third = clock.groups()
+        parts = (0, int(first), int(second)) if third is None else (int(first), int(second), int(third))
+        found = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
+    else:
+        raise ValueError(f"{word!r} is no length of time: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
+    if found > LONGEST:
+        raise ValueError(f"{word!r} is longer than a century")
+    return found
+
+
+def takes_two(word: str) -> bool:
+    """Whether an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
+    return bool(_DATE.fullmatch(word) or _DAYS.fullmatch(word) or word.capitalize() in DAYS)
+
+
+def of_time(word: str) -> bool:
+    """Whether a word of an ``at`` line belongs to its time."""
+    return word in ("to", "every", "until") or word[:1].isdigit() or word.capitalize() in DAYS
+
+
+def is_clock(word: str) -> bool:
+    """Whether the word may stand behind a date, a weekday or a number of days."""
+    return _CLOCK.fullmatch(word) is not None
+
+
+def _of_day(word: str) -> timedelta:
+    """Hours and minutes, and seconds if there are some."""
+    found = _CLOCK.fullmatch(word)
+    if found is None or int(found[1]) > 23:
+        raise ValueError(f"{word!r} is no time of a day: write hours and minutes, 08:30")
+    return timedelta(hours=int(found[1]), minutes=int(found[2]), seconds=int(found[3] or 0))
+
+
+@frozen
+class Calendar:
+    """When a scenario begins (microseconds since the epoch), and in which zone its clock runs."""
+
+    start: int
+    zone: tzinfo = UTC
+
+    def at(self, instant: int) -> datetime:
+        """An instant since the start as the zone's date and time."""
+        return datetime.fromtimestamp((self.start + instant) / SECOND, self.zone)
+
+    def _since(self, when: datetime) -> int:
+        since = round(when.replace(tzinfo=self.zone).timestamp() * SECOND) - self.start
+        if abs(since) > LONGEST:
+            raise ValueError(f"{when.date()} is more than a century from the start")
+        return since
+
+    def instant(self, words: list[str]) -> int:
+        """The instant that one or two words name, in microseconds since the start.
+
+        :raises ValueError: they name none, or one before the start
+        """
+        first, clock = words[0], words[1] if len(words) > 1 else ""
+        days = _DAYS.fullmatch(first)
+        if _DATE.fullmatch(first):
+            since = self._since(datetime.fromisoformat(first) + _of_day(clock or "0:00"))
+        elif first.capitalize() in DAYS:
+            since = self._weekday(DAYS.index(first.capitalize()), _of_day(clock or "0:00"))
+        elif days and clock:
+            since = int(days[1]) * DAY + round(_of_day(clock).total_seconds()) * SECOND
+        else:
+            return length(first)
+        if since < 0:
+            raise ValueError(f"{' '.join(words)} lies before the scenario's start, {told(self.at(0))}")
+        return since
+
+    def days_later(self, instant: int, days: int) -> int:
+        """The same time of day, so many days later."""
+        return self._since(self.at(instant).replace(tzinfo=None) + timedelta(days=days))
+
+    def _weekday(self, day: int, clock: timedelta) -> int:
+        start = self.at(0)
+        ahead = (day - start.weekday()) % 7
+        midnight = datetime(start.year, start.month, start.day)
+        first = self._since(midnight + timedelta(days=ahead) + clock)
+        return first if first >= 0 else self._since(midnight + timedelta(days=ahead + 7) + clock)
+
+
+def begin(date: str, clock: str, zone: tzinfo) -> int:
+    """The instant (microseconds since the epoch) of a date and a time of day.
+
+    :raises ValueError: there is no such date or time
+    """
+    when = datetime.fromisoformat(date) + _of_day(clock)
+    if not 1971 <= when.year <= 9000:
+        raise ValueError(f"{date}: the years from 1971 to 9000 can be played")
+    return round(when.replace(tzinfo=zone).timestamp() * SECOND)
+
+
+def elapsed(instant: int) -> str:
+    """An instant since the start as a scenario writes it: ``0:00:10``, ``2d 3:00:00``."""
+    seconds, rest = divmod(instant, SECOND)
+    days, seconds = divmod(seconds, 86_400)
+    text = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if rest:
+        text += f".{rest // 1000:03}"
+    return f"{days}d {text}" if days else text
+
+
+def told(when: datetime) -> str:
+    """A date and time as people say it: ``Mon 2026-11-02 08:30:00``."""
+    return f"{DAYS[when.weekday()]} {when:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,148 @@
+"""Specification: ``poolbook play``, and what a play says where a scenario and the pool do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+
+TRACES = Path(__file__).parents[1] / "data" / "traces"
+SCENARIO = """\
+config
+    use FEATURE : StaticSlots
+    RUNBENCHMARKS = False
+    WANT_SUSPEND = True
+    SUSPEND = OwnerIsHere =?= True
+    CONTINUE = OwnerIsHere =!= True
+end
+at 0:20 submit alice run=10:00
+at 1:00 OwnerIsHere=True
+expect slot1 Claimed/Suspended 14
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POOLBOOK_CONFIG", raising=False)
+    return tmp_path
+
+
+def written(folder: Path, text: str, name: str = "a.play") -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return name
+
+
+def test_a_scenario_is_told_line_by_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", written(folder, SCENARIO), "-audit"]) == 0
+    said = capsys.readouterr().out
+    suspended = next(line for line in said.splitlines() if " 14 " in line)
+    assert suspended.split(maxsplit=6) == [
+        "0:01:00", "slot1@ws1", "14", "Claimed/Busy", "->", "Claimed/Suspended",
+        "WANT_SUSPEND and SUSPEND are true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
+    ]  # fmt: skip
+    assert "   0:01:00  > OwnerIsHere=True\n" in said
+    assert said.endswith("jobs: 1 submitted, 1 started\naudit: all was allowed\n")
+
+
+def test_what_is_not_as_expected_is_told_with_the_slot_s_story(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = written(folder, SCENARIO + "at 2:00 expect slot1 Claimed/Busy 15\nat 2:00 expect 1.0 Running\n")
+    assert main(["play", name, "-quiet"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == (
+        "   0:02:00  ! line 11: expected slot1@ws1 Claimed/Busy 15, but slot1@ws1 is Claimed/Suspended by 14"
+    )
+    assert [line.split()[3] for line in said[1:6]] == ["1", "6", "9", "11", "14"]
+    assert said[6] == "   0:02:00  ! line 12: expected job 1.0 Running, but it is Suspended"
+    assert said[-1] == "not all was as the scenario expects"
+
+
+def test_what_the_pool_refuses_is_told_and_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", written(folder, "at 1:00 activate slot1\n"), "-quiet"]) == 0
+    assert capsys.readouterr().out.startswith("   0:01:00  ! line 1: refused: ")
+
+
+def test_json_has_all_that_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", written(folder, SCENARIO), "-json", "-audit"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (suspended,) = [entry for entry in told["story"] if entry["what"] == "14"]
+    assert (suspended["at"], suspended["thing"], suspended["cause"]) == (60.0, "slot1@ws1", "suspend")
+    assert suspended["evidence"] == {
+        "name": "SUSPEND", "expression": "OwnerIsHere is true", "value": "true", "read": {"MY.OwnerIsHere": "true"},
+    }  # fmt: skip
+    assert (told["as_expected"], told["failed"], told["refused"], told["violations"]) == (True, [], [], [])
+    assert told["summary"]["transitions"] == {"1": 1, "6": 1, "9": 1, "11": 1, "14": 1}
+
+
+def test_the_dialect_of_the_command_goes_before_the_scenario_s(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = written(folder, "dialect manual\n" + SCENARIO)
+    assert main(["play", name, "-quiet", "-dialect", "htcondor-25"]) == 0
+    assert "transitions: 1 x1, 5 x1, 11 x1, 14 x1\n" in capsys.readouterr().out
+
+
+def test_configurations_are_files_of_the_command_and_files_beside_the_scenario(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "scenarios").mkdir()
+    written(folder, "START = False\nuse FEATURE : StaticSlots\n", "base.conf")
+    written(folder, "START = True\n", "scenarios/mine.conf")
+    text = "config mine.conf\nat 0:10 submit alice\nexpect slot1 Claimed/Busy\n"
+    assert main(["play", written(folder, text, "scenarios/a.play"), "-config", "base.conf", "-quiet"]) == 0
+
+
+def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = written(folder, SCENARIO)
+    assert main(["play", name, "-quiet", "-log", "kept.db"]) == 0
+    assert main(["why", "slot1@ws1", "-log", "kept.db"]) == 0
+    assert "Slot slot1@ws1 is Claimed/Suspended" in capsys.readouterr().out
+    assert main(["play", name, "-quiet", "-log", "kept.db"]) == 1
+    assert "kept.db has events already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "complaint"),
+    [
+        ("at 0:10 drian\n", [], "a.play:1: 'drian' is nothing that can happen; did you mean drain?"),
+        ("config\nSUSPEND = (x\nend\n", [], "a.play:2: SUSPEND: (x is no expression"),
+        ("config\nA = $(B)\nB = $(A)\nSTART = $(A)\nend\n", [], "a.play:"),
+        ("config none.conf\n", [], "none.conf cannot be read"),
+        ("machine a cores=2\nconfig\nNUM_SLOTS_TYPE_1 = 3\nSLOT_TYPE_1 = cpus=1\nend\n", [], "a.play:1: the conf"),
+        ("at 0:10 vacate slot7\n", [], "a.play:1: there is no slot slot7@ws1 at 0:00:10; there are slot1@ws1"),
+        ("at 0:10 measure 1.0 memory=5\n", [], "a.play:1: job 1.0 does not run at 0:00:10"),
+        ("at 0:10 on\n", [], "a.play:1: ws1 is there already"),
+        ("", ["-dialect", "klingon"], "there are manual, htcondor-25"),
+        ("", ["-seed", "x"], "-seed takes a whole number"),
+        ("", ["b.play"], "name one scenario"),
+    ],
+)
+def test_what_cannot_be_played_is_told_with_its_place(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], complaint: str
+) -> None:
+    assert main(["play", written(folder, text), *words]) in (1, 2)
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_recorded_pool_is_played_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "-trace", str(TRACES / "02-owner-return")]) == 0
+    assert capsys.readouterr().out.startswith(f"{TRACES / '02-owner-return'}: 2 slots, 45 transitions: all equal\n")
+    assert main(["play", "-trace", str(folder)]) == 1
+    assert "there is no StartLog" in capsys.readouterr().err
+
+
+def test_a_name_that_is_probably_misspelled_is_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", written(folder, "config\nSUSPNED = True\nend\n"), "-quiet"]) == 0
+    assert "did you mean SUSPEND?" in capsys.readouterr().err
+
+
+def test_the_example_of_the_page_plays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "play.md").read_text(encoding="utf-8")
+    assert main(["play", written(folder, page.split("```")[1]), "-audit"]) == 0
+    told = page.split("```")[3].splitlines()
+    assert told[1] in capsys.readouterr().out

@@ -1,0 +1,257 @@
+"""Specification: the language of scenarios, line by line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.replay.play import PlayError, Step, read
+from poolbook.replay.play.happening import OTHERS
+from poolbook.replay.play.reading import HEADS
+from poolbook.replay.play.times import DAYS, SECOND, elapsed, length
+from poolbook.replay.play.verbs import VERBS
+from poolbook.replay.play.words import split
+
+START = "start 2026-11-02 08:00 Europe/Berlin"  # a Monday
+
+
+def only(text: str) -> Step:
+    """The one step of a scenario."""
+    (step,) = read(text).steps
+    return step
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("0:10", 10),
+        ("1:02:03", 3723),
+        ("90", 90),
+        ("90s", 90),
+        ("15min", 900),
+        ("2h", 7200),
+        ("3d", 259_200),
+        ("1.5", 1.5),
+        ("100:00", 6000),
+    ],
+)
+def test_a_length_of_time_is_written_as_people_write_it(written: str, seconds: float) -> None:
+    assert length(written) == seconds * SECOND
+
+
+@pytest.mark.parametrize(
+    ("written", "since"),
+    [
+        ("0:10", "0:00:10"),
+        ("2d", "2d 0:00:00"),
+        ("2d 3:00", "2d 3:00:00"),
+        ("2d 3:00:30", "2d 3:00:30"),
+        ("Mon 08:30", "0:30:00"),
+        ("mon 08:30:15", "0:30:15"),
+        ("Mon 07:00", "6d 23:00:00"),  # this week's is over
+        ("Tue", "16:00:00"),
+        ("Sun 08:00", "6d 0:00:00"),
+        ("2026-11-03 08:00", "1d 0:00:00"),
+    ],
+)
+def test_an_instant_counts_from_the_start_or_by_the_calendar(written: str, since: str) -> None:
+    assert elapsed(only(f"{START}\nat {written} LoadAvg=1").at) == since
+
+
+def test_what_comes_every_day_by_the_calendar_keeps_its_time_where_a_day_has_25_hours() -> None:
+    text = "start 2026-10-23 00:00 Europe/Berlin\nuntil 4d 12:00\nat {} every 1d LoadAvg=1"
+    steps = read(text.format("Fri 08:00")).steps
+    assert [elapsed(step.at) for step in steps] == ["8:00:00", "1d 8:00:00", "2d 9:00:00", "3d 9:00:00", "4d 9:00:00"]
+    steps = read(text.format("8:00:00")).steps
+    assert [elapsed(step.at) for step in steps[-2:]] == ["3d 8:00:00", "4d 8:00:00"]
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("at 0:10 X=1  # why", ["at", "0:10", "X=1"]),
+        ("X = 1", ["X=1"]),
+        ("X= 1 Y =2", ["X=1", "Y=2"]),
+        ("X=(a || b) Y=2", ["X=(a || b)", "Y=2"]),
+        ('X="a b" Y', ['X="a b"', "Y"]),
+        (r'X="a \" b"', [r'X="a \" b"']),
+        ("X={1, 2} Y=[a = 1; b = 2]", ["X={1, 2}", "Y=[a = 1; b = 2]"]),
+        ("a#b", ["a#b"]),
+        ("# all of it", []),
+    ],
+)
+def test_a_line_is_words_but_not_within_quotes_and_brackets(line: str, words: list[str]) -> None:
+    assert split(line) == words
+
+
+# What a line says
+
+
+def test_readings_are_of_all_machines_of_one_or_of_a_slot() -> None:
+    two = "machine a\nmachine b\n"
+    assert only("at 0:10 keyboardidle=0 OwnerIsHere=True").attributes == {"KeyboardIdle": "0", "OwnerIsHere": "True"}
+    assert only("at 0:10 slot1 LoadAvg = 0.5").thing == "slot1@ws1"
+    assert only(f"{two}at 0:10 b LoadAvg=0.5").machine == "b"
+    assert only(f"{two}at 0:10 slot2@b LoadAvg=0.5").thing == "slot2@b"
+    assert only(f"{two}at 0:10 slot*@* LoadAvg=0.5").thing == "slot*@*"
+
+
+def test_a_reading_may_hold_from_one_time_to_another_again_and_again() -> None:
+    steps = read(f"{START}\nat Mon 09:00 to Mon 12:00 every 1d until 2d KeyboardIdle=0").steps
+    assert [(step.verb, elapsed(step.at), elapsed(step.until)) for step in steps] == [
+        ("read", "1:00:00", "4:00:00"),
+        ("unread", "4:00:00", "4:00:00"),
+        ("read", "1d 1:00:00", "1d 4:00:00"),
+        ("unread", "1d 4:00:00", "1d 4:00:00"),
+    ]
+
+
+def test_a_submission_names_its_user_and_what_the_jobs_do() -> None:
+    step = only(
+        'at 0:20 submit alice count=3 run=1:00:00 on-soft=ends-after 10 code=2 Group="a b" +x=1'.replace("+", "")
+    )
+    assert (step.verb, step.thing) == ("submit", "alice")
+    assert step.options == {"count": "3", "run": "1:00:00", "on-soft": "ends-after:10", "code": "2"}
+    assert step.attributes == {"Group": '"a b"', "x": "1"}
+
+
+def test_a_drain_is_of_the_one_machine_that_there_is() -> None:
+    step = only('at 1:00 drain quick resume start=(Owner == "bob") reason="new disk"')
+    assert step.machine == "ws1"
+    assert step.flags == {"quick", "resume"}
+    assert step.options == {"start": '(Owner == "bob")', "reason": "new disk"}
+
+
+def test_a_claim_from_outside_names_its_holder() -> None:
+    step = only("at 1:00 claim slot1 by bob from other.pool lease=5min run=90")
+    assert step.options == {"by": "bob", "from": "other.pool", "lease": "5min", "run": "90"}
+
+
+def test_a_configuration_is_a_file_or_the_lines_up_to_end() -> None:
+    scenario = read("config a.conf\nconfig for ws1\n  START = False\n  if true\n  endif\nend\nat 1:00 set X = a b\n")
+    first, second = scenario.sources
+    assert (first.file, first.machine, second.machine) == ("a.conf", "", "ws1")
+    assert second.text == "  START = False\n  if true\n  endif\n"
+    assert scenario.steps[0].attributes == {"X": "a b"}
+
+
+def test_a_reconfiguration_takes_a_file_or_the_lines_up_to_end() -> None:
+    steps = read("at 1:00 reconfigure b.conf\nat 2:00 reconfigure ws1\nSTART = True\nend\nat 3:00 LoadAvg=1").steps
+    assert [[(source.file, source.text) for source in step.sources] for step in steps] == [
+        [("b.conf", "")],
+        [("", "START = True\n")],
+        [],
+    ]
+
+
+def test_an_expectation_without_a_time_is_of_the_line_before_it() -> None:
+    steps = read("at 2d 3:00 LoadAvg=1\nexpect slot1 Claimed/Busy 11\nexpect 1.0 Running").steps
+    assert [(elapsed(step.at), step.expected) for step in steps[1:]] == [
+        ("2d 3:00:00", ("Claimed/Busy", "11")),
+        ("2d 3:00:00", ("Running",)),
+    ]
+
+
+def test_lines_happen_in_the_order_of_their_times_readings_first_and_expectations_last() -> None:
+    steps = read("at 1:00 expect slot1 Owner/Idle\nat 1:00 vacate slot1\nat 1:00 LoadAvg=1\nat 0:30 off").steps
+    assert [step.verb for step in steps] == ["off", "read", "vacate", "expect"]
+
+
+def test_several_machines_may_be_alike() -> None:
+    names = [machine.name for machine in read("machine ws cores=4 count=3\nmachine big memory=64000").machines]
+    assert names == ["ws1", "ws2", "ws3", "big"]
+
+
+def test_a_scenario_ends_when_it_says_so_or_an_hour_behind_its_last_line() -> None:
+    assert elapsed(read("until 7d").end) == "7d 0:00:00"
+    assert elapsed(read("at 0:10 LoadAvg=1").end) == "1:00:10"
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("foo", 1, "'foo' begins no line of a scenario: there are start, until"),
+        ("strat 2026-11-02 08:00", 1, "did you mean start?"),
+        ("at 0:10 drian", 1, "'drian' is nothing that can happen; did you mean drain?"),
+        ("\nat", 2, "a time is wanted here: 0:10, 1:02:03, 2d 3:00, or Mon 08:30"),
+        ("at 0:10", 1, "nothing happens here: write `at TIME WHAT`"),
+        ("at 5x LoadAvg=1", 1, "'5x' is no length of time"),
+        ("at Mon 8:30am LoadAvg=1", 1, "'8:30am' is nothing that can happen"),
+        ("at 0:10 slot1 X=((1", 1, "ends where ) is still to come"),
+        ("at 0:10 slot1 X=1+", 1, "'1+' is no expression"),
+        ("at 0:10 KeyboardIdle=soon", 1, "'soon' is no length of time"),
+        ("at 0:10 LoadAvg=high", 1, "'high' is no number"),
+        ("at 0:10 to 0:05 LoadAvg=1", 1, "must end later than it begins"),
+        ("at 0:10 to 0:20 drain", 1, "only readings hold from one time `to` another"),
+        ("at 0:10 to 0:20 KeyboardIdle=5", 1, "KeyboardIdle=0 alone"),
+        ("at 0:10 every 5 LoadAvg=1", 1, "needs an end"),
+        ("at 0:10 every 0 until 5d LoadAvg=1", 1, "every 0 would never come to an end"),
+        ("until 90d\nat 0:10 every 1 LoadAvg=1", 2, "more than 1,000,000 times"),
+        ("at 0:10 expect slot1 Claimed/Bsy", 1, "did you mean Claimed/Busy?"),
+        ("at 0:10 expect slot1 Claimed/Busy 99", 1, "'99' is no number of a transition"),
+        ("at 0:10 expect 1.0 Runing", 1, "did you mean Running?"),
+        ("at 0:10 expect ws1 Owner/Idle", 1, "'ws1' is neither a slot nor a job"),
+        ("expect slot1 Owner/Idle", 1, "the `at` line before it"),
+        ("config\nSTART = True", 1, "close it with a line `end`"),
+        ("config for ws2 a.conf", 1, "there is no machine ws2; did you mean ws1?"),
+        ("machine a\nmachine a", 2, "there is a machine a already"),
+        ("machine a speed=1", 1, "'speed=1' is nothing that a machine has"),
+        ("machine a_b", 1, "'a_b' is no name of a machine"),
+        ("machine a count=9999999", 1, "more than 1,000,000 machines are too many"),
+        ("machine a\nmachine b\nat 0:10 drain", 3, "which machine?"),
+        ("machine a\nmachine b\nat 0:10 slot1 LoadAvg=1", 3, "which machine's slot1? Write slot1@a"),
+        ("start 2026-13-01 08:00", 1, "month must be in 1..12"),
+        ("start 2026-11-02 08:00 Mars", 1, "'Mars' is no time zone"),
+        (f"{START}\n{START}", 2, "there is a line with `start` already"),
+        ("at 2026-01-01 08:00 LoadAvg=1", 1, "lies before the scenario's start, Mon 2026-11-02 08:00:00"),
+        ("until 1:00\nat 2:00 LoadAvg=1", 2, "behind the scenario's end"),
+        ("until x", 1, "'x' is no length of time"),
+        ("dialect klingon", 1, "there are manual, htcondor-25"),
+        ("at 0:10 submit alice run=long", 1, "run: 'long' is no length of time"),
+        ("at 0:10 submit", 1, "no user is named; wanted is: submit USER"),
+        ("at 0:10 hold slot1", 1, "'slot1' is no job"),
+        ("at 0:10 vacate ws1", 1, "'ws1' is no job or slot"),
+        ("at 0:10 vacate slot1 slow", 1, "'slow' says nothing here; wanted is: vacate JOB|SLOT [fast]"),
+        ("at 0:10 off Attr=1", 1, "'Attr=1' says nothing here"),
+        ("at 0:10 access-point", 1, "silent or heard?"),
+        ("at 0:10 set X", 1, "wanted is: set [MACHINE] NAME = VALUE"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_the_word_the_rule_and_the_way_out(
+    text: str, line: int, words: str
+) -> None:
+    with pytest.raises(PlayError) as caught:
+        read(text)
+    assert caught.value.line == line
+    assert words in caught.value.message
+
+
+WORDS = [
+    *HEADS, *VERBS, *OTHERS, *DAYS, "for", "end", "to", "every", "slot1", "slot1@ws1", "slot*@*", "ws1", "1.0", "alice",
+    "0:10", "1:02:03", "2d", "3:00", "7d", "2026-11-02", "08:00", "UTC", "Europe/Berlin", "Europe", "../x", "X=1", "=",
+    "run=1:00", "on-soft=ends-after", "10", "by", "bob", "count=2", "KeyboardIdle=0", "LoadAvg=", "(", ")", '"', "\\",
+    "a.conf", "silent", "fast", "#", "Claimed/Busy", "11", "Running", "gone", "\u0664", "\u00b2", "0x1", "-1", "1e9",
+    "99999999999d", "manual", "cores=4", "use", "\t", "\x0c", "\u2028",
+]  # fmt: skip
+LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12).map("\n".join)
+
+
+@given(st.one_of(LINES, st.text(max_size=80), LINES.map(lambda text: "at 0:10 " + text)))
+def test_any_text_is_a_scenario_or_says_in_which_line_it_is_none(text: str) -> None:
+    try:
+        scenario = read(text)
+    except PlayError as error:
+        assert 1 <= error.line <= len(text.splitlines())
+        assert error.message
+    else:
+        assert all(0 <= step.at <= scenario.end for step in scenario.steps)

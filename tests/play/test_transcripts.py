@@ -1,0 +1,93 @@
+"""Golden: what policies do, in transcripts: a scenario, and how it is told in each dialect.
+
+There is one for each example of a policy in the manual, and for each of HTCondor's policy templates. Behind the
+scenario stands ``==== manual`` with what is told in that dialect, and ``==== htcondor-25`` with the other. What is
+told is judged, too; and it is the same where time does not jump, but every round is held.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.playing import Failed, Machines, Stage, Told, play
+from poolbook.adapters.playing.lines import lines
+from poolbook.adapters.stores import open_log
+from poolbook.replay.legality import examine
+from poolbook.replay.play import read
+from poolbook.replay.play.times import SECOND
+
+FOLDER = Path(__file__).parent / "transcripts"
+TRANSCRIPTS = sorted(path.stem for path in FOLDER.glob("*.txt"))
+SIGN = "==== "
+
+
+def scenario_of(name: str) -> tuple[str, list[str]]:
+    """The scenario of a transcript, and the dialects in which it is told."""
+    kept = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    told = [number for number, line in enumerate(kept) if line.startswith(SIGN)]
+    return "\n".join(kept[: told[0]]) + "\n", [kept[number].removeprefix(SIGN) for number in told]
+
+
+@cache
+def played(name: str, dialect: str, steady: bool = True) -> tuple[Stage, tuple[str, ...], bool]:
+    """The stage when all is over, the lines that were told, and whether all was as the scenario expects."""
+    scenario = read(scenario_of(name)[0])
+    told: list[Told] = []
+    log = open_log("memory:", create=True)
+    stage = Stage(scenario, Machines(scenario, f"{name}.play", FOLDER), log, told.append, dialect, steady)
+    good = play(stage)
+    said = [line for one in told for line in lines(stage.tale, one)]
+    assert good == (not any(isinstance(one, Failed) for one in told))
+    return stage, (*said, "", *stage.tale.summary()), good
+
+
+def replayed(name: str) -> str:
+    """The transcript as it comes out now."""
+    text, dialects = scenario_of(name)
+    parts = [text]
+    for dialect in dialects:
+        parts.append("\n".join([SIGN + dialect, *played(name, dialect)[1], ""]))
+    return "".join(parts)
+
+
+CASES = [(name, dialect) for name in TRANSCRIPTS for dialect in scenario_of(name)[1]]
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_a_policy_does_what_its_transcript_says(name: str) -> None:
+    assert replayed(name) == (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "dialect"), CASES)
+def test_all_is_as_the_scenario_expects(name: str, dialect: str) -> None:
+    _, said, good = played(name, dialect)
+    assert good, "\n".join(said)
+
+
+@pytest.mark.parametrize(("name", "dialect"), CASES)
+def test_the_judge_finds_every_step_legal(name: str, dialect: str) -> None:
+    stage, _, _ = played(name, dialect)
+    assert examine(stage.log.read()).violations == []
+
+
+LONGEST_POLLED = 3 * 3600 * SECOND
+"""In a scenario of days there are too many rounds."""
+POLLED = [
+    (name, "manual" if number % 2 else "htcondor-25")
+    for number, name in enumerate(TRANSCRIPTS)
+    if read(scenario_of(name)[0]).end <= LONGEST_POLLED
+]
+"""Each scenario in one dialect: what is tested is the jump from round to round."""
+
+
+@pytest.mark.parametrize(("name", "dialect"), POLLED)
+def test_the_same_happens_where_every_round_is_held(name: str, dialect: str) -> None:
+    assert played(name, dialect, steady=False)[1] == played(name, dialect)[1]
+
+
+def test_there_are_transcripts_in_both_dialects() -> None:
+    assert len(TRANSCRIPTS) >= 20
+    assert {dialect for _, dialect in CASES} == {"manual", "htcondor-25"}
