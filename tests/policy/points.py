@@ -1,0 +1,222 @@
+"""Execution points for tests: the live engine over a log in memory, a world in which time and sensors are set by hand,
+and a menu of policies such as owners write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from poolbook.adapters.engine import Answer
+from poolbook.adapters.playing.elsewhere import Elsewhere, Job
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.events import ClaimMade, Event, SlotMoved
+from poolbook.domain.job_ad import quoted
+from poolbook.domain.log import Log
+from poolbook.domain.policy.readings import Readings
+from poolbook.domain.state import Slot
+from poolbook.replay.virtual import SECOND, Behaviour
+
+from ..domain.pools import TestPool
+
+START_OF_NOW = "Start && TARGET.RequestCpus <= MY.Cpus"
+"""What a slot requires of a job."""
+
+POLICIES: dict[str, dict[str, str]] = {
+    "always": {},
+    "desktop": {
+        "Start": 'KeyboardIdle > 60 && (LoadAvg - CondorLoadAvg <= 0.3 || (State != "Unclaimed" && State != "Owner"))',
+        "IS_OWNER": "Start =?= false",
+        "WANT_SUSPEND": "true",
+        "WANT_VACATE": "TotalJobRunTime > 20",
+        "SUSPEND": "KeyboardIdle < 30 || (CpuBusyTime > 20 && time() - JobStart > 30)",
+        "CONTINUE": "KeyboardIdle > 40 && LoadAvg - CondorLoadAvg <= 0.5",
+        "CpuBusy": "LoadAvg - CondorLoadAvg > 0.5",
+        "PREEMPT": 'Activity == "Suspended" && time() - EnteredCurrentActivity > 60',
+        "KILL": "time() - EnteredCurrentActivity > 20",
+        "MachineMaxVacateTime": "30",
+    },
+    "hours": {
+        "Start": "(ClockMin < 480 || ClockMin >= 1020) || ClockDay == 0",
+        "IS_OWNER": "Start =?= false",
+        "PREEMPT": "Start =?= false",
+        "MaxJobRetirementTime": "90",
+        "WANT_VACATE": "false",
+    },
+    "retiring": {
+        "PREEMPT": "Wanted =?= true",
+        "WANT_SUSPEND": "Pause =?= true",
+        "SUSPEND": "Pause =?= true",
+        "CONTINUE": "Pause =!= true",
+        "MaxJobRetirementTime": "100",
+        "MachineMaxVacateTime": "20",
+        "CLAIM_WORKLIFE": "70",
+        "KILL": "Wanted =?= true && time() - EnteredCurrentState > 15",
+    },
+    "tests only": {
+        "Start": 'TARGET.Owner == "alice" || KeyboardIdle > 30',
+        "WANT_SUSPEND": "TARGET.ImageSize < 1000",
+        "SUSPEND": "KeyboardIdle < 20",
+        "CONTINUE": "KeyboardIdle >= 20",
+        "PREEMPT": "TotalJobRunTime > 120",
+        "PREEMPT_VANILLA": "TotalJobRunTime > 45 && TARGET.Long =!= true",
+        "WANT_HOLD": "TotalJobRunTime > 80",
+        "WANT_HOLD_REASON": 'strcat("ran for ", TotalJobRunTime)',
+        "RUNBENCHMARKS": "time() - LastBenchmark > 300",
+        "MachineMaxVacateTime": "10",
+    },
+    "neighbours": {
+        "Start": "slot1_Activity =!= \"Busy\" || SlotID == 1",
+        "IS_OWNER": "SlotID == 2 && slot1_State =?= \"Claimed\"",
+        "PREEMPT": "SlotID == 2 && slot1_Activity =?= \"Busy\" && slot1_EnteredCurrentActivity + 40 < time()",
+        "MaxJobRetirementTime": "30",
+    },
+    "loaded": {
+        "Start": "LoadAvg < 0.9",
+        "IS_OWNER": "LoadAvg >= 0.9 && TotalJobRunTime is undefined",
+        "PREEMPT": "LoadAvg - CondorLoadAvg > 0.4 && TotalJobRunTime > 10",
+        "RUNBENCHMARKS": "Mips is undefined || time() - LastBenchmark > 200",
+        "MaxJobRetirementTime": "25",
+    },
+}  # fmt: skip
+"""Policies by a name: what stands in each slot's ad."""
+
+SETTINGS = {
+    "POLLING_INTERVAL": "5",
+    "UPDATE_INTERVAL": "20",
+    "MATCH_TIMEOUT": "60",
+    "KILLING_TIMEOUT": "10",
+    "ALIVE_INTERVAL": "20",
+    "MAX_CLAIM_ALIVES_MISSED": "3",
+    "MAX_DRAINING_ACTIVATION_DELAY": "7",
+    "STARTD_SLOT_ATTRS": "",
+}
+ELSEWHERE = "other.example.org"
+
+
+class Point(TestPool):
+    """A pool whose execution points hear of their owners, of administrators and of holders of claims outside of it."""
+
+    def __init__(self, dialect: str, *, steady: bool = True, log: Log | None = None) -> None:
+        super().__init__(dialect=dialect, log=log, behave=self._behaviour, steady=steady)
+        self.behaviours: dict[int, Behaviour] = {}
+        self.elsewhere = Elsewhere(self.world)
+        self.engine.subscribe(lambda first, events: self.elsewhere.hear(events))
+
+    def _behaviour(self, launch) -> Behaviour:  # type: ignore[no-untyped-def]
+        return self.behaviours.get(launch.cluster, Behaviour(60))
+
+    # What there is
+
+    def point(
+        self, policy: dict[str, str], *, name: str = "h", slots: int = 1, kind: str = "static", **settings: str
+    ) -> Answer:
+        """A machine of so many cores: each a slot, or all one partitionable slot."""
+        shares = [("1", "1024")] * slots if kind == "static" else [(str(slots), str(1024 * slots))]
+        plans = tuple(
+            s.SlotPlan(
+                f"slot{number}@{name}",
+                kind,
+                {"SlotID": str(number), "Cpus": cpus, "TotalSlotCpus": cpus, "Memory": memory, "Disk": "100000"},
+            )
+            for number, (cpus, memory) in enumerate(shares, 1)
+        )
+        ad = {"Arch": '"X86_64"', "Start": "true", "Requirements": START_OF_NOW, "Machine": quoted(name)} | policy
+        return self.handle(s.AddMachine(self.id(), name, ad, plans, SETTINGS | settings))
+
+    def slot(self, name: str = "slot1@h") -> Slot:
+        found = self.state.slots[name]
+        assert isinstance(found, Slot)
+        return found
+
+    def pair(self, name: str = "slot1@h") -> str:
+        return self.slot(name).pair
+
+    def moves(self, slot: str = "slot1@h") -> list[tuple[str, str, str]]:
+        """The slot's transitions: row, target, cause."""
+        return [(e.row, e.target, e.cause) for e in self.events() if isinstance(e, SlotMoved) and e.slot == slot]
+
+    def rows(self, slot: str = "slot1@h") -> list[str]:
+        return [row for row, _, _ in self.moves(slot)]
+
+    def after(self, position: int) -> list[Event]:
+        return [event for _, event in self.log.read(position)]
+
+    # What happens
+
+    def job(self, user: str = "alice", count: int = 1, behaviour: Behaviour | None = None, **ad: str) -> Answer:
+        """Jobs that do the same, put into the queue."""
+        self.behaviours[self.state.next_cluster] = behaviour or Behaviour(1000)
+        return self.submit(count, user, Owner=quoted(user), JobUniverse="5", ImageSize="500", **ad)
+
+    def read(self, machine: str = "h", **said: object) -> None:
+        """The machine's sensors say something else from now on."""
+        self.world.set_readings(machine, evolve(self._said(machine), **said))  # type: ignore[arg-type]
+
+    def _said(self, machine: str) -> Readings:
+        return self.world._readings.get(machine, Readings())
+
+    def touch(self, machine: str = "h") -> None:
+        self.read(machine, last_input=self.world.clock, last_console=self.world.clock)
+
+    def say(self, machine: str = "h", **attributes: str) -> None:
+        """The owner's own sensors publish these attributes."""
+        self.read(machine, attributes={**self._said(machine).attributes, **attributes})
+
+    def drain(self, schedule: str = "Graceful", machine: str = "h", **more: str) -> Answer:
+        return self.handle(s.Drain(self.id(), "root", machine, schedule, **more))
+
+    def undrain(self, machine: str = "h") -> Answer:
+        return self.handle(s.CancelDrain(self.id(), "root", machine))
+
+    def off(self, how: str, machine: str = "h") -> Answer:
+        return self.handle(s.ShutDown(self.id(), "root", machine, how))
+
+    def pause(self, slot: str = "slot1@h") -> Answer:
+        return self.handle(s.SuspendClaim(self.id(), "root", slot))
+
+    def unpause(self, slot: str = "slot1@h") -> Answer:
+        return self.handle(s.ContinueClaim(self.id(), "root", slot))
+
+    def reconfigure(self, policy: dict[str, str], machine: str = "h", **settings: str) -> Answer:
+        """The machine's configuration says this in its slots' ads, beside what it said before."""
+        of_machine = self.state.machines[machine]
+        slots = [slot for slot in of_machine.slots.values() if not slot.parent]
+        plans = tuple(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **policy}) for slot in slots)
+        return self.handle(s.Reconfigure(self.id(), machine, {**of_machine.settings, **settings}, {}, plans))
+
+    # Holders of claims outside of the pool
+
+    def claim(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, *, lease: int = 0, **ad: str) -> Answer:
+        """Someone else's claim; with a behaviour, it is activated at once and released when the job is over."""
+        number = self.elsewhere.number()
+        given = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
+        name = f"{ELSEWHERE}#{number}"
+        if behaviour is not None:
+            self.elsewhere.comes(name, Job(f"{number}.0", given, behaviour))
+        return self.handle(s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", given, lease))
+
+    def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> Answer:
+        self.elsewhere.activates(slot, behaviour or Behaviour(1000))
+        given = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
+        return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", given))
+
+    def tell(self, kind: type[s.OfSlot], slot: str = "slot1@h", **more: object) -> Answer:
+        """A holder tells its slot something."""
+        return self.handle(kind(self.id(), slot, **more))  # type: ignore[arg-type]
+
+    def silence(self, slot: str = "slot1@h") -> Answer:
+        """The holder is heard of no more."""
+        return self.handle(s.Unheard(self.id(), slot, self.world.clock))
+
+
+def claims(events: Sequence[Event]) -> list[ClaimMade]:
+    return [event for event in events if isinstance(event, ClaimMade)]
+
+
+def at(point: Point, second: float) -> None:
+    """Let time pass up to so many seconds behind the world's beginning."""
+    point.advance((second * SECOND - (point.world.clock - BEGIN)) / SECOND)
+
+
+BEGIN = 1_800_000_000 * SECOND

@@ -1,0 +1,145 @@
+"""Golden: what happened to the startds of a real pool happens to machines of ours, and their slots go the same way.
+
+Each folder of recorded runs is a case, and the same code takes each apart (``test_trace_stimuli``).
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.htcondor.stimuli import REWRITES, Comparison, compare, recorded, trace
+from poolbook.adapters.htcondor.trace_play import Play
+from poolbook.adapters.htcondor.trace_settings import configuration
+from poolbook.replay.legality import examine
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+TRACES = DATA / "traces"
+RUNS = {path.parent.name.partition("-")[0]: path.parent for path in sorted(TRACES.glob("*/StartLog.gz"))}
+"""The recorded runs by their short names; 02, 03, 04, 05, 07, 08a, 18b, 20b and 20c are about the owner's policy."""
+POINTS = {path.parent.name: path.parent for path in sorted((DATA / "points").glob("*/StartLog.gz"))}
+"""Further runs of an execution point, recorded after the code that takes them apart was written."""
+BY_RUN = RUNS | POINTS
+NAMES = list(BY_RUN)
+
+
+@cache
+def compared(run: str) -> Comparison:
+    return compare(BY_RUN[run])
+
+
+# The comparison
+
+
+@pytest.mark.parametrize("run", NAMES)
+def test_slots_go_the_way_of_the_recorded_ones_entry_by_entry(run: str) -> None:
+    found = compared(run)
+    assert [str(difference) for difference in found.differences] == []
+    assert found.equal
+    assert found.same == found.entries > 0
+
+
+def test_at_most_a_dozen_rewrites_are_needed_in_all_and_each_of_them_is() -> None:
+    counted: Counter[str] = Counter()
+    for run in NAMES:
+        counted.update(compared(run).rewrites)
+    assert set(counted) == {rewrite.name for rewrite in REWRITES}
+    assert sum(counted.values()) <= 12
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -> None:
+    expected: Counter[tuple[str, str]] = Counter()
+    for line in (TRACES / "transitions.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        _, source, target, _, by_run = line.split("\t")
+        counts = dict(entry.split(":") for entry in by_run.split())
+        expected[source, target] += int(counts.get(run, 0))
+    found = Counter((move.source, move.target) for moves in recorded(trace(BY_RUN[run])) for move in moves)
+    assert found == +expected
+
+
+@pytest.mark.parametrize("run", ["02", "04", "07", "08a", "18b", "20b", "20c", *POINTS])
+def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
+    found = trace(BY_RUN[run])
+    for one in found.runs:
+        play = Play(found.files, one, "htcondor-25")
+        play.moves()
+        assert [str(violation) for violation in examine(play.log.read()).violations] == []
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ("02", "SUSPEND = False"),
+        ("02", "CONTINUE = False"),
+        ("02", "MAXJOBRETIREMENTTIME = 0"),
+        ("03", "PREEMPT = False"),
+        ("03", "WANT_VACATE = True"),
+        ("03", "KILL = False"),
+        ("04", "MAXJOBRETIREMENTTIME = 3600"),
+        ("08a", "CLAIM_WORKLIFE = 1200"),
+        ("18b", "StartIdleTime = 15 * 60 * 60"),
+        ("20b", "MATCH_TIMEOUT = 120"),
+        ("20b", "IS_OWNER = False"),
+        ("20c", "KILL = False"),
+    ],
+)
+def test_under_another_policy_the_slots_would_have_gone_another_way(run: str, line: str, tmp_path: Path) -> None:
+    for path in BY_RUN[run].iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with (tmp_path / "scenario.conf").open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    assert not compare(tmp_path).equal
+
+
+# What a folder shows of its configuration
+
+
+def test_a_reconfiguration_has_the_file_that_the_folder_has_for_it() -> None:
+    found = trace(BY_RUN["20c"])
+    before, after = (configuration(found.files, found.runs[0], number).get("WANT_HOLD") for number in (0, 1))
+    assert (before, after) == ("", "True")
+
+
+def test_without_a_file_the_log_shows_which_constant_was_changed_and_when_it_was_changed_back() -> None:
+    found = trace(BY_RUN["07"])
+    values = [configuration(found.files, found.runs[0], number).get("IS_OWNER").lower() for number in (0, 1, 2)]
+    assert values == ["false", "true", "false"]
+
+
+def test_without_a_file_a_snapshot_shows_which_expression_was_changed() -> None:
+    found = trace(BY_RUN["04"])
+    values = [configuration(found.files, found.runs[0], number).get("MAXJOBRETIREMENTTIME") for number in (0, 1)]
+    assert values == ["20", "600"]
+
+
+def test_a_folder_without_a_startlog_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "scenario.conf").write_text("START = True\n", encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match="there is no StartLog"):
+        compare(tmp_path)
+
+
+def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> None:
+    (tmp_path / "StartLog").write_bytes(gzip.decompress((BY_RUN["01"] / "StartLog.gz").read_bytes()))
+    (tmp_path / "scenario.conf").write_bytes((BY_RUN["01"] / "scenario.conf").read_bytes())
+    found = compare(tmp_path)
+    assert (found.equal, found.entries) == (True, compared("01").entries)
+
+
+@settings(max_examples=25, deadline=None)
+@given(gone=st.sets(st.integers(0, 90), max_size=40))
+def test_a_log_with_lines_missing_is_compared_all_the_same(gone: set[int]) -> None:
+    lines = gzip.decompress((BY_RUN["18b"] / "StartLog.gz").read_bytes()).split(b"\n")
+    kept = [line for number, line in enumerate(lines) if number not in gone]
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "StartLog").write_bytes(b"\n".join(kept))
+        (Path(folder) / "scenario.conf").write_bytes((BY_RUN["18b"] / "scenario.conf").read_bytes())
+        found = compare(Path(folder))
+    assert found.same <= found.entries

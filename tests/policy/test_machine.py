@@ -1,0 +1,301 @@
+"""Property: whatever happens to an execution point, in any order, what the manual promises of it holds; the judge of
+logs finds each step legal, and a machine whose rounds are all held lives as one that jumps over those without effect.
+
+Everything happens here that may: owners and their sensors, users' jobs, administrators' drains and shutdowns, other
+configurations, and holders of claims outside of the pool, under policies as owners write them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import asdict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from poolbook.domain import events as e
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.evolve import evolve
+from poolbook.domain.lifecycle import slot_machine
+from poolbook.domain.state import State
+from poolbook.replay.legality import judge
+from poolbook.replay.virtual import SECOND, Behaviour
+
+from ..domain.test_invariants import as_plain
+from .points import POLICIES, Point
+
+DIALECTS = st.sampled_from(["manual", "htcondor-25"])
+KINDS = st.sampled_from(["static", "partitionable"])
+SLOTS = st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h", "slot1_2@h"])
+APART = st.sampled_from([0.0, 0.5, 1.0, 3.0, 4.25, 5.0, 10.0, 20.0, 37.0, 180.0, 4000.0])
+BEHAVIOURS = st.builds(
+    Behaviour,
+    seconds=st.sampled_from([3, 20, 47, 200]),
+    grace=st.sampled_from([0, 4, 25, None]),
+    load=st.sampled_from([0.0, 1.0]),
+)
+WISHES = st.sampled_from(
+    [{}, {"JobMaxVacateTime": "5"}, {"JobMaxVacateTime": "60"}, {"MaxJobRetirementTime": "15"}, {"Long": "true"}]
+)
+TOLD = st.sampled_from([s.NotifyMatch, s.FailClaim, s.WithdrawClaim, s.DeactivateClaim, s.ReleaseClaim, s.Heard])
+
+Deed = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""A method of ``Point``, and what it is called with."""
+
+
+def _deed(name: str, *arguments: Any, **named: Any) -> Deed:
+    return name, arguments, named
+
+
+DEEDS = st.one_of(
+    st.just(_deed("touch")),
+    st.builds(lambda load: _deed("read", load=load), st.sampled_from([0.0, 0.4, 0.7, 1.3, 2.5])),
+    st.builds(
+        lambda name, value: _deed("say", **{name: value}),
+        st.sampled_from(["Wanted", "Pause"]),
+        st.sampled_from(["true", "false"]),
+    ),
+    st.builds(
+        lambda user, count, behaviour, wishes: _deed("job", user, count, behaviour, **wishes),
+        st.sampled_from(["alice", "bob"]),
+        st.integers(1, 3),
+        BEHAVIOURS,
+        WISHES,
+    ),
+    st.builds(lambda slot, fast: _deed("vacate_slot", slot, fast=fast), SLOTS, st.booleans()),
+    st.builds(
+        lambda schedule, completion, start: _deed("drain", schedule, completion=completion, start=start),
+        st.sampled_from(["Graceful", "Quick", "Fast"]),
+        st.sampled_from(["", "resume"]),
+        st.sampled_from(["", "", "true", 'TARGET.Owner == "bob"']),
+    ),
+    st.just(_deed("undrain")),
+    st.builds(lambda how: _deed("off", how), st.sampled_from(["Peaceful", "Graceful", "Fast"])),
+    st.builds(lambda slot: _deed("pause", slot), SLOTS),
+    st.builds(lambda slot: _deed("unpause", slot), SLOTS),
+    st.builds(lambda policy: _deed("reconfigure", POLICIES[policy]), st.sampled_from(sorted(POLICIES))),
+    st.builds(
+        lambda slot, behaviour, lease: _deed("claim", slot, behaviour, lease=lease),
+        SLOTS,
+        st.one_of(st.none(), BEHAVIOURS),
+        st.sampled_from([0, 30]),
+    ),
+    st.builds(lambda slot, behaviour: _deed("activate", slot, behaviour), SLOTS, BEHAVIOURS),
+    st.builds(lambda kind, slot: _deed("tell", kind, slot), TOLD, SLOTS),
+    st.builds(lambda slot: _deed("silence", slot), SLOTS),
+    st.builds(
+        lambda action, what: _deed("act", action, what, user="root"),
+        st.sampled_from(["hold", "release", "remove", "suspend", "continue", "vacate"]),
+        st.sampled_from(["1", "2.0"]),
+    ),
+)
+STORIES = st.lists(st.tuples(APART, DEEDS), min_size=1, max_size=14)
+LIVES: dict[str, st.SearchStrategy[Any]] = {
+    "dialect": DIALECTS,
+    "policy": st.sampled_from(sorted(POLICIES)),
+    "kind": KINDS,
+    "story": STORIES,
+    "shared": st.sampled_from(["", "State, Activity, EnteredCurrentActivity"]),
+    "offset": st.sampled_from([0.0, 0.7]),
+}
+
+
+def lived(
+    dialect: str, policy: str, kind: str, story: list[tuple[float, Deed]], shared: str, offset: float, steady: bool
+) -> Point:
+    """A machine of two cores that has lived through a story."""
+    point = Point(dialect, steady=steady)
+    point.advance(offset)
+    point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
+    for apart, (name, arguments, named) in story:
+        point.advance(apart)
+        if name != "reconfigure" or "h" in point.state.machines:
+            getattr(point, name)(*arguments, **named)
+    point.advance(300)
+    return point
+
+
+def told(event: e.Event) -> dict[str, Any]:
+    """An event without the id of what it follows from."""
+    found = {"event": type(event).__name__, **asdict(event)}
+    del found["stimulus"]
+    return found
+
+
+def jumping_is_as_holding_every_round(**life: Any) -> None:
+    every = [told(event) for event in lived(**life, steady=False).events()]
+    assert [told(event) for event in lived(**life, steady=True).events()] == every
+
+
+def what_is_promised_holds(**life: Any) -> None:
+    point = lived(**life, steady=True)
+    assert list(judge(point.log.read())) == []
+    state, promises = State(), [promise() for promise in PROMISES]
+    stimulus = ""
+    for event in point.events():
+        if event.stimulus != stimulus:
+            for promise in promises:
+                promise.between(state)
+        stimulus = event.stimulus
+        for promise in promises:
+            promise.before(state, event)
+        evolve(state, event)
+    for promise in promises:
+        promise.between(state)
+    assert as_plain(state) == as_plain(point.state)
+
+
+# What is promised
+
+
+class Promise:
+    """Looks at each event before it is folded, and at the state between one stimulus' events and the next's."""
+
+    def before(self, state: State, event: e.Event) -> None: ...
+
+    def between(self, state: State) -> None: ...
+
+
+HASTE = {
+    "vacate_command", "user_vacate", "drain_command", "shutdown", "lease_over", "kill", "kill_timeout",
+    "vacate_timeout", "user_hold", "user_remove", "released", "deactivated",
+}  # fmt: skip
+"""Causes that do not wait for a retirement."""
+
+
+class RetirementIsKept(Promise):
+    """A job that the policy sends away had what it was granted: MaxJobRetirementTime of the slot, less only if it
+    wished for less itself, counted without the time in which it was suspended, its time to vacate included."""
+
+    def before(self, state: State, event: e.Event) -> None:
+        if not isinstance(event, e.JobSignalled) or event.cause in HASTE or event.how != "soft":
+            return
+        activation = state.by_job[event.cluster, event.proc]
+        slot = state.slots.get(activation.slot)
+        machine = None if slot is None else state.machines.get(slot.machine)
+        if slot is None or machine is None or machine.drain is not None or machine.shutdown:
+            return
+        granted = int(slot.ad.get("MaxJobRetirementTime", "0"))
+        cluster = state.clusters[event.cluster]
+        wish = cluster.value(event.proc, "MaxJobRetirementTime")
+        granted = min(granted, int(wish)) if wish else granted
+        to_end = event.until - event.at
+        assert activation.ran(event.at) + to_end >= granted * SECOND
+
+
+class OneJobForOneClaim(Promise):
+    def between(self, state: State) -> None:
+        for slot in state.slots.values():
+            assert slot.activation is None or slot.claim is not None, slot.name
+            assert (slot.claim is not None) == (slot.state in ("Claimed", "Preempting")), slot.name
+        running = [slot.activation for slot in state.slots.values() if slot.activation]
+        assert len({(one.cluster, one.proc, one.job) for one in running}) == len(running)
+
+    def before(self, state: State, event: e.Event) -> None:
+        if isinstance(event, e.JobActivated | e.ClaimActivated):
+            assert state.slots[event.slot].activation is None
+
+
+class WhatIsCarvedAddsUp(Promise):
+    def __init__(self) -> None:
+        self.had: dict[str, dict[str, str]] = {}
+
+    def before(self, state: State, event: e.Event) -> None:
+        if isinstance(event, e.SlotBorn) and event.kind == "partitionable":
+            self.had[event.slot] = dict(event.ad)
+
+    def between(self, state: State) -> None:
+        for slot in state.slots.values():
+            if slot.kind == "partitionable":
+                for name in ("Cpus", "Memory", "Disk"):
+                    carved = sum(int(other.ad[name]) for other in state.slots.values() if other.parent == slot.name)
+                    assert int(slot.ad[name]) + carved == int(self.had[slot.name][name])
+
+
+class DrainedMeansNoJob(Promise):
+    def between(self, state: State) -> None:
+        for slot in state.slots.values():
+            if slot.state == "Drained":
+                assert slot.claim is None, slot.name
+                assert slot.activation is None, slot.name
+        for machine in state.machines.values():
+            if machine.drain is not None and machine.drain.state in ("Complete", "Stopped"):
+                assert all(slot.pair == "Drained/Idle" for slot in machine.slots.values())
+
+
+class AClaimEndsOnce(Promise):
+    def __init__(self) -> None:
+        self.open: dict[str, str] = {}
+        self.ended: set[str] = set()
+        self.usage: dict[str, int] = {}
+        self.since: dict[str, tuple[int, int]] = {}
+
+    def before(self, state: State, event: e.Event) -> None:
+        if isinstance(event, e.ClaimMade):
+            assert event.claim not in self.ended
+            assert event.claim not in self.open
+            self.open[event.claim] = event.slot
+            self.since[event.claim] = (event.at, event.weight)
+        elif isinstance(event, e.ClaimEnded):
+            assert self.open.pop(event.claim) == event.slot
+            self.ended.add(event.claim)
+            began, weight = self.since.pop(event.claim)
+            assert event.usage == (event.at - began) * weight
+            self.usage[event.submitter] = self.usage.get(event.submitter, 0) + event.usage
+
+    def between(self, state: State) -> None:
+        assert set(self.open) == {slot.claim.id for slot in state.slots.values() if slot.claim}
+        assert state.usage == self.usage
+
+
+class NoTransitionWithoutARow(Promise):
+    def before(self, state: State, event: e.Event) -> None:
+        if isinstance(event, e.SlotMoved):
+            assert event.source == state.slots[event.slot].pair
+            assert slot_machine(state.dialect).legal(event.source, event.row, event.target)
+
+
+PROMISES: tuple[Callable[[], Promise], ...] = (
+    RetirementIsKept,
+    OneJobForOneClaim,
+    WhatIsCarvedAddsUp,
+    DrainedMeansNoJob,
+    AClaimEndsOnce,
+    NoTransitionWithoutARow,
+)
+
+
+def bounds(examples: int) -> settings:
+    return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@bounds(40)
+@given(**LIVES)
+def test_a_world_that_jumps_sees_what_one_sees_that_holds_every_round(**life: Any) -> None:
+    jumping_is_as_holding_every_round(**life)
+
+
+@bounds(60)
+@given(**LIVES)
+def test_what_is_promised_of_an_execution_point_holds(**life: Any) -> None:
+    what_is_promised_holds(**life)
+
+
+SOAK = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
+
+
+@pytest.mark.soak
+@bounds(SOAK // 10)
+@given(**LIVES)
+def test_a_world_that_jumps_sees_what_one_sees_that_holds_every_round_at_length(**life: Any) -> None:
+    jumping_is_as_holding_every_round(**life)
+
+
+@pytest.mark.soak
+@bounds(SOAK // 5)
+@given(**LIVES)
+def test_what_is_promised_of_an_execution_point_holds_at_length(**life: Any) -> None:
+    what_is_promised_holds(**life)

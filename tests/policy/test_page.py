@@ -1,0 +1,49 @@
+"""The tables of the policy agree with the table of transitions, and docs/policy.md with both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain.dialects import TOLD
+from poolbook.domain.events import CAUSES, MARKS
+from poolbook.domain.lifecycle import slot_machine
+from poolbook.domain.policy.page import fill
+from poolbook.domain.policy.rules import CONDITIONS, EVICTED, KILLING, RULES, VACATING
+from poolbook.domain.policy.settings import EXPRESSIONS
+
+DIALECTS = ("manual", "htcondor-25")
+EACH_RULE = [(dialect, pair, rule) for dialect in DIALECTS for pair, rules in RULES[dialect].items() for rule in rules]
+
+
+def test_the_page_is_drawn_from_the_tables() -> None:
+    page = Path("docs/policy.md").read_text(encoding="utf-8")
+    assert fill(page) == page, "docs/policy.md is not up to date: run python docs/generate_policy.py"
+
+
+@pytest.mark.parametrize(("dialect", "pair", "rule"), EACH_RULE, ids=lambda case: getattr(case, "when", case))
+def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule) -> None:  # type: ignore[no-untyped-def]
+    machine = slot_machine(dialect)
+    targets = [VACATING, KILLING] if rule.target == EVICTED else [rule.target or None]
+    for target in targets if rule.row else ():
+        row = rule.killing if target == KILLING and rule.killing else rule.row
+        assert machine.fire(pair, row, target) in machine.states
+    assert rule.cause in CAUSES
+    assert set(rule.marks) <= set(MARKS)
+    assert set(CONDITIONS[rule.when][1]) <= set(EXPRESSIONS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_happening_goes_through_rows_that_the_table_has(dialect: str) -> None:
+    machine = slot_machine(dialect)
+    for happening, by_pair in TOLD[dialect].items():
+        for pair, steps in by_pair.items():
+            for step in steps:
+                # Row 5b leads back to where the claim came from: which place that is, the claim tells.
+                target = machine.allowed(pair)["5b"][0] if happening == "revert" else step.target
+                pair = machine.fire(pair, step.row, target)
+
+
+def test_every_condition_is_used_by_a_rule() -> None:
+    assert {rule.when for _, _, rule in EACH_RULE} == set(CONDITIONS)

@@ -1,0 +1,28 @@
+"""Every transition is reached through policy, in each dialect in which it exists; docs/reach.md shows by which stories
+(that each does what it says, ``test_rules`` shows)."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.lifecycle import DIALECTS, SLOT_TABLES
+
+from .reach import NOT_REACHED, PAGE, page, reached
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_number_is_reached(dialect: str) -> None:
+    missed = {number for number, stories in reached(dialect).items() if not stories}
+    assert missed == {number for told, number in NOT_REACHED if told == dialect}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_letter_is_reached(dialect: str) -> None:
+    stories = reached(dialect)
+    letters = {row.letter for row in SLOT_TABLES[dialect] if row.letter}
+    found = {row.letter for row in SLOT_TABLES[dialect] if row.letter and stories[row.number]}
+    assert letters - found == {"E", "K", "L", "M"}, "all but those of Backfill"
+
+
+def test_the_page_shows_what_is_reached() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run .venv/bin/python docs/generate_reach.py"

@@ -1,0 +1,31 @@
+"""Each rule of the policy fires when it should and not when it should not, in the order and at the instant in which the
+dialect in force asks for it: the stories of ``cases``."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.lifecycle import DIALECTS
+from poolbook.domain.policy.rules import CONDITIONS, RULES
+from poolbook.domain.policy.settings import EXPRESSIONS
+from poolbook.replay.legality import judge
+
+from .cases import STORIES
+from .stories import Story, moves, told
+
+BOTH = [(story, dialect) for story in STORIES for dialect in DIALECTS]
+
+
+@pytest.mark.parametrize(("story", "dialect"), BOTH, ids=[f"{story.of}-{dialect}" for story, dialect in BOTH])
+def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
+    point = told(story, dialect)
+    assert moves(point, story.slot) == story.expected(dialect)
+    assert list(judge(point.log.read())) == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_rule_names_a_condition_and_every_condition_is_asked(dialect: str) -> None:
+    asked = {rule.when for rules in RULES.values() for row in rules.values() for rule in row}
+    assert asked == set(CONDITIONS)
+    read = {name for _, names in CONDITIONS.values() for name in names}
+    assert read <= set(EXPRESSIONS)

@@ -1,0 +1,185 @@
+"""What is taken from a StartLog for a golden trace: what happened to the startd, nothing that its policy decided."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.htcondor.trace_files import SECOND, TraceFiles
+from poolbook.adapters.htcondor.trace_log import runs
+from poolbook.domain.decide import stimuli as s
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+FOLDERS = sorted(path.parent for group in ("traces", "points") for path in (DATA / group).glob("*/StartLog.gz"))
+
+
+_DECIDED = re.compile(
+    rb"^[^\n]* \S+: (?:"
+    rb"Changing (?!activity: (?:Idle -> Benchmarking|Benchmarking -> Idle))[^\n]*|Slot \S+ no longer[^\n]*|"
+    rb"State change: (?!match notification|match timed|claiming protocol failed|claim lease|claim-activation|received|"
+    rb"starter exited)[^\n]*)\n",
+    re.MULTILINE,
+)
+"""What a startd says of its own decisions: its transitions, and its reasons."""
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the_policy(folder: Path) -> None:
+    files = TraceFiles(folder)
+    data = files.data("StartLog")
+    assert data is not None
+    blind = _DECIDED.sub(lambda found: _emptied(found[0]), data)
+    assert blind != data
+    with_all, without = (runs(text, files.jobs, files.owner_told) for text in (data, blind))
+    assert [one.steps for one in without] == [one.steps for one in with_all]
+
+
+def _emptied(line: bytes) -> bytes:
+    """A line with its time alone, so that the others keep their numbers."""
+    return line[: len("11/20/26 22:44:07 ")] + b"\n"
+
+
+HEAD = [
+    "** condor_startd (CONDOR_STARTD) STARTING UP",
+    "DaemonCore: command socket at <10.0.0.7:9618?addrs=10.0.0.7-9618&alias=node7&noUDP&sock=startd_1>",
+    "slot1: New Slot of type 1 allocated",
+    "slot1: \tCpus: 1.00, Memory: 8035, Swap: 822, Disk: 25404293, GPUs: 0",
+]
+CHANGE = "slot1: State change:"
+REPORT = "slot1[7.1]: Received final job ClassAd update from starter. 0 unread bytes"
+GONE = f"{CHANGE} starter exited : ./Resource.cpp(1112) Preempting/Vacating"
+REQUEST = ["slot1: Request accepted.", "slot1: Remote owner is alice@node7"]
+ACTIVE = [
+    *REQUEST,
+    "slot1: Remote job ID is 7.1",
+    "slot1: State change: claim-activation protocol successful, Starter 12",
+]
+BETTER = [*ACTIVE, "slot1: New claim has sufficient rank, preempting current claim."]
+NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND
+
+
+def told(*lines: str) -> list[str]:
+    """The stimuli of a log with these lines, by their kinds; rounds are left out."""
+    return [type(what).__name__ for what in stimuli(*lines)]
+
+
+def stimuli(*lines: str) -> list[object]:
+    text = "".join(f"11/20/26 12:00:{second:02} {line}\n" for second, line in enumerate([*HEAD, *lines]))
+    (run,) = runs(text.encode(), {}, [])
+    return [step.what for step in run.steps if not isinstance(step.what, s.Round)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (REQUEST, ["RequestClaim"]),
+        (["slot1: Request accepted.", "slot1: State change: claiming protocol failed"], ["FailClaim"]),
+        (ACTIVE, ["RequestClaim", "ActivateClaim"]),
+        (["slot1: match_info called", "slot1: State change: match notification protocol successful"], ["NotifyMatch"]),
+        (["slot1: State change: match notification protocol successful"], ["NotifyMatch"]),
+        (["slot1: State change: match timed out"], ["Tick"]),
+        ([*ACTIVE, REPORT], [..., "StarterReported"]),
+        # the report of a starter that is being reaped comes too late
+        ([*ACTIVE, "Starter pid 12 exited with status 0", REPORT],
+         [...]),
+        ([*ACTIVE, GONE], [..., "StarterGone"]),
+        # the holder's word that its job is done: nothing, while the starter is there
+        ([*ACTIVE, "slot1: Called deactivate_claim_job_done()"], [...]),
+        ([*REQUEST, "slot1: Called deactivate_claim_job_done()"], ["RequestClaim", "DeactivateClaim"]),
+        ([*ACTIVE, "slot1: Called deactivate_claim()"], [..., "DeactivateClaim"]),
+        ([*ACTIVE, "slot1: Got DEACTIVATE_CLAIM_JOB_DONE while in Preempting state, ignoring."], [...]),
+        (["slot1: State change: received RELEASE_CLAIM command"], ["ReleaseClaim"]),
+        (["slot1: Got RELEASE_CLAIM while in Preempting state, ignoring."], ["ReleaseClaim"]),
+        (["slot1: State change: received VACATE_CLAIM command"], ["VacateSlot"]),
+        (["slot1: Got VACATE_CLAIM_FAST while in Unclaimed state, ignoring."], ["VacateSlot"]),
+        (["slot1: State change: received SUSPEND_CLAIM command"], ["SuspendClaim"]),
+        (["slot1: State change: received CONTINUE_CLAIM command"], ["ContinueClaim"]),
+        (["State change: received VACATE_ALL_CLAIMS command"], ["VacateSlot"]),
+        (["slot1: State change: claim lease expired (condor_schedd gone?), evicting claim"], ["Unheard", "Tick"]),
+        (BETTER, [..., "RequestClaim"]),
+        ([*BETTER, "slot1: State change: received RELEASE_CLAIM command from preempting claim"],
+         [..., "RequestClaim", "WithdrawClaim"]),
+        ([*BETTER, "slot1: Request claim socket closed prematurely for claim x."],
+         [..., "RequestClaim", "WithdrawClaim"]),
+        # a better match that cannot be claimed in the end was gone before the slot was free
+        ([*BETTER, GONE,
+          "slot1: State change: claiming protocol failed"], [..., "RequestClaim", "WithdrawClaim", "StarterGone"]),
+        # a better match that takes over asked before
+        ([*BETTER, GONE, "slot1: Remote owner is bob@node7"],
+         [..., "RequestClaim", "StarterGone"]),
+        (["Processing drain request from <10.0.0.7:22007>"], ["Drain"]),
+        (["Processing cancel drain request from <10.0.0.7:22007>"], ["CancelDrain"]),
+        (["shutdown fast"], ["ShutDown"]),
+        (["beginning reconfig_resources"], ["Reconfigured"]),
+        # what the policy decides is no stimulus
+        (["slot1: State change: IS_OWNER is TRUE.", "slot1: Changing state: Unclaimed -> Owner"], []),
+        (["slot1: State change: PREEMPT is TRUE.", "slot1: Changing activity: Busy -> Retiring"], []),
+        (["slot1: State change: idle claim shutting down due to CLAIM_WORKLIFE."], []),
+        (["slot1: State change: slot is no longer draining.", "slot1: State change: draining is complete."], []),
+    ],
+)  # fmt: skip
+def test_what_a_line_is_taken_for(lines: list[str], expected: list[object]) -> None:
+    if expected[:1] == [...]:
+        expected = ["RequestClaim", "ActivateClaim", *expected[1:]]
+    assert told(*lines) == expected
+
+
+def test_a_request_knows_who_asks_and_for_which_job_though_later_lines_tell() -> None:
+    asked, *_, better, _ = stimuli(*BETTER, GONE,
+                                   "slot1: Remote owner is bob@node7", "slot1: Remote job ID is 8.0")  # fmt: skip
+    assert isinstance(asked, s.RequestClaim)
+    assert isinstance(better, s.RequestClaim)
+    assert (asked.slot, asked.submitter, asked.job) == ("slot1@node7", "alice@node7", "7.1")
+    assert (better.slot, better.submitter, better.job, better.ad["Owner"]) == (
+        "slot1@node7", "bob@node7", "8.0", '"bob"'
+    )  # fmt: skip
+
+
+def test_a_piece_of_a_partitionable_slot_is_asked_for_by_the_dynamic_slots_name() -> None:
+    found = stimuli(
+        "slot1: Job 3.0 requesting resources: Cpus=1.000000, Memory=128, Disk=1048576 ,GPUs=0.000000",
+        "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.00, Memory: 128, Swap: 0, Disk: 1048576, GPUs: 0",
+        "slot1: Request accepted.", "slot1_1: Remote owner is alice@node7",
+    )  # fmt: skip
+    (asked,) = found
+    assert isinstance(asked, s.RequestClaim)
+    assert (asked.slot, asked.job) == ("slot1_1@node7", "3.0")
+    assert {name: asked.ad[name] for name in ("RequestCpus", "RequestMemory", "RequestDisk")} == {
+        "RequestCpus": "1", "RequestMemory": "128", "RequestDisk": "1048576"
+    }  # fmt: skip
+
+
+def test_a_drain_has_the_words_of_its_request() -> None:
+    text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + (
+        '11/20/26 12:00:01 Processing drain request from <10.0.0.7:22007>\nCheckExpr = true\nDrainReason = "by root"\n'
+        "HowFast = 10\nResumeOnCompletion = 4\nStartExpr = TARGET.Short\n11/20/26 12:00:01 Initiating quick draining.\n"
+    )
+    (run,) = runs(text.encode(), {}, [])
+    (step,) = run.steps
+    assert step.what == s.Drain("drain-5", "root", "node7", "Quick", "by root", "reconfig", "true", "TARGET.Short")
+
+
+@pytest.mark.parametrize(
+    ("lines", "published"),
+    [
+        # by the log: the sensor's next run that began after the second of the writing
+        (["12:00:05 STARTD_CRON job OWNER started. pid=1", "12:00:05 CronJob: 'OWNER' (pid 1) exit_status=0",
+          "12:00:06 STARTD_CRON job OWNER started. pid=2", "12:00:06 CronJob: 'OWNER' (pid 2) exit_status=0"], 6),
+        # unless the policy decided something in between, perhaps by what the run of that second read
+        (["12:00:05 STARTD_CRON job OWNER started. pid=1", "12:00:05 CronJob: 'OWNER' (pid 1) exit_status=0",
+          "12:00:05 slot1: eval_policy state should be: Owner/Idle 15 IS_OWNER is TRUE"], 5),
+        # a log that does not tell when the sensor was done: at once
+        (["12:00:05 STARTD_CRON job OWNER started. pid=1", "12:00:06 STARTD_CRON job OWNER started. pid=2",
+          "12:00:08 slot1: match_info called"], 8),
+        # without the sensor's lines: within a second
+        (["12:00:05 slot1: match_info called", "12:00:07 slot1: match_info called"], 7),
+    ],
+)  # fmt: skip
+def test_when_the_owners_sensor_published_what_it_was_given_at_five(lines: list[str], published: int) -> None:
+    text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + "".join(f"11/20/26 {line}\n" for line in lines)
+    (run,) = runs(text.encode(), {}, [(NOON + 5 * SECOND, {"OwnerAtKeyboard": "True"})])
+    readings = [step.at for step in run.steps if not isinstance(step.what, s.Stimulus)]
+    assert readings == [NOON + published * SECOND]
