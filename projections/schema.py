@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 2
+FORMAT = 3
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
 
 APPLICATION_ID = 0x506F6F76
@@ -50,13 +50,19 @@ TABLES: dict[str, Table] = {
         "id",
         ("cluster", "first"),
     ),
-    "machines": Table({"machine": str, "joined": int, "ad": str}, "machine"),
+    # `shutdown`: how it is being shut down. `start`: what START is while it drains, if its drain says so. `facts`: the
+    # attributes that its slots have by what happened to it (Draining, Mips, ...).
+    "machines": Table(
+        {"machine": str, "joined": int, "ad": str, "shutdown": str, "start": str, "facts": str},
+        "machine",
+    ),
     # `born`: the position of the event of its birth, the pool's order of slots. `job`: "12.3" while it runs there.
+    # `facts`: the attributes that it has by its claim and by who waits for it (CurrentRank, PreemptingUser, ...).
     "slots": Table(
         {
             "name": str, "machine": str, "kind": str, "parent": str, "born": int, "state": str, "activity": str,
             "entered_state": int, "entered_activity": int, "claim": str, "submitter": str, "weight": int,
-            "claimed": int, "job": str, "ad": str,
+            "claimed": int, "job": str, "ad": str, "facts": str,
         },
         "name",
     ),

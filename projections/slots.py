@@ -1,4 +1,4 @@
-"""The pool as it stands: its name, its machines, and each slot's state, ad, claim and job.
+"""The pool as it stands: its name, its machines with their drains, and each slot's state, ad, claim and job.
 
 A slot is read when the first event of a batch is about it and written once at the batch's end, however often it moved;
 one that was born and died within the batch never reaches the disk.
@@ -13,8 +13,9 @@ import msgspec
 from attrs import astuple, define
 
 from ..domain import events as e
-from ..domain.evolve import BIRTH
+from ..domain.evolve import BIRTH, averaged
 from ..domain.job_ad import quoted
+from ..domain.lifecycle.drain import OPEN
 from .schema import insertion
 
 _ad = msgspec.json.Decoder(dict[str, str]).decode
@@ -39,9 +40,42 @@ class _Slot:
     claimed: int
     job: str
     ad: dict[str, str]
+    facts: dict[str, str]
 
     def row(self) -> tuple[object, ...]:
-        return (*astuple(self, recurse=False)[:-1], msgspec.json.encode(self.ad).decode())
+        return (*astuple(self, recurse=False)[:-2], _text(self.ad), _text(self.facts))
+
+
+@define
+class _Machine:
+    """A row of the table of machines, its columns in their order."""
+
+    machine: str
+    joined: int
+    ad: dict[str, str]
+    shutdown: str
+    start: str
+    facts: dict[str, str]
+    new: bool = False
+    """Whether it has no row yet; one that has keeps its place among the others."""
+
+    def row(self) -> tuple[object, ...]:
+        return (self.machine, self.joined, _text(self.ad), self.shutdown, self.start, _text(self.facts))
+
+    def changes(self) -> tuple[object, ...]:
+        return (self.shutdown, self.start, _text(self.facts), self.machine)
+
+
+def _text(ad: dict[str, str]) -> str:
+    return msgspec.json.encode(ad).decode()
+
+
+def _seconds(at: int) -> str:
+    return str(at // 1_000_000)
+
+
+_OF_A_DRAIN = ("Draining", "DrainReason", "DrainingRequestId")
+_OF_A_WAITING_CLAIM = ("PreemptingOwner", "PreemptingUser", "PreemptingRank")
 
 
 def _seen(position: int, event: e.SlotMoved) -> _Slot:
@@ -51,7 +85,7 @@ def _seen(position: int, event: e.SlotMoved) -> _Slot:
     kind = "dynamic" if "_" in name else "static"
     return _Slot(
         event.slot, machine or name, kind, "", position, state, activity, 0, 0, "", "", 0, 0, "",
-        {"Name": quoted(event.slot), "Machine": quoted(machine or name)},
+        {"Name": quoted(event.slot), "Machine": quoted(machine or name)}, {},
     )  # fmt: skip
 
 
@@ -61,16 +95,27 @@ class SlotsFold:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._slots: dict[str, _Slot | None] = {}
+        self._machines: dict[str, _Machine | None] = {}
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             e.PoolFounded: self._founded,
             e.MachineJoined: self._joined,
             e.MachineLeft: self._left,
+            e.BenchmarksRan: self._benchmarks,
+            e.DrainBegan: self._drain_began,
+            e.DrainMoved: self._drain_moved,
+            e.DrainCharged: self._drain_charged,
+            e.ShutdownBegan: self._shutdown,
             e.SlotBorn: self._born,
             e.SlotMoved: self._moved,
             e.SlotChanged: self._changed,
             e.SlotDied: self._died,
             e.ClaimMade: self._claim_made,
             e.ClaimEnded: self._claim_ended,
+            e.ClaimWaits: self._claim_waits,
+            e.ClaimWithdrawn: self._claim_withdrawn,
+            e.ClaimMarked: self._claim_marked,
+            e.ClaimActivated: self._job_began,
+            e.ClaimDeactivated: self._job_gone,
             e.JobActivated: self._activated,
             e.JobExited: self._exited,
         }
@@ -78,8 +123,16 @@ class SlotsFold:
     def _slot(self, name: str) -> _Slot | None:
         if name not in self._slots:
             row = self._connection.execute("SELECT * FROM slots WHERE name=?", (name,)).fetchone()
-            self._slots[name] = None if row is None else _Slot(*(*row[:-1], _ad(row[-1])))
+            self._slots[name] = None if row is None else _Slot(*(*row[:-2], _ad(row[-2]), _ad(row[-1])))
         return self._slots[name]
+
+    def _machine(self, name: str) -> _Machine | None:
+        if name not in self._machines:
+            row = self._connection.execute("SELECT * FROM machines WHERE machine=?", (name,)).fetchone()
+            self._machines[name] = (
+                None if row is None else _Machine(row[0], row[1], _ad(row[2]), row[3], row[4], _ad(row[5]))
+            )
+        return self._machines[name]
 
     def _founded(self, position: int, event: e.PoolFounded) -> None:
         settings = msgspec.json.encode(event.settings).decode()
@@ -89,17 +142,51 @@ class SlotsFold:
         )
 
     def _joined(self, position: int, event: e.MachineJoined) -> None:
-        row = (event.machine, event.at, msgspec.json.encode(event.ad).decode())
-        self._connection.execute(insertion("machines", "INSERT OR REPLACE"), row)
+        self._machines[event.machine] = _Machine(event.machine, event.at, event.ad, "", "", {}, new=True)
 
     def _left(self, position: int, event: e.MachineLeft) -> None:
-        self._connection.execute("DELETE FROM machines WHERE machine=?", (event.machine,))
+        self._machines[event.machine] = None
+
+    def _benchmarks(self, position: int, event: e.BenchmarksRan) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None:
+            facts = machine.facts
+            before = (int(facts.get("Mips", "0")), int(facts.get("KFlops", "0")))
+            mips, kflops = averaged(before, (event.mips, event.kflops))
+            facts |= {"Mips": str(mips), "KFlops": str(kflops), "LastBenchmark": _seconds(event.at)}
+
+    def _drain_began(self, position: int, event: e.DrainBegan) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None:
+            machine.start = event.start
+            machine.facts |= dict(
+                zip(_OF_A_DRAIN, ("true", quoted(event.reason), quoted(str(event.drain))), strict=True),
+                LastDrainStartTime=_seconds(event.at),
+            )
+
+    def _drain_moved(self, position: int, event: e.DrainMoved) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None and event.target == OPEN:
+            machine.start = ""
+            machine.facts = {name: text for name, text in machine.facts.items() if name not in _OF_A_DRAIN}
+            machine.facts["LastDrainStopTime"] = _seconds(event.at)
+
+    def _drain_charged(self, position: int, event: e.DrainCharged) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None:
+            before = int(machine.facts.get("TotalMachineDrainingBadput", "0"))
+            machine.facts["TotalMachineDrainingBadput"] = str(before + event.badput)
+
+    def _shutdown(self, position: int, event: e.ShutdownBegan) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None:
+            machine.shutdown = event.how
 
     def _born(self, position: int, event: e.SlotBorn) -> None:
         state, _, activity = BIRTH.partition("/")
         self._slots[event.slot] = _Slot(
             event.slot, event.machine, event.kind, event.parent, position, state, activity, event.at, event.at,
-            "", "", 0, 0, "", dict(event.ad),
+            "", "", 0, 0, "", dict(event.ad), {},
         )  # fmt: skip
 
     def _moved(self, position: int, event: e.SlotMoved) -> None:
@@ -128,24 +215,64 @@ class SlotsFold:
         slot = self._slot(event.slot)
         if slot is not None:
             slot.claim, slot.submitter, slot.weight, slot.claimed = event.claim, event.submitter, event.weight, event.at
+            slot.facts = {"CurrentRank": repr(event.rank)}
+            if event.holder:
+                slot.facts["ClientMachine"] = quoted(event.holder)
+
+    def _claim_waits(self, position: int, event: e.ClaimWaits) -> None:
+        slot = self._slot(event.slot)
+        if slot is not None:
+            who = quoted(event.submitter)
+            slot.facts |= dict(zip(_OF_A_WAITING_CLAIM, (who, who, repr(event.rank)), strict=True))
+
+    def _claim_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
+        slot = self._slot(event.slot)
+        if slot is not None:
+            slot.facts = {name: text for name, text in slot.facts.items() if name not in _OF_A_WAITING_CLAIM}
+
+    def _claim_marked(self, position: int, event: e.ClaimMarked) -> None:
+        slot = self._slot(event.slot)
+        if slot is not None and "late" in event.marks:
+            slot.facts["AcceptedWhileDraining"] = "true"
 
     def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:
         slot = self._slot(event.slot)
         if slot is not None:
             slot.claim, slot.submitter, slot.weight, slot.claimed = "", "", 0, 0
+            slot.facts = {name: text for name, text in slot.facts.items() if name in _OF_A_WAITING_CLAIM}
 
     def _activated(self, position: int, event: e.JobActivated) -> None:
-        slot = self._slot(event.slot)
-        if slot is not None:
-            slot.job = f"{event.cluster}.{event.proc}"
+        self._begin(event.slot, f"{event.cluster}.{event.proc}", event.at)
 
     def _exited(self, position: int, event: e.JobExited) -> None:
-        slot = self._slot(event.slot)
+        self._end(event.slot)
+
+    def _job_began(self, position: int, event: e.ClaimActivated) -> None:
+        self._begin(event.slot, event.job, event.at)
+
+    def _job_gone(self, position: int, event: e.ClaimDeactivated) -> None:
+        self._end(event.slot)
+
+    def _begin(self, name: str, job: str, at: int) -> None:
+        slot = self._slot(name)
+        if slot is not None:
+            slot.job = job
+            slot.facts["JobStart"] = _seconds(at)
+
+    def _end(self, name: str) -> None:
+        slot = self._slot(name)
         if slot is not None:
             slot.job = ""
+            slot.facts.pop("JobStart", None)
 
     def flush(self) -> None:
         execute = self._connection.executemany
+        gone = [(name,) for name, machine in self._machines.items() if machine is None]
+        execute("DELETE FROM machines WHERE machine=?", gone)
+        there = [machine for machine in self._machines.values() if machine is not None]
+        execute(insertion("machines", "INSERT OR REPLACE"), [machine.row() for machine in there if machine.new])
+        changes = [machine.changes() for machine in there if not machine.new]
+        execute("UPDATE machines SET shutdown=?, start=?, facts=? WHERE machine=?", changes)
         execute("DELETE FROM slots WHERE name=?", [(name,) for name, slot in self._slots.items() if slot is None])
         rows = [slot.row() for slot in self._slots.values() if slot is not None]
         execute(insertion("slots", "INSERT OR REPLACE"), rows)

@@ -40,7 +40,8 @@ class ClusterCounts(NamedTuple):
 class SlotRow(NamedTuple):
     """A slot. ``kind``: static, partitionable or dynamic, then with its ``parent``. Instants are in microseconds.
     ``claim``, ``submitter``, ``weight`` (thousandths) and ``claimed`` tell of the claim, if there is one; ``job`` is
-    the job that runs there, as 12.3. ``ad`` is JSON, attribute -> text."""
+    the job that runs there, as 12.3. ``ad`` is JSON, attribute -> text: the slot's own, its policy included; ``facts``
+    likewise, what it has by its claim and by who waits for it."""
 
     name: str
     machine: str
@@ -57,6 +58,7 @@ class SlotRow(NamedTuple):
     claimed: int
     job: str
     ad: str
+    facts: str
 
 
 class SubmitterRow(NamedTuple):
@@ -184,16 +186,19 @@ class Views:
         return [SlotRow(*row) for row in self.connection.execute("SELECT * FROM slots ORDER BY born")]
 
     def slot_ads(self) -> Iterator[ClassAd]:
-        """The slots' ads, in the pool's order, with what the pool itself knows of them: state and activity and since
-        when, the claim and the job, and of a partitionable slot what was carved from it (manual: Machine ClassAd
-        Attributes)."""
+        """The slots' ads, in the pool's order, as they are published (``domain/policy/published.py``), with what the
+        pool itself knows of them: state and activity and since when, the claim and the job, the machine's drain, and
+        of a partitionable slot what was carved from it (manual: Machine ClassAd Attributes)."""
         rows = self.slots()
+        pool = self.connection.execute("SELECT name, dialect FROM pool").fetchone() or ("", "")
+        found = self.connection.execute("SELECT machine, shutdown, start, facts FROM machines")
+        machines = {machine: _Machine(how, start, json.loads(facts)) for machine, how, start, facts in found}
         children: dict[str, list[SlotRow]] = {}
         for row in rows:
             if row.parent:
                 children.setdefault(row.parent, []).append(row)
         for row in rows:
-            yield _slot_ad(row, children.get(row.name, []))
+            yield _slot_ad(row, children.get(row.name, []), machines.get(row.machine), *pool)
 
     # Accounting and matching
 
@@ -221,8 +226,18 @@ class Views:
         return found
 
 
-def _slot_ad(row: SlotRow, children: list[SlotRow]) -> ClassAd:
-    ad = ad_of(attributes(json.loads(row.ad)))
+class _Machine(NamedTuple):
+    shutdown: str
+    start: str
+    facts: dict[str, str]
+
+
+def _slot_ad(row: SlotRow, children: list[SlotRow], machine: _Machine | None, pool: str, dialect: str) -> ClassAd:
+    texts, facts = json.loads(row.ad), json.loads(row.facts)
+    if machine is not None:  # else it is a real pool's, and says itself what it publishes
+        texts = _published(texts, row.state, machine, facts, dialect)
+        facts = {**machine.facts, **facts}
+    ad = ad_of(attributes({**texts, **facts}))
     ad["Name"] = row.name
     ad["State"], ad["Activity"] = row.state, row.activity
     ad["EnteredCurrentState"] = row.entered_state // 1_000_000
@@ -230,14 +245,38 @@ def _slot_ad(row: SlotRow, children: list[SlotRow]) -> ClassAd:
     if row.claim:
         ad["RemoteOwner"] = ad["RemoteUser"] = row.submitter
         ad["PublicClaimId"] = row.claim
+        if "ClientMachine" not in facts:
+            ad["ClientMachine"] = pool
     if row.job:
         ad["JobId"] = row.job
     if row.kind == "partitionable":
-        texts: list[dict[str, Any]] = [json.loads(child.ad) for child in children]
+        carved: list[dict[str, Any]] = [json.loads(child.ad) for child in children]
         ad["NumDynamicSlots"] = len(children)
         ad["ChildState"] = [child.state for child in children]
         ad["ChildActivity"] = [child.activity for child in children]
         for name in ("Cpus", "Memory", "Disk"):
-            values = [ad_of(attributes({name: text.get(name, "0")})).eval(name) for text in texts]
+            values = [ad_of(attributes({name: text.get(name, "0")})).eval(name) for text in carved]
             ad[f"Child{name}"] = values
     return ad
+
+
+def _published(
+    texts: dict[str, str], state: str, machine: _Machine, facts: dict[str, str], dialect: str
+) -> dict[str, str]:
+    """What of a slot's own ad is shown to others."""
+    from ..domain.policy.published import published
+
+    closed = bool(machine.shutdown) or "Draining" in machine.facts or "PreemptingUser" in facts
+    willing = _willing(texts) if "Start" in texts else None
+    return published(texts, dialect, state, closed=closed, start=machine.start, willing=willing)
+
+
+def _willing(texts: dict[str, str]) -> bool | None:
+    """The value of START without a job, by what the log knows of the slot; None: it has none."""
+    from ..domain.classad import EvaluationError
+
+    try:
+        found = ad_of(attributes(texts)).eval("Start")
+    except EvaluationError:
+        return None
+    return found if isinstance(found, bool) else None

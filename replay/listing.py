@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 from ..domain import events as e
 from ..domain.job_ad import job_procs, unquoted
 from ..domain.joblog import ENTRIES
+from ..domain.lifecycle.drain import OPEN
 from ..domain.lifecycle.job import UNSUBMITTED
 from ..domain.lifecycle.slot import BORN
 from ..domain.lifecycle.tables import SLOT_TABLES
@@ -149,7 +150,44 @@ def _born(event: e.SlotBorn) -> _Part:
 
 
 def _slot_moved(event: e.SlotMoved) -> _Part:
-    return _Part(event.row or "no row", event.reason, event.source, event.target, LETTERS.get(event.row, ""))
+    said = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
+    return _Part(event.row or "no row", said, event.source, event.target, LETTERS.get(event.row, ""))
+
+
+def _settings(settings: e.Ad) -> str:
+    return shortened(", ".join(f"{name} = {text or 'its default'}" for name, text in settings.items()))
+
+
+def _drain_began(event: e.DrainBegan) -> _Part:
+    said = [f"drain {event.drain}", shortened(event.reason)]
+    said += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
+    return _Part("start", ", ".join(filter(None, said)), OPEN, event.schedule)
+
+
+def _claim(event: e.ClaimMade | e.ClaimWaits) -> list[str]:
+    """Who holds a claim or waits for it, and for which job, where it is not the pool's own access point."""
+    held = [f"by {event.submitter}"]
+    if event.holder:
+        held += [f"of {event.holder}", f"for job {event.job}"]
+        held += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
+    return held
+
+
+def _claim_made(event: e.ClaimMade) -> _Part:
+    first, *rest = _claim(event)
+    return _Part("claimed", ", ".join([first, f"weight {event.weight / 1000:g}", *rest]))
+
+
+def _marked(event: e.ClaimMarked) -> _Part:
+    code = f" (code {event.code}, subcode {event.subcode})" if event.code else ""
+    marks = ", ".join(event.marks)
+    return _Part("marked", f"{marks}{': ' if marks and event.reason else ''}{shortened(event.reason)}{code}")
+
+
+def _unheard(event: e.ClaimUnheard) -> _Part:
+    if not event.until:
+        return _Part("heard", "the holder, again")
+    return _Part("unheard", f"the lease ends at {instant(event.until)} UTC")
 
 
 def _table(event: e.TableWritten) -> _Part:
@@ -188,13 +226,31 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
         "evidence",
         lambda event: _Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}"),
     ),
-    e.MachineJoined: (".machine", lambda event: _Part("joined")),
+    e.MachineJoined: (".machine", lambda event: _Part("joined", _settings(event.settings))),
+    e.MachineConfigured: (".machine", lambda event: _Part("configured", _settings(event.settings))),
+    e.BenchmarksRan: (".slot", lambda event: _Part("benchmarks", f"Mips {event.mips}, KFlops {event.kflops}")),
+    e.BusyBegan: (".slot", lambda event: _Part("busy" if event.busy else "not busy", "CpuBusy")),
+    e.DrainBegan: (".machine", _drain_began),
+    e.DrainMoved: (
+        ".machine",
+        lambda event: _Part(event.row, f"drain {event.drain}", event.source, event.target),
+    ),
+    e.DrainFinal: (".machine", lambda event: _Part("jobs gone", f"those of before drain {event.drain}")),
+    e.DrainCharged: (".slot", lambda event: _Part("badput", f"{event.badput:,} core-seconds")),
+    e.ShutdownBegan: (".machine", lambda event: _Part("off", event.how)),
     e.MachineLeft: (".machine", lambda event: _Part("left")),
     e.SlotBorn: (".slot", _born),
     e.SlotMoved: (".slot", _slot_moved),
     e.SlotChanged: (".slot", lambda event: _Part("changed", _ad(event.changes))),
     e.SlotDied: (".slot", lambda event: _Part("died")),
-    e.ClaimMade: (".slot", lambda event: _Part("claimed", f"by {event.submitter}, weight {event.weight / 1000:g}")),
+    e.ClaimMade: (".slot", _claim_made),
+    e.ClaimWaits: (".slot", lambda event: _Part("waited for", ", ".join([*_claim(event), f"rank {event.rank:g}"]))),
+    e.ClaimWithdrawn: (".slot", lambda event: _Part("withdrawn", "the better match that waited")),
+    e.ClaimMarked: (".slot", _marked),
+    e.ClaimActivated: (".slot", lambda event: _Part("job begins", f"job {event.job}")),
+    e.ClaimDeactivated: (".slot", lambda event: _Part("job gone", f"job {event.job}")),
+    e.StarterTold: (".slot", lambda event: _Part("told", event.how)),
+    e.ClaimUnheard: (".slot", _unheard),
     e.ClaimEnded: (
         ".slot",
         lambda event: _Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s"),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from attrs import frozen
 
 from ...domain import events as e
-from ...domain.decide.slots import RESOURCES
 from ...domain.job_ad import job_procs
 from ...domain.lifecycle import HTCONDOR_25, MANUAL, STATUS_NUMBERS, Machine, job_machine, slot_machine
 from ...domain.state import LOCAL_UNIVERSE
@@ -28,7 +28,6 @@ MOST_JOBS = 1 << 26
 
 NUMBERS = STATUS_NUMBERS[HTCONDOR_25]
 NAMES = {number: name for name, number in NUMBERS.items()}
-AMOUNTS = tuple(name for name, _, _ in RESOURCES)
 
 Told = tuple[int, e.Event]
 
@@ -45,27 +44,92 @@ class Violation:
     story: tuple[str, ...]
 
 
+class Drain:
+    __slots__ = ("completion", "final", "had", "number", "start", "state")
+
+    def __init__(self, event: e.DrainBegan, had: dict[str, str]) -> None:
+        self.number, self.state, self.completion = event.drain, event.schedule, event.completion
+        self.start = event.start
+        self.final = False
+        self.had = had
+        """The claims that the machine had when it began, by their slots; not those that came in a drain before it."""
+
+
+class Host:
+    """A machine of the pool."""
+
+    __slots__ = ("drain", "drains", "name", "settings", "shutdown", "slots")
+
+    def __init__(self, event: e.MachineJoined) -> None:
+        self.name = event.machine
+        self.settings = dict(event.settings)
+        self.slots: dict[str, None] = {}
+        self.drain: Drain | None = None
+        self.drains = 0
+        self.shutdown = ""
+
+
 class Claim:
-    __slots__ = ("expected", "id", "since", "submitter", "weight")
+    __slots__ = ("expected", "holder", "id", "marks", "reason", "since", "submitter", "until", "weight")
 
     def __init__(self, event: e.ClaimMade, expected: tuple[int, int] | None) -> None:
         self.id, self.submitter, self.weight, self.since = event.claim, event.submitter, event.weight, event.at
         self.expected = expected
         """The job that it was made for, until it is activated."""
+        self.holder = event.holder
+        self.until = 0
+        self.marks: set[str] = set()
+        self.reason = ""
+
+
+class Stop(NamedTuple):
+    """What processes were told last, and until when they have time (microseconds; 0: by the pool's settings)."""
+
+    how: str
+    until: int
+
+
+class Stay:
+    """A job on a slot: ``job`` is its id. Instants and ``suspended`` are in microseconds."""
+
+    __slots__ = ("began", "charged", "job", "own", "plain", "position", "since", "stop", "suspended", "vacate")
+
+    def __init__(self, position: int, at: int, job: str, own: tuple[int, int] | None, vacate: int) -> None:
+        self.position, self.began, self.job, self.vacate = position, at, job, vacate
+        self.own = own
+        """Which job of the pool's own queue it is; None for one of a holder outside of this pool."""
+        self.suspended = 0
+        self.since = 0
+        self.charged = False
+        """Whether a drain was charged for it."""
+        self.stop: Stop | None = None
+        """What its starter was told, of a holder outside of this pool."""
+        self.plain = True
+        """Whether it is known to have no wish of its own how long it retires, and takes to end."""
+
+    def ran(self, now: int) -> int:
+        """For how long it has run, the time left out in which it was suspended."""
+        return now - self.began - self.suspended - (now - self.since if self.since else 0)
 
 
 class Slot:
     __slots__ = (
+        "benchmarks",
+        "busy",
         "carved",
         "claim",
+        "cores",
         "have",
-        "job",
         "kind",
         "machine",
         "name",
+        "notified",
         "pair",
         "parent",
+        "policy",
+        "stay",
         "story",
+        "waiting",
         "weight",
         "whole",
     )
@@ -74,31 +138,50 @@ class Slot:
         self.name, self.machine, self.kind, self.parent = event.slot, event.machine, event.kind, event.parent
         self.pair = pair
         self.claim: Claim | None = None
-        self.job: tuple[int, int] | None = None
+        self.waiting: e.ClaimWaits | None = None
+        """The claim that waits until the present one has gone."""
+        self.stay: Stay | None = None
+        self.notified = False
+        """Whether a negotiator outside of this pool matched it."""
+        self.busy = False
+        self.benchmarks = False
+        """Whether benchmarks were begun of which there is no result yet."""
+        self.policy: dict[str, str] = {}
+        """The expressions of its policy by which its transitions are judged, by their names in small letters."""
         self.story: deque[Told] = deque(maxlen=KEPT)
         self.have: dict[str, int] = {}
-        self.carved = dict.fromkeys(AMOUNTS, 0)
+        self.carved: dict[str, int] = {}
         """What its dynamic slots have."""
         self.whole: dict[str, int] = {}
+        self.cores = 1.0
         self.weight: int | None = None
         """In thousandths; None where that takes the evaluation of an expression."""
+
+
+_WISHES = frozenset({"maxjobretirementtime", "jobmaxvacatetime", "killsigtimeout"})
+
+
+def wishes(ad: e.Ad) -> bool:
+    """Whether a job's ad says how long it retires, or takes to end."""
+    return any(name.lower() in _WISHES for name in ad)
 
 
 class Run:
     """An activation."""
 
-    __slots__ = ("executing", "key", "slot", "stop", "stopped", "story")
+    __slots__ = ("executing", "key", "slot", "stop", "stopped", "story", "told")
 
     def __init__(self, key: int, slot: str) -> None:
         self.key, self.slot = str(key), slot
         self.executing = False
         self.stop = ""
         self.stopped = 0
+        self.told: Stop | None = None
         self.story: deque[Told] = deque(maxlen=KEPT)
 
 
 class Cluster:
-    __slots__ = ("count", "id", "live", "local", "runs", "status", "story", "submitter")
+    __slots__ = ("count", "id", "live", "local", "plain", "runs", "status", "story", "submitter")
 
     def __init__(self, event: e.ClusterSubmitted, count: int, status: int) -> None:
         self.id, self.submitter, self.count = event.cluster, event.submitter, count
@@ -106,6 +189,8 @@ class Cluster:
         """A number for each process, 0 for one that is gone."""
         self.live = count
         self.local = event.ad.get("JobUniverse") == LOCAL_UNIVERSE
+        self.plain = not event.columns and not wishes(event.ad)
+        """Whether its jobs are known to have no wishes of their own how they end."""
         self.runs: dict[int, Run] = {}
         self.story: deque[Told] = deque(maxlen=KEPT_OF_CLUSTER)
 
@@ -119,10 +204,11 @@ class Books:
         self.founded = False
         self.dialect = MANUAL
         self.epoch = 0
+        self.vacate = 0
+        """The pool's own MachineMaxVacateTime, in microseconds."""
         self.slot_table: Machine = slot_machine(MANUAL)
         self.job_table: Machine = job_machine(MANUAL)
-        self.machines: dict[str, int] = {}
-        """Machine -> how many slots it has."""
+        self.machines: dict[str, Host] = {}
         self.slots: dict[str, Slot] = {}
         self.clusters: dict[int, Cluster] = {}
         self.unused_clusters: list[tuple[int, int | None]] = [(1, None)]
@@ -133,8 +219,12 @@ class Books:
         self.job_moves: dict[str, int] = {}
         # What is looked at when all is done that follows from a stimulus:
         self.touched: dict[str, None] = {}
+        self.drained: dict[str, None] = {}
+        """The machines with a drain of which something was heard."""
+        self.notes: dict[int, e.EvidenceNoted] = {}
+        """What was noted, by its position."""
         self.asked = ""
-        self.answered = self.cycle = self.evidence = False
+        self.answered = self.cycle = self.matched_any = False
         self._gone: dict[str | int, tuple[Told, ...]] = {}
         self._found: list[Violation] = []
 
@@ -185,6 +275,18 @@ class Books:
         self._gone[thing] = story
         if len(self._gone) > KEPT_GONE:
             del self._gone[next(iter(self._gone))]
+
+
+def known_slot(books: Books, name: str) -> Slot | None:
+    """The slot of which something is said; its event is part of its story from here on."""
+    slot = books.slots.get(name)
+    if slot is None:
+        books.blame_slot(name, "reference", f"there is no slot {name}")
+        return None
+    if books.event is not None:
+        slot.story.append((books.position, books.event))
+    books.touched[name] = None
+    return slot
 
 
 def _of(position: int, event: e.Event, proc: int) -> Member | None:

@@ -11,10 +11,22 @@ from ...domain.job_ad import TERMINAL, quoted
 from ...domain.lifecycle import UNSUBMITTED
 from ...domain.state import RUNS
 from ...domain.variants import CHUNK
-from .books import MOST_JOBS, NAMES, NUMBERS, Books, Cluster, Run
+from .books import MOST_JOBS, NAMES, NUMBERS, Books, Cluster, Run, Slot, Stay, Stop, wishes
 from .rules import NEEDS, OUTCOMES
 
-_IDLE, _RUNNING = NUMBERS["Idle"], NUMBERS["Running"]
+IDLE, _RUNNING = NUMBERS["Idle"], NUMBERS["Running"]
+
+
+def leaves(books: Books, slot: Slot) -> None:
+    """The slot's job is gone: one that a drain ended was counted by it."""
+    stay, claim = slot.stay, slot.claim
+    slot.stay = None
+    if stay is not None and claim is not None and "drained" in claim.marks and not stay.charged:
+        books.blame_slot(slot.name, "drain", f"job {stay.job} ended because of a drain, which was not charged for it")
+
+
+READY = ("Claimed/Idle", "Claimed/Busy")
+"""Where a slot is when a job begins: row 11 comes with it."""
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 _NONE = 255
 
@@ -157,6 +169,7 @@ def edited(books: Books, event: e.JobsEdited) -> None:
         gone = cluster.status.find(0, first, behind)
         if gone >= 0:
             books.blame_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
+    cluster.plain = cluster.plain and not wishes(event.changes)
     for name in event.changes:
         if name.lower() in IMMUTABLE:
             books.blame(f"cluster {cluster.id}", "immutable", f"{name} is edited")
@@ -178,7 +191,7 @@ def activated(books: Books, event: e.JobActivated) -> None:
         books.blame_job(number, proc, "reference", "it is activated, but not in the queue")
         return
     status = cluster.status[proc]
-    if status != _IDLE:
+    if status != IDLE:
         books.blame_job(number, proc, "source", f"activate begins in Idle, but it is {_status(status)}")
     elif "Running" not in books.job_table.lookup.get(("Idle", "activate"), ()):
         books.blame_job(number, proc, "row", f"{books.job_table.name} has no row by which a job is activated")
@@ -191,11 +204,13 @@ def activated(books: Books, event: e.JobActivated) -> None:
     if slot is None:
         return
     books.touched[event.slot] = None
-    if slot.job is not None:
-        books.blame_slot(slot.name, "activation", f"it runs job {slot.job[0]}.{slot.job[1]} already")
-    slot.job = (number, proc)
-    if slot.pair != "Claimed/Busy":
-        books.blame_slot(slot.name, "activation", f"a job is activated in Claimed/Busy, but it is {slot.pair}")
+    if slot.stay is not None:
+        books.blame_slot(slot.name, "activation", f"it runs job {slot.stay.job} already")
+    slot.stay = Stay(books.position, event.at, f"{number}.{proc}", (number, proc), event.vacate)
+    slot.stay.plain = cluster.plain
+    if slot.pair not in READY:
+        words = f"a job is activated in {' or '.join(READY)}, but it is {slot.pair}"
+        books.blame_slot(slot.name, "activation", words)
     claim = slot.claim
     if claim is None or claim.id != event.claim:
         books.blame_job(number, proc, "activation", f"{event.claim} is not the claim of {event.slot}")
@@ -245,12 +260,23 @@ def signalled(books: Books, event: e.JobSignalled) -> None:
     run = _run(books, event.cluster, event.proc)
     if run is None:
         return
-    if event.how not in ("soft", "hard"):
-        books.blame_job(event.cluster, event.proc, "value", f"{event.how!r} is no way to end a job: soft or hard")
-    elif event.how == "soft" and run.stop:
-        books.blame_job(event.cluster, event.proc, "end", "it is told to end softly a second time")
+    for words in wrong_order(run.told, event):
+        books.blame_job(event.cluster, event.proc, "end", words)
+    run.told = Stop(event.how, event.until)
     run.stop, run.stopped = event.how, run.stopped or event.at
     run.story.append((books.position, event))
+
+
+def wrong_order(before: Stop | None, event: e.JobSignalled | e.StarterTold) -> Iterator[str]:
+    """What is wrong with the order in which processes are told to end, `before` being what they were told last."""
+    if event.how not in ("soft", "hard"):
+        yield f"{event.how!r} is no way to end a job: soft or hard"
+    elif event.how == "soft" and before is not None:
+        yield "it is told to end softly a second time"
+    if event.cause == "kill_timeout" and (before is None or event.at < before.until):
+        yield "its time to end is said to be over, but it " + ("was told nothing" if before is None else "has more")
+    if 0 != event.until < event.at:
+        yield "the time that it is given to end is over when it is told so"
 
 
 def exited(books: Books, event: e.JobExited) -> None:
@@ -271,9 +297,9 @@ def exited(books: Books, event: e.JobExited) -> None:
     del cluster.runs[proc]
     slot = books.slots.get(run.slot)
     if slot is not None:
-        if slot.pair in NEEDS and not NEEDS[slot.pair].job:
+        if slot.pair in NEEDS and NEEDS[slot.pair].job is False:
             books.blame_slot(slot.name, "activation", f"its job's end comes after it has moved on to {slot.pair}")
-        slot.job = None
+        leaves(books, slot)
         books.touched[run.slot] = None
     cluster.story.extend([*run.story, (books.position, event)])
     if event.row:

@@ -11,7 +11,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.lifecycle import SLOT_TABLES
 from ..listing import LETTERS
-from . import jobs, slots
+from . import claims, evidence, jobs, machines, slots
 from .books import Books, Violation
 from .rules import ASKED
 
@@ -19,17 +19,32 @@ _RULES: dict[type[e.Event], Callable[[Books, Any], None]] = {
     e.PoolFounded: slots.founded,
     e.WriterBegan: slots.writer,
     e.RequestAnswered: slots.answered,
-    e.EvidenceNoted: slots.evidence,
-    e.MachineJoined: slots.machine_joined,
-    e.MachineLeft: slots.machine_left,
+    e.EvidenceNoted: evidence.noted,
+    e.MachineJoined: machines.joined,
+    e.MachineConfigured: machines.configured,
+    e.MachineLeft: machines.left,
+    e.BenchmarksRan: machines.benchmarks_ran,
+    e.DrainBegan: machines.drain_began,
+    e.DrainMoved: machines.drain_moved,
+    e.DrainFinal: machines.drain_final,
+    e.DrainCharged: machines.drain_charged,
+    e.ShutdownBegan: machines.shutdown_began,
     e.SlotBorn: slots.born,
     e.SlotMoved: slots.moved,
     e.SlotChanged: slots.changed,
     e.SlotDied: slots.died,
-    e.ClaimMade: slots.claim_made,
-    e.ClaimEnded: slots.claim_ended,
-    e.CycleHeld: slots.cycle,
-    e.MatchVoided: slots.voided,
+    e.BusyBegan: slots.busy_began,
+    e.ClaimMade: claims.made,
+    e.ClaimWaits: claims.waits,
+    e.ClaimWithdrawn: claims.withdrawn,
+    e.ClaimMarked: claims.marked,
+    e.ClaimActivated: claims.activated,
+    e.ClaimDeactivated: claims.deactivated,
+    e.StarterTold: claims.told,
+    e.ClaimUnheard: claims.unheard,
+    e.ClaimEnded: claims.ended,
+    e.CycleHeld: claims.cycle,
+    e.MatchVoided: claims.voided,
     e.ClusterSubmitted: jobs.submitted,
     e.JobsMoved: jobs.moved,
     e.JobsEdited: jobs.edited,
@@ -113,12 +128,15 @@ def _settled(books: Books) -> Iterator[Violation]:
     """All is done that follows from a stimulus: what must hold now."""
     for name in books.touched:
         slots.settle_slot(books, name)
-    books.touched = {}
+    for name in books.drained:
+        machines.settle(books, name)
+    books.touched, books.drained = {}, {}
     if books.asked and not books.answered:
         books.blame("requests", "answer", f"somebody asked for it ({books.asked}), and no answer is there")
-    if books.cycle and not books.evidence:
+    if books.matched_any and not books.notes:
         books.blame("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
-    books.asked, books.answered, books.cycle, books.evidence = "", False, False, False
+    books.asked, books.notes = "", {}
+    books.answered = books.cycle = books.matched_any = False
     return books.found()
 
 

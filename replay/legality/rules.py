@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.lifecycle.tables import SLOT_PAIRS
@@ -25,14 +25,21 @@ RULES: Final[dict[str, str]] = {
     "end": "how a job ended agrees with what it was told, and with the row that follows",
     "resources": "what dynamic slots have, and what is left of the slot that they were carved from, add up",
     "answer": "what somebody asked for is answered",
-    "evidence": "a cycle that matches notes what it read",
+    "waiting": "a better match waits for a slot that somebody has, one at a time, and is the next that gets it",
+    "drain": "a machine has one drain at a time, which is complete when each slot is in Drained; no slot is there else",
+    "shutdown": "an execution point that is to end takes no more claims, and does not end more gently than it was told",
+    "retirement": "a job that must go keeps its retirement time, unless the drain or whoever asked was quicker",
+    "lease": "a claim is given up for its holder's silence when its lease is over",
+    "evidence": "a cycle that matches notes what it read; a transition that an expression decided names what it noted: "
+    "the slot's own expression, in the same decision, with the truth that the transition needs",
+    "decision": "an expression that was noted has the truth that was noted, with the values that it read",
     "immutable": "what the pool itself keeps of a job is not edited",
 }
 """Every rule that a violation may name."""
 
 ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
-     "suspend_command", "continue_command"}
+     "suspend_command", "continue_command", "drain_command"}
 )  # fmt: skip
 """The causes that are somebody's request: its answer is in the log under the same stimulus."""
 
@@ -41,7 +48,7 @@ class Needs(NamedTuple):
     """What a slot in a state and activity has, once all is done that follows from a stimulus."""
 
     claim: bool
-    job: bool
+    job: bool | None
     match: bool | None
     """None: it may have one or not."""
 
@@ -49,7 +56,9 @@ class Needs(NamedTuple):
 def _needs(pair: str) -> Needs:
     state, _, activity = pair.partition("/")
     claim = state in ("Claimed", "Preempting")
-    job = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
+    job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
+    if activity == "Cleaning":  # the job has ended, its starter is there
+        job = None
     # Where the slot is not told of its match, it is where it can be matched until it is claimed.
     match = True if state == "Matched" else (None if pair in ("Owner/Idle", "Unclaimed/Idle") else False)
     return Needs(claim, job, match)
@@ -74,3 +83,58 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
     ("failed", "execution_failed"): Outcome(("hold",), None),
     ("lost", "lost"): Outcome(("evict",), None),
 }
+
+
+# What machines may be told
+
+COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
+"""What may be asked to follow on a drain; empty: nothing."""
+ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
+"""The rows by which a drain that is complete goes on by itself, and what was asked for then."""
+SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")
+"""How an execution point may end, the gentlest first."""
+
+# What expressions decide
+
+Truth: TypeAlias = bool | None
+"""Of a value: None is neither, as of what is undefined."""
+
+
+class Decided(NamedTuple):
+    """Which expressions may decide a transition, by their names in small letters, and what they are then."""
+
+    names: tuple[str, ...]
+    truths: tuple[Truth, ...]
+    always: bool = True
+    """Whether evidence is missed where the expression reads what every slot has."""
+
+
+DECIDED: Final[dict[str, Decided]] = {
+    # cause: which expression, its truth
+    "not_owner": Decided(("is_owner",), (False, None)),
+    "is_owner": Decided(("is_owner",), (True,)),
+    "start_false": Decided(("start",), (False,)),
+    "better_match_refused": Decided(("start",), (False,), always=False),
+    "run_benchmarks": Decided(("runbenchmarks",), (True,)),
+    "suspend": Decided(("suspend",), (True,)),
+    "continue": Decided(("continue",), (True,)),
+    "preempt": Decided(("preempt",), (True,)),
+    "kill": Decided(("kill",), (True,)),
+}
+"""The transitions that expressions decide, by their causes."""
+
+VARIANT: Final = "_vanilla"
+"""Behind its name, what an expression of the policy is for jobs of the vanilla universe."""
+
+POLICY: Final = frozenset(
+    {"maxjobretirementtime", "machinemaxvacatetime"}
+    | {name + variant for each in DECIDED.values() for name in each.names for variant in ("", VARIANT)}
+)
+"""The expressions that are kept of a slot's ad: what transitions are compared with."""
+
+ALWAYS_READ: Final = frozenset(
+    {"state", "activity", "enteredcurrentstate", "enteredcurrentactivity", "mycurrenttime", "keyboardidle",
+     "consoleidle", "loadavg", "condorloadavg", "totalloadavg", "totalcondorloadavg", "clockmin", "clockday",
+     "cpubusytime"}
+)  # fmt: skip
+"""Attributes that every slot has at every moment, in small letters: what asks for one of them has evidence."""

@@ -1,16 +1,22 @@
-"""The rules about the pool, its machines, slots, claims and matches: a function for each kind of event, and what must
-hold of a slot when all is done that follows from a stimulus."""
+"""The rules about the pool and its slots: a function for each kind of event, and what must hold of a slot when all is
+done that follows from a stimulus."""
 
 from __future__ import annotations
 
 from ...domain import events as e
-from ...domain.evolve import BIRTH
+from ...domain.evolve import BIRTH, SUSPENDED
 from ...domain.lifecycle import DIALECTS, MANUAL, job_machine, slot_machine
+from ...domain.policy.resources import STANDARD, resources
+from ...domain.policy.slot_types import CPUS
 from ...domain.state import RUNS
-from .books import AMOUNTS, NAMES, NUMBERS, Books, Claim, Slot, amount, job_of
-from .rules import NEEDS
+from .books import NAMES, Books, Slot, Stop, amount
+from .books import known_slot as known
+from .claims import drop_match, lease_over, retirement_over
+from .evidence import decided
+from .machines import BENCHMARKING, idle_in_drained
+from .rules import NEEDS, POLICY
 
-IDLE = NUMBERS["Idle"]
+_DRAINED = ("Drained/Idle", "Drained/Retiring")
 KINDS = ("static", "partitionable", "dynamic")
 
 
@@ -18,6 +24,7 @@ def founded(books: Books, event: e.PoolFounded) -> None:
     if books.founded:
         books.blame("pool", "founded", "the pool was founded before")
     books.founded = True
+    books.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
     if event.dialect not in DIALECTS:
         books.blame("pool", "reference", f"{event.dialect} is no dialect: the rest is judged as {MANUAL}")
         return
@@ -37,35 +44,7 @@ def answered(books: Books, event: e.RequestAnswered) -> None:
     books.answered = True
 
 
-def evidence(books: Books, event: e.EvidenceNoted) -> None:
-    books.evidence = True
-
-
-def machine_joined(books: Books, event: e.MachineJoined) -> None:
-    if event.machine in books.machines:
-        books.blame(event.machine, "reference", f"machine {event.machine} is in the pool already")
-    books.machines.setdefault(event.machine, 0)
-
-
-def machine_left(books: Books, event: e.MachineLeft) -> None:
-    slots = books.machines.pop(event.machine, None)
-    if slots is None:
-        books.blame(event.machine, "reference", f"machine {event.machine} is not in the pool")
-    elif slots:
-        books.blame(event.machine, "reference", f"machine {event.machine} has {slots} slots left")
-
-
 # Slots
-
-
-def _known(books: Books, name: str) -> Slot | None:
-    slot = books.slots.get(name)
-    if slot is None:
-        books.blame_slot(name, "reference", f"there is no slot {name}")
-        return None
-    slot.story.append((books.position, books.event))  # type: ignore[arg-type]
-    books.touched[name] = None
-    return slot
 
 
 def born(books: Books, event: e.SlotBorn) -> None:
@@ -73,18 +52,22 @@ def born(books: Books, event: e.SlotBorn) -> None:
     if name in books.slots:
         books.blame_slot(name, "reference", f"slot {name} exists already")
         return
-    if event.machine not in books.machines:
+    machine = books.machines.get(event.machine)
+    if machine is None:
         books.blame_slot(name, "reference", f"its machine {event.machine} is not in the pool")
     else:
-        books.machines[event.machine] += 1
+        machine.slots[name] = None
+        if machine.drain is not None:
+            books.drained[machine.name] = None
     slot = books.slots[name] = Slot(event, BIRTH)
-    _known(books, name)
+    known(books, name)
     if event.kind not in KINDS:
         books.blame_slot(name, "value", f"{event.kind} is no kind of slot")
-    for resource in AMOUNTS:
+    for resource in resources(event.ad):
         if resource in event.ad:
             _have(books, slot, resource, event.ad[resource])
     slot.whole = dict(slot.have)
+    slot.policy = _policy(event.ad)
     slot.weight = None if "SlotWeight" in event.ad else _thousandths(event.ad.get("Cpus", ""))
     parent = books.slots.get(event.parent)
     if event.kind != "dynamic":
@@ -94,6 +77,11 @@ def born(books: Books, event: e.SlotBorn) -> None:
         books.blame_slot(name, "reference", f"{event.parent or 'nothing'} is no partitionable slot of its machine")
     else:
         _carve(books, parent, slot.have, 1)
+
+
+def _policy(ad: e.Ad) -> dict[str, str]:
+    """What of an ad is an expression by which transitions are judged."""
+    return {name.lower(): text for name, text in ad.items() if name.lower() in POLICY}
 
 
 def _thousandths(cpus: str) -> int | None:
@@ -107,16 +95,18 @@ def _have(books: Books, slot: Slot, resource: str, text: str) -> None:
         books.blame_slot(slot.name, "value", f"{resource} = {text} is no amount")
     else:
         slot.have[resource] = found
+        if resource == CPUS:
+            slot.cores = float(text)
 
 
 def _carve(books: Books, parent: Slot, amounts: dict[str, int], sign: int) -> None:
     for resource, many in amounts.items():
-        parent.carved[resource] += sign * many
+        parent.carved[resource] = parent.carved.get(resource, 0) + sign * many
     books.touched[parent.name] = None
 
 
 def moved(books: Books, event: e.SlotMoved) -> None:
-    slot = _known(books, event.slot)
+    slot = known(books, event.slot)
     if slot is None:
         return
     if slot.pair != event.source:
@@ -125,9 +115,34 @@ def moved(books: Books, event: e.SlotMoved) -> None:
         books.blame_slot(slot.name, "row", _no_row(books, event.row, event.source, event.target))
     if event.reason:
         books.blame_slot(slot.name, "value", "it names the reason of another pool's record: a pool's own has its cause")
+    decided(books, slot, event)
+    at_end = _AT_ENDS.get(event.cause)
+    if at_end is not None:
+        at_end(books, slot, event)
+    stay = slot.stay
+    if stay is not None:
+        stay.suspended += event.at - stay.since if stay.since else 0
+        stay.since = event.at if event.target == SUSPENDED else 0
+    if event.cause == "benchmarks_done" and slot.benchmarks:
+        books.blame_slot(slot.name, "order", "its benchmarks are said to be done before there is a result")
+    slot.benchmarks = slot.benchmarks or event.target == BENCHMARKING
+    if event.target == "Drained/Idle":
+        idle_in_drained(books, event, slot.machine)
+    machine = books.machines.get(slot.machine)
+    drain = None if machine is None else machine.drain
+    stays = _DRAINED if drain is None or not drain.start else (*_DRAINED, "Claimed/Idle")  # START may accept a job
+    if drain is not None and slot.pair in _DRAINED and event.target not in stays:
+        books.blame_slot(slot.name, "drain", f"it leaves {slot.pair}, but drain {drain.number} is not over")
+    slot.notified = event.target == "Matched/Idle" and slot.name not in books.matches and not books.cycle
+    if "Drained" in event.target + slot.pair and slot.machine in books.machines:
+        books.drained[slot.machine] = None
     slot.pair = event.target
     moves = books.moves
     moves[event.row] = moves.get(event.row, 0) + 1
+
+
+_AT_ENDS = {"lease_over": lease_over, "retirement_over": retirement_over}
+"""What must have ended for a transition with this cause."""
 
 
 def _no_row(books: Books, row: str, source: str, target: str) -> str:
@@ -138,13 +153,14 @@ def _no_row(books: Books, row: str, source: str, target: str) -> str:
 
 
 def changed(books: Books, event: e.SlotChanged) -> None:
-    slot = _known(books, event.slot)
+    slot = known(books, event.slot)
     if slot is None:
         return
     if "SlotWeight" in event.changes or "Cpus" in event.changes:
         slot.weight = None  # what it weighs now is for its expression to say
+    slot.policy |= _policy(event.changes)
     before = dict(slot.have)
-    for resource in AMOUNTS:
+    for resource in dict.fromkeys((*STANDARD, *slot.have)):
         if resource in event.changes:
             _have(books, slot, resource, event.changes[resource])
     if event.cause in ("carved", "merged"):
@@ -154,19 +170,20 @@ def changed(books: Books, event: e.SlotChanged) -> None:
 
 
 def died(books: Books, event: e.SlotDied) -> None:
-    slot = _known(books, event.slot)
+    slot = known(books, event.slot)
     if slot is None:
         return
     for what, rule, held in (
         ("a claim", "claim", slot.claim is not None),
-        ("a job", "activation", slot.job is not None),
+        ("a job", "activation", slot.stay is not None),
         ("a match", "match", slot.name in books.matches),
         ("dynamic slots", "resources", any(slot.carved.values())),
     ):
         if held:
             books.blame_slot(slot.name, rule, f"it goes while it has {what}")
-    if books.machines.get(slot.machine):
-        books.machines[slot.machine] -= 1
+    machine = books.machines.get(slot.machine)
+    if machine is not None:
+        machine.slots.pop(slot.name, None)
     parent = books.slots.get(slot.parent)
     if parent is not None and slot.kind == "dynamic":
         _carve(books, parent, slot.have, -1)
@@ -174,76 +191,13 @@ def died(books: Books, event: e.SlotDied) -> None:
     books.forget_slot(slot)
 
 
-# Claims and matches
-
-
-def claim_made(books: Books, event: e.ClaimMade) -> None:
-    slot = _known(books, event.slot)
+def busy_began(books: Books, event: e.BusyBegan) -> None:
+    slot = known(books, event.slot)
     if slot is None:
         return
-    if slot.claim is not None:
-        books.blame_slot(slot.name, "claim", f"it is claimed, by {slot.claim.submitter}")
-    job = drop_match(books, event.slot)
-    if job is None:
-        books.blame_slot(slot.name, "match", "it is claimed without a match")
-    if slot.pair != "Claimed/Idle":
-        books.blame_slot(slot.name, "claim", f"a claim begins in Claimed/Idle, but it is {slot.pair}")
-    if event.weight < 0 or slot.weight not in (None, event.weight):
-        books.blame_slot(slot.name, "value", f"it is claimed with the weight {event.weight}, which is not its own")
-    slot.claim = Claim(event, job)
-
-
-def claim_ended(books: Books, event: e.ClaimEnded) -> None:
-    slot = _known(books, event.slot)
-    if slot is None:
-        return
-    claim, slot.claim = slot.claim, None
-    if claim is None or claim.id != event.claim:
-        has = "it has none" if claim is None else f"its claim is {claim.id}"
-        books.blame_slot(slot.name, "claim", f"claim {event.claim} ends, but {has}")
-        return
-    if claim.submitter != event.submitter:
-        books.blame_slot(slot.name, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
-    if not slot.pair.startswith("Preempting/"):
-        books.blame_slot(slot.name, "claim", f"a claim ends in Preempting, but it is {slot.pair}")
-    usage = (event.at - claim.since) * claim.weight
-    if usage != event.usage:
-        books.blame_slot(slot.name, "usage", f"the claim was held for a usage of {usage}, but {event.usage} is charged")
-    if slot.job is not None:
-        books.blame_slot(slot.name, "activation", f"the claim ends while job {slot.job[0]}.{slot.job[1]} runs on it")
-
-
-def drop_match(books: Books, slot: str) -> tuple[int, int] | None:
-    job = books.matches.pop(slot, None)
-    if job is not None:
-        books.matched.discard(job)
-    return job
-
-
-def cycle(books: Books, event: e.CycleHeld) -> None:
-    books.cycle = books.cycle or bool(event.matches)
-    for match in event.matches:
-        job = job_of(match.job)
-        cluster = books.clusters.get(job[0]) if job else None
-        if job is None or cluster is None or not 0 <= job[1] < cluster.count:
-            books.blame(match.job, "reference", f"there is no job {match.job} to match")
-            continue
-        status = cluster.status[job[1]]
-        if status != IDLE or job[1] in cluster.runs or job in books.matched:
-            books.blame_job(*job, "match", f"it is matched with {match.slot}, but does not wait")
-        if match.slot in books.matches:
-            books.blame_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
-            drop_match(books, match.slot)
-        books.matches[match.slot] = job
-        books.matched.add(job)
-        books.touched[match.slot] = None
-
-
-def voided(books: Books, event: e.MatchVoided) -> None:
-    slot = _known(books, event.slot)
-    job = drop_match(books, event.slot)
-    if slot is not None and (job is None or f"{job[0]}.{job[1]}" != event.job):
-        books.blame_slot(event.slot, "match", f"it was not matched with {event.job}")
+    if slot.busy == event.busy:
+        books.blame_slot(slot.name, "source", f"CpuBusy is said to be {str(event.busy).lower()} from here on: it was")
+    slot.busy = event.busy
 
 
 # When all is done that follows from a stimulus
@@ -258,14 +212,23 @@ def settle_slot(books: Books, name: str) -> None:
     needs = NEEDS.get(slot.pair)
     if needs is not None:
         _agrees(books, slot, "claim", "a claim", needs.claim, slot.claim is not None)
-        _agrees(books, slot, "activation", "a job", needs.job, slot.job is not None)
+        if needs.job is not None:
+            _agrees(books, slot, "activation", "a job", needs.job, slot.stay is not None)
         if needs.match is not None:
-            _agrees(books, slot, "match", "a match", needs.match, name in books.matches)
-    if slot.job is not None:
-        _settle_job(books, slot, *slot.job)
+            _agrees(books, slot, "match", "a match", needs.match, name in books.matches or slot.notified)
+    if slot.waiting is not None and slot.claim is None:
+        books.blame_slot(name, "waiting", f"{slot.waiting.claim} waits for it, and nobody has it")
+    stay = slot.stay
+    if stay is not None and stay.own is not None:
+        _settle_job(books, slot, *stay.own)
+    elif stay is not None:
+        _told(books, slot, stay.job, stay.stop)
+    machine = books.machines.get(slot.machine)
+    if machine is not None and machine.drain is None and slot.pair in _DRAINED:
+        books.blame_slot(name, "drain", f"it is {slot.pair}, and its machine does not drain")
     if slot.kind == "partitionable":
         for resource, whole in slot.whole.items():
-            have, carved = slot.have[resource], slot.carved[resource]
+            have, carved = slot.have[resource], slot.carved.get(resource, 0)
             if have + carved != whole:
                 words = f"of {whole} {resource} it has {have}, and its dynamic slots {carved}"
                 books.blame_slot(name, "resources", words)
@@ -279,10 +242,23 @@ def _settle_job(books: Books, slot: Slot, cluster: int, proc: int) -> None:
     if found is None or run is None:
         return
     status = NAMES.get(found.status[proc], "")
-    if (slot.pair, status == "Suspended") in (("Claimed/Suspended", False), ("Claimed/Busy", True)):
+    stopped = status == "Suspended"
+    if status in RUNS and (slot.pair, stopped) in (("Claimed/Suspended", False), ("Claimed/Busy", True)):
         books.blame_job(cluster, proc, "activation", f"it is {status}, and its slot {slot.name} is {slot.pair}")
-    if not run.stop and (status not in RUNS or slot.pair.startswith("Preempting/")):
+    if not run.stop and status not in RUNS:
         books.blame_job(cluster, proc, "end", f"it is {status} on {slot.name} ({slot.pair}), and was not told to end")
+    else:
+        _told(books, slot, f"{cluster}.{proc}", run.told)
+
+
+_TOLD = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
+"""What the job of a slot in Preempting was told last."""
+
+
+def _told(books: Books, slot: Slot, job: str, stop: Stop | None) -> None:
+    if slot.pair in _TOLD and (stop is None or stop.how not in _TOLD[slot.pair]):
+        told = "told to end" if stop is None else "killed"
+        books.blame_slot(slot.name, "end", f"it is {slot.pair}, and its job {job} was not {told}")
 
 
 def _agrees(books: Books, slot: Slot, rule: str, what: str, needed: bool, has: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...domain import events as e
 from ...domain.log import Log
-from .sentences import Told
+from .sentences import WANTED, Told
 
 _SHARED = ("negotiator", "requests", "evidence")
 
@@ -15,6 +15,8 @@ def job_events(log: Log, cluster: int) -> list[Told]:
     """What ``why_job`` needs to tell of any job of a cluster, in order."""
     found = dict(log.read_stream(f"cluster/{cluster}"))
     slots = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
+    for slot in slots:
+        found.update(_decided(log.read_stream(f"slot/{slot}")))
     for stream in _SHARED:
         found.update(log.read_stream(stream))
     cycles = [event for event in found.values() if isinstance(event, e.CycleHeld)]
@@ -33,6 +35,16 @@ def _cluster(job: str) -> str:
 
 def _of_kind(events: Iterable[Told], *kinds: type[e.Event]) -> dict[int, e.Event]:
     return {position: event for position, event in events if isinstance(event, kinds)}
+
+
+def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
+    """The transitions of a slot that its policy decided, or by which its claim began to end because somebody wanted
+    so."""
+    return {
+        position: event
+        for position, event in events
+        if isinstance(event, e.SlotMoved) and (event.evidence or event.cause in WANTED)
+    }
 
 
 def slot_events(log: Log, slot: str) -> list[Told]:

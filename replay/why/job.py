@@ -13,7 +13,8 @@ from ...domain.variants import Variants
 from ..listing import ending
 from ..wording import counted, instant, interval, memory
 from .refusals import Refusals, evidence_of
-from .sentences import Context, Sentence, Told, UnknownThingError, capital, read_values, until
+from .sentences import WANTED, Context, Sentence, Told, UnknownThingError, capital, read_values, until
+from .slot import transition
 
 
 def why_job(
@@ -26,8 +27,8 @@ def why_job(
     """
     life = _Life(cluster, proc, zone)
     told = list(until(events, at))
-    for _, event in told:
-        life.context.note(event)
+    for position, event in told:
+        life.context.note(position, event)
     for position, event in told:
         life.read(position, event)
     if life.submitted is None:
@@ -76,6 +77,9 @@ class _Life:
                 self.match = ""
                 self._say(position, event, f"Its match with {event.slot} came to nothing: {self.context.words(event)}.")
             return
+        if isinstance(event, e.SlotMoved):
+            self._slot_moved(position, event)
+            return
         jobs = job_procs(event)
         if jobs is None or jobs[0] != self.cluster or not any(first <= self.proc <= last for first, last in jobs[1]):
             return
@@ -98,6 +102,17 @@ class _Life:
         why = f"; its {read_values(note)}" if note else ""
         self._say(position, event, f"A negotiation cycle matched it with {match.slot}{rank}{why}.")
 
+    def _slot_moved(self, position: int, event: e.SlotMoved) -> None:
+        """What the policy of the slot decided on which it runs is a part of its life, and who wanted the slot's claim
+        to end."""
+        if self.run is None or self.run.slot != event.slot:
+            return
+        decided = self.context.decided(event)
+        wanted = event.cause in WANTED and event.stimulus != self.chain[-1].stimulus
+        if decided or wanted:
+            way = f"{event.source} -> {event.target} by {transition(event.row)}"
+            self._say(position, event, f"Its slot went {way}: {self.context.words(event)}{decided}.")
+
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self.submitted, self.status = event, event.status
         one = f", one of {counted(event.count, 'job')}" if event.count > 1 else ""
@@ -113,7 +128,8 @@ class _Life:
             reasons.append(self._hold_reason(event.changes))
         said = "; ".join(filter(None, reasons))
         words = capital(self.context.words(event))
-        self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}.")
+        asked = self.context.asked(event, "WANT_HOLD") if event.cause == "held_by_machine" else ""
+        self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}{asked}.")
 
     def _hold_reason(self, ad: e.Ad) -> str:
         number = ad.get("HoldReasonCode", "")

@@ -13,6 +13,10 @@ from ..wording import instant, iso, shortened
 Told = tuple[int, e.Event]
 
 
+WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "draining", "shutdown", "better_match"})
+"""Causes for which a slot's claim begins to end, other than that its policy decided so."""
+
+
 class UnknownThingError(LookupError):
     """The log knows no such job or slot."""
 
@@ -49,12 +53,25 @@ class Context:
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)
     evidence: dict[str, list[e.EvidenceNoted]] = field(factory=dict)
+    noted: dict[int, e.EvidenceNoted] = field(factory=dict)
+    """The same evidence by its position."""
 
-    def note(self, event: e.Event) -> None:
+    def note(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.RequestAnswered):
             self.requests[event.stimulus] = event
         elif isinstance(event, e.EvidenceNoted):
             self.evidence.setdefault(event.stimulus, []).append(event)
+            self.noted[position] = event
+
+    def decided(self, event: e.SlotMoved) -> str:
+        """The expression that decided a slot's transition, as the rest of a sentence; empty if none did."""
+        note = self.noted.get(event.evidence)
+        return f"; {asked(note)}" if note else ""
+
+    def asked(self, event: e.Event, name: str) -> str:
+        """The same of an expression of this name that was asked in the decision which an event is of."""
+        notes = [note for note in self.evidence.get(event.stimulus, ()) if note.name.startswith(name)]
+        return f"; {asked(notes[-1])}" if notes else ""
 
     def words(self, event: e.Event) -> str:
         """The cause in words, with the name of whoever asked for it, and of what was to be vacated."""
@@ -79,8 +96,17 @@ def capital(text: str) -> str:
 
 def read_values(note: e.EvidenceNoted) -> str:
     """The evidence of a match: the expression that was true, and what it read, of this job or one like it."""
+    return f"{note.name} held there: {_reading(note)}"
+
+
+def asked(note: e.EvidenceNoted) -> str:
+    """The evidence of a slot's policy: the expression, its truth, and the values that it read."""
+    return f"{note.name} was {note.value}: {_reading(note)}"
+
+
+def _reading(note: e.EvidenceNoted) -> str:
     values = shortened(", ".join(f"{name} = {value}" for name, value in note.read.items()), 200)
-    return f"{note.name} held there: {shortened(note.expression, 300)}" + (f" [{values}]" if values else "")
+    return shortened(note.expression, 300) + (f" [{values}]" if values else "")
 
 
 def until(events: Iterable[Told], at: int | None) -> Iterable[Told]:

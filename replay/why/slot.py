@@ -8,6 +8,7 @@ from typing import Any
 
 from ...domain import events as e
 from ...domain.evolve import BIRTH
+from ...domain.lifecycle import state
 from ..listing import LETTERS, ending
 from ..wording import counted, instant, interval
 from .sentences import Context, Sentence, Told, UnknownThingError, capital, until
@@ -22,8 +23,8 @@ def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzi
     """
     life = _Life(name, zone)
     told = list(until(events, at))
-    for _, event in told:
-        life.context.note(event)
+    for position, event in told:
+        life.context.note(position, event)
     for position, event in told:
         life.read(position, event)
     if life.since is None:
@@ -41,12 +42,17 @@ class _Life:
         self.chain: list[Sentence] = []
         self.matched_at = 0
         """Where in the chain the last match stands."""
+        self.awaited_at: int | None = None
+        """Where in the chain the claim that waits for it began to wait."""
         self.since: Sentence | None = None
+        self.decided = ""
+        """What expression put it where it is."""
         self.pair, self.number = "", ""
-        self.kind = ""
+        self.kind = self.machine = ""
         self.parts: set[str] = set()
         self.holder = ""
         self.job = ""
+        self.killed = False
         self.dead = False
         self.last_change: list[Sentence] = []
 
@@ -62,7 +68,10 @@ class _Life:
         elif isinstance(event, e.SlotDied):
             self.parts.discard(event.slot)
         say = _SAY.get(type(event))
-        if say is not None and getattr(event, "slot", "") == self.name:
+        if say is None:
+            return
+        of_slot = isinstance(event, e.SlotEvent | e.JobActivated | e.JobExited) and event.slot == self.name
+        if of_slot or (isinstance(event, e.MachineEvent) and event.machine == self.machine):
             say(self, position, event)
 
     def _say(self, position: int, event: e.Event, text: str) -> Sentence:
@@ -74,6 +83,7 @@ class _Life:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
         self.chain, self.matched_at = matched, 0
         self.pair, self.number, self.kind, self.dead = BIRTH, "", event.kind, False
+        self.machine, self.decided, self.awaited_at = event.machine, "", None
         self.holder = self.job = ""
         self.parts, self.last_change = set(), []
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
@@ -83,8 +93,15 @@ class _Life:
 
     def on_moved(self, position: int, event: e.SlotMoved) -> None:
         self.pair, self.number = event.target, transition(event.row)
-        text = f"{event.source} -> {event.target} by {self.number}: {self.context.words(event)}."
+        if state(event.source) in _FREE and state(event.target) not in _FREE and not self._is_matched():
+            self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
+        self.decided = self.context.decided(event)
+        text = f"{event.source} -> {event.target} by {self.number}: {self.context.words(event)}{self.decided}."
         self.since = self._say(position, event, text)
+
+    def _is_matched(self) -> bool:
+        """Whether the chain has a match of this pool's for which it has not been claimed."""
+        return any(sentence.cause == "negotiated" for sentence in self.chain[self.matched_at :])
 
     def on_changed(self, position: int, event: e.SlotChanged) -> None:
         has = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
@@ -96,9 +113,41 @@ class _Life:
         self.since = self._say(position, event, f"It ceased to be: {self.context.words(event)}.")
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
-        self.chain, self.matched_at = self.chain[self.matched_at :], 0
+        self.chain = self.chain[self.matched_at if self.awaited_at is None else self.awaited_at :]
+        self.matched_at, self.awaited_at = 0, None
         self.holder = event.submitter
-        self._say(position, event, f"{event.submitter} holds it from here on.")
+        self._say(position, event, f"{_claimant(event)} holds it from here on.")
+
+    def on_waits(self, position: int, event: e.ClaimWaits) -> None:
+        self.awaited_at = len(self.chain)
+        self._say(position, event, f"{_claimant(event)} waits for it: {self.context.words(event)}.")
+
+    def on_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
+        self.awaited_at = None
+        self._say(position, event, f"Nobody waits for it any more: {self.context.words(event)}.")
+
+    def on_marked(self, position: int, event: e.ClaimMarked) -> None:
+        said = [e.MARKS.get(mark, mark) for mark in event.marks] + [event.reason] * bool(event.reason)
+        self._say(position, event, f"Of its claim holds from here on: {'; '.join(said)}.")
+
+    def on_unheard(self, position: int, event: e.ClaimUnheard) -> None:
+        if event.until:
+            text = f"Nothing is heard of its claim's holder; the lease ends at {instant(event.until, self.zone)}."
+        else:
+            text = "Its claim's holder is heard again."
+        self._say(position, event, text)
+
+    def on_drain(self, position: int, event: e.DrainBegan) -> None:
+        why = f" ({event.reason})" if event.reason else ""
+        text = f"Its machine began to drain, {event.schedule}{why}: {self.context.words(event)}."
+        self._say(position, event, text)
+
+    def on_drain_moved(self, position: int, event: e.DrainMoved) -> None:
+        text = f"The drain of its machine went from {event.source} to {event.target}: {self.context.words(event)}."
+        self._say(position, event, text)
+
+    def on_shutdown(self, position: int, event: e.ShutdownBegan) -> None:
+        self._say(position, event, f"Its machine is to end, {event.how}: {self.context.words(event)}.")
 
     def on_claim_over(self, position: int, event: e.ClaimEnded) -> None:
         self.holder = ""
@@ -111,6 +160,21 @@ class _Life:
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         self.job = f"{event.cluster}.{event.proc}"
         self._say(position, event, f"Job {self.job} started on it.")
+
+    def on_job_begins(self, position: int, event: e.ClaimActivated) -> None:
+        self.job, self.killed = event.job, False
+        self._say(position, event, f"Job {self.job} started on it.")
+
+    def on_job_gone(self, position: int, event: e.ClaimDeactivated) -> None:
+        self.job = ""
+        self._say(position, event, f"Job {event.job} is over: {self.context.words(event)}.")
+
+    def on_told(self, position: int, event: e.StarterTold) -> None:
+        if event.how == "soft":
+            self._say(position, event, f"Job {self.job} was told to end: {self.context.words(event)}.")
+        elif not self.killed:  # it may be killed again and again
+            self.killed = True
+            self._say(position, event, f"Job {self.job} was killed: {self.context.words(event)}.")
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         self.job = ""
@@ -126,6 +190,7 @@ class _Life:
             return Sentence(since.at, since.position, text, since.cause, since.stimulus)
         by = f" by {self.number}" if self.number else " by its birth"
         text = f"Slot {self.name} is {self.pair} since {instant(since.at, self.zone)}{by}: {self.context_words(since)}"
+        text += self.decided
         if self.job:
             text += f"; job {self.job} of {self.holder} runs on it"
         elif self.holder:
@@ -137,6 +202,14 @@ class _Life:
 
     def context_words(self, sentence: Sentence) -> str:
         return self.context.words(e.Event(sentence.at, sentence.cause, sentence.stimulus))
+
+
+_FREE = ("Owner", "Unclaimed", "Drained")
+
+
+def _claimant(event: e.ClaimMade | e.ClaimWaits) -> str:
+    """Who claims it; the job is named if it is of a holder outside of this pool."""
+    return f"{event.submitter} of {event.holder}, for job {event.job}," if event.holder else event.submitter
 
 
 def transition(row: str) -> str:
@@ -153,6 +226,16 @@ _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.ClaimMade: _Life.on_claimed,
     e.ClaimEnded: _Life.on_claim_over,
     e.MatchVoided: _Life.on_voided,
+    e.ClaimWaits: _Life.on_waits,
+    e.ClaimWithdrawn: _Life.on_withdrawn,
+    e.ClaimMarked: _Life.on_marked,
+    e.ClaimUnheard: _Life.on_unheard,
+    e.ClaimActivated: _Life.on_job_begins,
+    e.ClaimDeactivated: _Life.on_job_gone,
+    e.StarterTold: _Life.on_told,
+    e.DrainBegan: _Life.on_drain,
+    e.DrainMoved: _Life.on_drain_moved,
+    e.ShutdownBegan: _Life.on_shutdown,
     e.JobActivated: _Life.on_activated,
     e.JobExited: _Life.on_exited,
 }

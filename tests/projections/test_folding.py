@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from poolbook.domain.classad import Context
 from poolbook.domain.decide import stimuli as s
 from poolbook.domain.evolve import fold
 from poolbook.domain.job_ad import STATUS_NUMBERS
+from poolbook.domain.policy.readings import nothing
+from poolbook.domain.policy.view import moment, view
 from poolbook.domain.state import State
 from poolbook.projections.folding import apply
 from poolbook.projections.views import Views
+from poolbook.replay.virtual import SECOND
 
+from ..replay.test_legality_of_edited_points import sound
 from .pools import Pool, busy_pool, dump, folded, live_ad
 
 FIXED = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -65,12 +71,29 @@ def is_the_state(views: Views, state: State) -> None:
         assert (row.claim, row.submitter, row.weight, row.claimed) == (
             (slot.claim.id, slot.claim.submitter, slot.claim.weight, slot.claim.since) if slot.claim else ("", "", 0, 0)
         )
-        assert row.job == (f"{job.cluster}.{job.proc}" if job else "")
+        assert row.job == ((job.job or f"{job.cluster}.{job.proc}") if job else "")
     assert {row.submitter: row.usage for row in views.submitters() if row.ended} == state.usage
     held = [slot.claim.submitter for slot in state.slots.values() if slot.claim]
     assert {row.submitter: row.claims - row.ended for row in views.submitters() if row.claims > row.ended} == {
         submitter: held.count(submitter) for submitter in held
     }
+
+
+def is_the_policys_view(views: Views, state: State) -> None:
+    """Check that views tell of claims, drains and benchmarks what the slots' own policy sees of them."""
+    context = Context(now=state.at // SECOND)
+    for ad, slot in zip(views.slot_ads(), state.slots.values(), strict=True):
+        seen = view(moment(state, slot, nothing, state.at, context), whole=True)
+        for name in OF_THE_LOG:
+            mine, theirs = ad.eval(name), seen.eval(name)
+            assert (name, type(mine), mine) == (name, type(theirs), theirs)
+
+
+OF_THE_LOG = (
+    "ClientMachine", "JobStart", "JobId", "PreemptingUser", "PreemptingOwner", "PreemptingRank", "DrainReason",
+    "DrainingRequestId", "LastDrainStartTime", "LastDrainStopTime", "TotalMachineDrainingBadput", "Mips", "KFlops",
+)  # fmt: skip
+"""Attributes of the moment that the log tells of, so that a view has them."""
 
 
 def no_job_is_lost(views: Views) -> None:
@@ -110,6 +133,19 @@ def test_views_are_the_state_after_every_event() -> None:
         apply(singly, [event])
         state = fold([event], state)
         is_the_state(Views(singly), state)
+    assert dump(singly) == dump(folded(events))
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_views_are_what_an_execution_point_sees_after_every_event(dialect: str) -> None:
+    events = list(enumerate(sound(dialect), 1))
+    singly = folded([])
+    state = State()
+    for event in events:
+        apply(singly, [event])
+        state = fold([event], state)
+        is_the_state(Views(singly), state)
+        is_the_policys_view(Views(singly), state)
     assert dump(singly) == dump(folded(events))
 
 

@@ -11,7 +11,7 @@ from poolbook.adapters.tools.cells import shown
 from poolbook.adapters.tools.selection import JobId
 from poolbook.adapters.tools.selection import Selection as Named
 from poolbook.domain import events as e
-from poolbook.domain.classad import Context
+from poolbook.domain.classad import Context, unparse
 from poolbook.domain.decide import stimuli as s
 from poolbook.domain.variants import CHUNK, pack
 from poolbook.projections.selecting import Jobs, Selection
@@ -254,6 +254,47 @@ def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
     assert child.eval("EnteredCurrentActivity") == child.eval("EnteredCurrentState") == 1_800_000_000
 
 
+EXPRESSIONS = ("Requirements", "Start")
+SHOWN = (
+    *EXPRESSIONS, "ClientMachine", "CurrentRank", "JobStart", "JobId", "PreemptingUser", "Draining", "DrainReason",
+    "LastDrainStopTime", "Mips",
+)  # fmt: skip
+
+
+def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() -> None:
+    own = {"Start": "true", "Requirements": "Start && WithinResourceLimits", "PREEMPT": "KeyboardIdle < 60"}
+
+    def told(*happens: e.Event) -> list[str]:
+        log = [
+            e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
+            e.MachineJoined(*WHY, "h", {}),
+            e.SlotBorn(*WHY, "slot1@h", "h", "static", "", own),
+            *happens,
+        ]
+        (ad,) = views(*log).slot_ads()
+        assert "PREEMPT" not in ad
+        return [
+            f"{name} = {unparse(ad[name]) if name in EXPRESSIONS else ad.eval(name)}" for name in SHOWN if name in ad
+        ]
+
+    made = e.ClaimMade(*WHY, "slot1@h", "c1", "bob@h", 1000, 2.5, "ap.h", "7.0", {}, 60)
+    waits = e.ClaimWaits(*WHY, "slot1@h", "c2", "eve@h", 3.0, "ap.h", "8.0", {})
+    drain = e.DrainBegan(*WHY, "h", 1, "Graceful", "new disks", "", "JobPrio > 1")
+    requirements = "Requirements = Start && WithinResourceLimits"
+    held = ["ClientMachine = ap.h", "CurrentRank = 2.5"]
+    assert told() == [requirements, "Start = true"]
+    assert told(made) == [requirements, "Start = true", *held]
+    assert told(made, waits) == ["Requirements = false", *held, "PreemptingUser = eve@h"]
+    assert told(made, waits, e.ClaimWithdrawn(*WHY, "slot1@h", "c2")) == [requirements, "Start = true", *held]
+    assert told(made, e.ClaimActivated(*WHY, "slot1@h", "c1", "7.0", {}, 0))[-2:] == ["JobStart = 7", "JobId = 7.0"]
+    assert told(drain) == [requirements, "Start = JobPrio > 1", "Draining = True", "DrainReason = new disks"]
+    cancelled = e.DrainMoved(*WHY, "h", 1, "cancel", "Graceful", "Open")
+    assert told(drain, cancelled) == [requirements, "Start = true", "LastDrainStopTime = 7"]
+    assert told(e.ShutdownBegan(*WHY, "h", "Fast")) == ["Requirements = false"]
+    runs = [e.BenchmarksRan(*WHY, "h", "slot1@h", mips, 1000) for mips in (100, 200)]
+    assert told(*runs)[-1] == "Mips = 125"
+
+
 def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
     def born(name: str) -> e.Event:
         return e.SlotBorn(*WHY, name, "h", "static", "", {"A": "1", "B": "1"})
@@ -269,7 +310,7 @@ def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
     )
     assert [row.name for row in found.slots()] == ["z", "m", "a"]
     assert found.slots()[0] == SlotRow(
-        "z", "h", "static", "", 3, "Owner", "Idle", 7_000_000, 7_000_000, "", "", 0, 0, "", '{"A":"2","C":"3"}'
+        "z", "h", "static", "", 3, "Owner", "Idle", 7_000_000, 7_000_000, "", "", 0, 0, "", '{"A":"2","C":"3"}', "{}"
     )
     assert found.machines() == {"h": {"Arch": '"X86_64"'}}
 

@@ -15,13 +15,16 @@ TEXTS = st.sampled_from(
     ["slot1@h", "slot2@h", "h", "1.0", "1.1", "x", "", "\udc80", "9" * 400, "1", "9", "11", "manual", "htcondor-25",
      "founded", "submitted", "exited", "evicted", "dynamic", "partitionable", "static", "soft", "hard", "Owner/Idle",
      "Unclaimed/Idle", "Claimed/Idle", "Claimed/Busy", "Idle", "Running", "Removed", "Held", "Completed", "hold",
-     "remove", "complete", "evict", "activate"]
+     "remove", "complete", "evict", "activate", "Graceful", "Open", "Complete", "start", "resume", "Fast", "PREEMPT",
+     "preempt", "suspend", "retirement_over", "lease_over", "KeyboardIdle > 5", "true", "18", "irrevocable"]
 )  # fmt: skip
 NUMBERS = st.sampled_from([0, 1, 2, -1, 10**30])
 SMALL = st.integers(0, 3)
 ADS = st.dictionaries(
-    st.sampled_from(["Cpus", "Memory", "SlotWeight", "Owner", "HoldReason", "User"]),
-    st.sampled_from(["", "1", "-1", "1e999", "x", '"x"']),
+    st.sampled_from(
+        ["Cpus", "Memory", "SlotWeight", "Owner", "HoldReason", "User", "PREEMPT", "MaxJobRetirementTime", "MY.Cpus"]
+    ),
+    st.sampled_from(["", "1", "-1", "1e999", "x", '"x"', "9" * 400, "KeyboardIdle > 5"]),
 )
 MATCHES = st.lists(st.builds(e.Match, TEXTS, TEXTS), max_size=2).map(tuple)
 REFUSALS = st.lists(st.builds(e.Unmatched, TEXTS, NUMBERS, NUMBERS, st.just(())), max_size=1).map(tuple)
@@ -29,6 +32,8 @@ REFUSALS = st.lists(st.builds(e.Unmatched, TEXTS, NUMBERS, NUMBERS, st.just(()))
 # The type of a field, as it is written in domain/events.py, and what may be in it.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "str": TEXTS,
+    "bool": st.booleans(),
+    "float": st.sampled_from([0.0, 1.5, float("inf"), float("nan")]),
     "int": NUMBERS | SMALL,
     "int | None": st.none() | NUMBERS,
     "Ad": ADS,
@@ -37,6 +42,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tuple[Entry, ...]": st.just(()),
     "bytes": st.binary(max_size=5),
     "tuple[tuple[int, str, str, str], ...]": st.just(()),
+    "tuple[str, ...]": st.lists(TEXTS, max_size=2).map(tuple),
     "tuple[bytes, ...]": st.lists(st.just(b"x"), max_size=1).map(tuple),
     "tuple[Match, ...]": MATCHES,
     "tuple[Unmatched, ...]": REFUSALS,

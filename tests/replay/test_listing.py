@@ -53,6 +53,38 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
     [
         (e.SlotMoved(*WHY, "slot1@h", "10", "Claimed/Idle", "Preempting/Vacating"),
          "slot1@h          10         H Claimed/Idle -> Preempting/Vacating      somebody asked for it to be held"),
+        (e.SlotMoved(NOW, "preempt", "hold-1", "slot1@h", "13", "Claimed/Busy", "Claimed/Retiring", evidence=6),
+         "slot1@h          13           Claimed/Busy -> Claimed/Retiring         PREEMPT is true (evidence 6)"),
+        (e.EvidenceNoted(NOW, "evaluated", "hold-1", "PREEMPT", "KeyboardIdle < 60", "true", {"MY.KeyboardIdle": "7"}),
+         "evidence         noted                                                 an expression of the owner's policy "
+         "was asked (PREEMPT = KeyboardIdle < 60 is true)"),
+        (e.MachineConfigured(NOW, "reconfigured", "hold-1", "h", {"POLLING_INTERVAL": "10", "MATCH_TIMEOUT": ""}),
+         "h                configured                                            the machine's configuration was read "
+         "again (POLLING_INTERVAL = 10, MATCH_TIMEOUT = its default)"),
+        (e.DrainBegan(NOW, "drain_command", "hold-1", "h", 3, "Quick", "new disks", "resume", "JobPrio > 1"),
+         "h                start        Open -> Quick                            somebody asked for the machine to be "
+         "drained (drain 3, new disks, then resume, START = JobPrio > 1)"),
+        (e.DrainMoved(NOW, "drained", "hold-1", "h", 3, "complete", "Quick", "Complete"),
+         "h                complete     Quick -> Complete                        every slot of the machine has been "
+         "drained (drain 3)"),
+        (e.DrainCharged(NOW, "draining", "hold-1", "h", "slot1@h", 7200),
+         "slot1@h          badput                                                the machine drains "
+         "(7,200 core-seconds)"),
+        (e.ClaimMade(NOW, "claimed", "hold-1", "slot1@h", "c1", "bob@h", 2000, 0.0, "ap.h", "7.0", {}, 1800),
+         "slot1@h          claimed                                               the access point claimed the slot "
+         "that it had been given (by bob@h, weight 2, of ap.h, for job 7.0, lease 30 min)"),
+        (e.ClaimWaits(NOW, "better_match", "hold-1", "slot1@h", "c1", "bob@h", 2.5, "ap.h", "7.0", {}),
+         "slot1@h          waited for                                            a better match waits for the slot "
+         "(by bob@h, of ap.h, for job 7.0, rank 2.5)"),
+        (e.ClaimMarked(NOW, "evaluated", "hold-1", "slot1@h", "c1", ("irrevocable", "preempted"), "too loud", 21, 3),
+         "slot1@h          marked                                                an expression of the owner's policy "
+         "was asked (irrevocable, preempted: too loud (code 21, subcode 3))"),
+        (e.ClaimUnheard(NOW, "lease_over", "hold-1", "slot1@h", "c1", NOW + 60_000_000),
+         "slot1@h          unheard                                               " + e.CAUSES["lease_over"]
+         + " (the lease ends at 2027-01-15 08:01:00 UTC)"),
+        (e.ClaimUnheard(NOW, "claimed", "hold-1", "slot1@h", "c1", 0),
+         "slot1@h          heard                                                 " + e.CAUSES["claimed"]
+         + " (the holder, again)"),
         (e.SlotMoved(*WHY, "slot1@h", "11", "Claimed/Idle", "Claimed/Busy"),
          "slot1@h          11           Claimed/Idle -> Claimed/Busy             somebody asked for it to be held"),
         (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {},
@@ -183,6 +215,21 @@ def test_every_kind_of_event_has_a_line(pool: Pool) -> None:
     others = [
         e.WriterBegan(NOW, "writer", "serve", 2, "host:1"),
         e.MachineLeft(NOW, "left", "x", "h"),
+        e.MachineConfigured(NOW, "reconfigured", "x", "h", {"POLLING_INTERVAL": "10"}),
+        e.BenchmarksRan(NOW, "benchmarks_done", "x", "h", "slot1@h", 1, 2),
+        e.BusyBegan(NOW, "evaluated", "x", "slot1@h", True),
+        e.DrainBegan(NOW, "drain_command", "x", "h", 1, "Graceful"),
+        e.DrainMoved(NOW, "drained", "x", "h", 1, "complete", "Graceful", "Complete"),
+        e.DrainFinal(NOW, "drained", "x", "h", 1),
+        e.DrainCharged(NOW, "draining", "x", "h", "slot1@h", 7),
+        e.ShutdownBegan(NOW, "shutdown", "x", "h", "Fast"),
+        e.ClaimWaits(NOW, "better_match", "x", "slot1@h", "c", "bob@h", 0.0, "ap", "1.0", {}),
+        e.ClaimWithdrawn(NOW, "better_match_gone", "x", "slot1@h", "c"),
+        e.ClaimMarked(NOW, "evaluated", "x", "slot1@h", "c", ("late",)),
+        e.ClaimActivated(NOW, "activated", "x", "slot1@h", "c", "1.0", {}, 0),
+        e.ClaimDeactivated(NOW, "job_ended", "x", "slot1@h", "c", "1.0"),
+        e.StarterTold(NOW, "kill", "x", "slot1@h", "hard", 0),
+        e.ClaimUnheard(NOW, "lease_over", "x", "slot1@h", "c", NOW),
         e.MatchVoided(NOW, "match_void", "x", "slot1@h", "1.0"),
         e.JobsEdited(NOW, "user_edit", "x", 1, ((0, 0),), {"JobPrio": "1"}),
         e.JobMeasured(NOW, "measured", "x", 1, 0, 2048, 1024, 10, 1_000_000, 0),
@@ -203,6 +250,21 @@ def test_every_kind_of_event_has_a_line(pool: Pool) -> None:
     assert [member.what for member in listed(enumerate(others, 1))] == [
         "writer",
         "left",
+        "configured",
+        "benchmarks",
+        "busy",
+        "start",
+        "complete",
+        "jobs gone",
+        "badput",
+        "off",
+        "waited for",
+        "withdrawn",
+        "marked",
+        "job begins",
+        "job gone",
+        "told",
+        "unheard",
         "match void",
         "edited",
         "measured",

@@ -10,7 +10,7 @@ from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import UnknownThingError, tell, why_job, why_slot
 from poolbook.replay.why.answer import why
 
-from .virtual_pool import Pool
+from .virtual_point import PointPool
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 SIGN = "> "
@@ -20,12 +20,12 @@ class Session:
     """A person before a pool."""
 
     def __init__(self) -> None:
-        self.pool = Pool()
+        self.pool = PointPool()
 
     def answer(self, command: str) -> list[str]:
         verb, *words = command.split()
         if verb == "new":
-            self.pool = Pool(*words)
+            self.pool = PointPool(*words)
             return []
         if verb == "why":
             return self._why(words[0])

@@ -1,0 +1,140 @@
+"""Editing a log as somebody might who is careful: positions are counted anew, and what names a position follows: the
+keys of activations, and the evidence of transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from poolbook.domain import events as e
+from poolbook.replay.legality import Violation, examine
+
+After = list[tuple[int | None, e.Event]]
+"""The log that is left: each event with the position that it had, or None for one that is new."""
+
+
+def edited(after: After) -> list[tuple[int, e.Event]]:
+    """The log with its positions counted anew."""
+    keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None}
+    log = []
+    for position, (_, event) in enumerate(after, 1):
+        if isinstance(event, e.JobExited):
+            event = attrs.evolve(event, key=keys.get(event.key, event.key))
+        elif isinstance(event, e.SlotMoved) and event.evidence:
+            event = attrs.evolve(event, evidence=int(keys.get(str(event.evidence), event.evidence)))
+        log.append((position, event))
+    return log
+
+
+def found(after: After) -> list[Violation]:
+    return examine(edited(after)).violations
+
+
+def unseen_without(log: Sequence[e.Event]) -> set[type[e.Event]]:
+    """The kinds of event of which some can be left out, one by one, so that nothing is found."""
+    unseen = set()
+    for index, event in enumerate(log):
+        if not found([(n, other) for n, other in enumerate(log, 1) if n != index + 1]):
+            unseen.add(type(event))
+    return unseen
+
+
+def unseen_twice(log: Sequence[e.Event]) -> set[type[e.Event]]:
+    """The kinds of event of which some can stand there twice, so that nothing is found."""
+    unseen = set()
+    for index, event in enumerate(log):
+        more: After = list(enumerate(log, 1))
+        more.insert(index + 1, (None, event))
+        if not found(more):
+            unseen.add(type(event))
+    return unseen
+
+
+def unseen_changes(log: Sequence[e.Event], kinds: Iterable[type[e.Event]]) -> set[tuple[type[e.Event], str]]:
+    """The fields of these kinds of event that can be changed somewhere, so that nothing is found."""
+    wanted, unseen = set(kinds), set()
+    for index, event in enumerate(log):
+        if type(event) not in wanted:
+            continue
+        for field in attrs.fields(type(event)):
+            for value in others(getattr(event, field.name)):
+                after: After = list(enumerate(log, 1))
+                after[index] = (index + 1, attrs.evolve(event, **{field.name: value}))
+                if getattr(event, field.name) != value and not found(after):
+                    unseen.add((type(event), field.name))
+    return unseen
+
+
+def others(value: Any) -> Iterator[Any]:
+    """Other values of the same kind."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, str):
+        yield value + "x" if value else "x"
+    elif isinstance(value, float):
+        yield value + 1
+    elif isinstance(value, int):
+        yield value + 1
+        yield value - 1
+    elif isinstance(value, dict):
+        yield {**value, "Other": "1"}
+        if value:
+            yield {name: text + "1" for name, text in value.items()}
+    elif isinstance(value, tuple):
+        yield ()
+    elif value is None:
+        yield 1
+
+
+Edit = Callable[[list[e.Event]], None]
+
+
+def the(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object) -> int:
+    """Where the nth event of a kind with these values stands."""
+    places = [
+        index
+        for index, event in enumerate(log)
+        if isinstance(event, kind) and all(getattr(event, name) == value for name, value in values.items())
+    ]
+    return places[nth]
+
+
+def change(kind: type[e.Event], nth: int = 0, **values: Any) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        place = the(log, kind, nth)
+        log[place] = attrs.evolve(log[place], **values)
+
+    return edit
+
+
+def drop(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        del log[the(log, kind, nth, **values)]
+
+    return edit
+
+
+def swap(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        place = the(log, kind, nth, **values)
+        log[place], log[place + 1] = log[place + 1], log[place]
+
+    return edit
+
+
+def repeat(kind: type[e.Event], nth: int = 0, **values: object) -> Edit:
+    def edit(log: list[e.Event]) -> None:
+        place = the(log, kind, nth, **values)
+        log.insert(place + 1, log[place])
+
+    return edit
+
+
+def broken(sound: Sequence[e.Event], edit: Edit) -> list[Violation]:
+    """What is found in a sound log that was edited."""
+    log = list(sound)
+    edit(log)
+    old = {id(event): position for position, event in enumerate(sound, 1)}
+    return found([(old.get(id(event)), event) for event in log])

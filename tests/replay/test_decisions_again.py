@@ -1,0 +1,54 @@
+"""Table: evidence of an expression, and whether taking the decision again agrees with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.legality.evidence import redecided
+
+AT = 1_800_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "read", "agrees"),
+    [
+        ("KeyboardIdle < 60", "true", {"MY.KeyboardIdle": "7"}, True),
+        ("KeyboardIdle < 60", "false", {"MY.KeyboardIdle": "7"}, False),
+        ("KeyboardIdle < 60", "true", {"MY.KeyboardIdle": "70"}, False),
+        ("KeyboardIdle < 60", "undefined", {}, True),
+        ("KeyboardIdle < 60", "undefined", {"MY.KeyboardIdle": "undefined"}, True),
+        ("KeyboardIdle < 60", "undefined", {"MY.KeyboardIdle": "error"}, True),
+        # whose attribute it is
+        ("MY.Cpus >= TARGET.RequestCpus", "true", {"MY.Cpus": "2", "TARGET.RequestCpus": "2"}, True),
+        ("MY.Cpus >= TARGET.RequestCpus", "true", {"MY.Cpus": "2", "MY.RequestCpus": "2"}, False),
+        ("Cpus >= RequestCpus", "true", {"MY.Cpus": "2", "TARGET.RequestCpus": "2"}, True),
+        # an attribute that is an expression has its value, and what that read stands beside it
+        ("Idle", "true", {"MY.Idle": "true", "MY.KeyboardIdle": "7"}, True),
+        # numbers, as the reference's daemons take them
+        ("LoadAvg", "true", {"MY.LoadAvg": "0.5"}, True),
+        ("LoadAvg", "false", {"MY.LoadAvg": "0.0"}, True),
+        ('Name', "undefined", {"MY.Name": '"x"'}, True),
+        # the instant is the event's
+        ("time() - EnteredCurrentActivity > 300", "true", {"MY.EnteredCurrentActivity": "1799999699"}, True),
+        ("time() - EnteredCurrentActivity > 300", "true", {"MY.EnteredCurrentActivity": "1799999700"}, False),
+        # nobody can tell
+        ("random(10) > 5 && Cpus > 1", "true", {"MY.Cpus": "2"}, True),
+        ('eval("Cp" + "us") > 1', "false", {}, True),
+        ('formatTime(time(), "%H") == "08" && Cpus > 1', "true", {"MY.Cpus": "2"}, True),
+        # nonsense
+        ("KeyboardIdle <", "true", {}, False),
+        ("KeyboardIdle < 60", "yes?", {"MY.KeyboardIdle": "7"}, False),
+    ],
+)  # fmt: skip
+def test_a_decision_is_taken_again(expression: str, value: str, read: dict[str, str], agrees: bool) -> None:
+    note = e.EvidenceNoted(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
+    assert (redecided(note) == "") == agrees
+
+
+def test_what_differs_is_told() -> None:
+    read = {"MY.KeyboardIdle": "70"}
+    note = e.EvidenceNoted(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
+    assert redecided(note) == (
+        "KeyboardIdle < 60 is noted as true, but with what it read (MY.KeyboardIdle = 70) it is false"
+    )

@@ -1,0 +1,241 @@
+"""Property: whatever is done to a sound log of execution points at work, the judge says so; what legality cannot see is
+listed here, with why. (``test_legality_of_edited_logs`` has the queue's side.)"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import attrs
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.legality import RULES, examine
+
+from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
+from .virtual_point import PointPool
+
+OF_POINTS: frozenset[type[e.Event]] = frozenset(
+    {
+        e.MachineConfigured, e.BenchmarksRan, e.BusyBegan, e.DrainBegan, e.DrainMoved, e.DrainFinal, e.DrainCharged,
+        e.ShutdownBegan, e.ClaimWaits, e.ClaimWithdrawn, e.ClaimMarked, e.ClaimActivated, e.ClaimDeactivated,
+        e.StarterTold, e.ClaimUnheard,
+    }
+)  # fmt: skip
+"""The kinds of event that execution points alone write."""
+
+POLICY = (
+    'WANT_SUSPEND=Activity=="Busy" SUSPEND=KeyboardIdle<15 CONTINUE=KeyboardIdle>30 '
+    'PREEMPT=Activity=="Suspended"&&time()-EnteredCurrentActivity>40 KILL=time()-EnteredCurrentActivity>5 '
+    "MaxJobRetirementTime=100 MachineMaxVacateTime=20 IS_OWNER=KeyboardIdle<20||CpuBusyTime>9999 "
+    "RUNBENCHMARKS=time()-LastBenchmark>14400 CpuBusy=LoadAvg>0.5 Seen=1"
+)
+HISTORY = f"""
+machine h Cpus=1 kind=static slots=2 {POLICY}
+run 310 s
+configure h POLLING_INTERVAL=10 slot1@h.Seen=2
+claim slot1@h c1 lease=60
+begin slot1@h
+touch h
+run 10 s
+run 40 s
+load h 0.9
+silent slot1@h
+heard slot1@h
+claim slot1@h c2
+withdraw slot1@h
+run 10 s
+load h 0
+freeze slot1@h
+run 10 s
+thaw slot1@h
+freeze slot1@h
+run 60 s
+claim slot1@h c3
+run 30 s
+gone slot1@h
+claim slot2@h c4
+begin slot2@h
+drain h Graceful completion=resume start=true
+run 100 s
+gone slot2@h
+run 700 s
+claim slot2@h c5 lease=60
+silent slot2@h
+run 70 s
+drain h Fast
+undrain h
+off h Graceful
+"""
+
+
+@cache
+def sound(dialect: str) -> tuple[e.Event, ...]:
+    pool = PointPool(dialect)
+    for line in HISTORY.strip().splitlines():
+        pool.say(line)
+    return tuple(event for _, event in pool.events())
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_point(dialect: str) -> None:
+    log = sound(dialect)
+    assert examine(enumerate(log, 1)).violations == []
+    assert {type(event) for event in log} >= OF_POINTS
+
+
+# Every event in turn: left out, or written twice; every field: another value
+
+SAID = "no event repeats it"
+NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+INSTANT = "an instant may lie anywhere between its neighbours'"
+
+OF_A_CLAIM = ("ad", "holder", "job", "lease", "rank", "submitter")
+
+LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+    e.BusyBegan: "the last of a slot: it may be busy for ever",
+    e.ClaimMarked: "what a mark brings about may have other grounds",
+    e.ClaimUnheard: "the last but one, that the holder is heard again: a lease's end may be late",
+    e.ClaimWithdrawn: "a better match that waits makes room for one that is better still",
+    e.DrainFinal: "nothing must follow",
+    e.MachineConfigured: SAID,
+    e.MachineLeft: "a machine may be without slots",
+    e.RequestAnswered: "that a job goes on is not always asked for",
+    e.SlotChanged: "what changes by a configuration may be anything",
+    e.SlotMoved: "transition 1 alone, as the last before a slot's death: Owner is no less a place to be",
+}
+TWICE_UNSEEN: dict[type[e.Event], str] = {
+    e.ClaimUnheard: "a holder may be silent longer than was thought",
+    e.EvidenceNoted: "there may be any number",
+    e.SlotChanged: "the values are those that it has",
+    e.StarterTold: "a job may be killed any number of times",
+}
+CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
+    **{(kind, "at"): INSTANT for kind in (e.BusyBegan, e.ClaimUnheard, e.ClaimWaits, e.ClaimWithdrawn)},
+    **{(kind, "stimulus"): NAME for kind in (e.BenchmarksRan, e.BusyBegan, e.ClaimMarked, e.ClaimUnheard)},
+    **{(kind, "stimulus"): NAME for kind in (e.ClaimWaits, e.ClaimWithdrawn, e.DrainCharged, e.DrainFinal)},
+    **{(kind, "stimulus"): NAME for kind in (e.DrainMoved, e.MachineConfigured, e.SlotMoved)},
+    **{(e.BenchmarksRan, field): "a machine may be as fast as it is" for field in ("mips", "kflops")},
+    **{(e.ClaimActivated, field): SAID for field in ("ad", "vacate")},
+    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
+    **{(e.ClaimWaits, field): "until it is made, nothing repeats it" for field in OF_A_CLAIM},
+    **{(e.ClaimMarked, field): SAID for field in ("code", "marks", "reason", "subcode")},
+    (e.ClaimUnheard, "until"): "of one that is heard again in time",
+    **{(e.DrainBegan, field): SAID for field in ("reason", "start")},
+    (e.EvidenceNoted, "read"): "what the value does not depend on",
+    (e.MachineConfigured, "settings"): SAID,
+    (e.StarterTold, "until"): "of a job that is gone by then",
+}
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
+    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
+    assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
+    kinds = {*OF_POINTS, e.SlotMoved, e.ClaimMade, e.EvidenceNoted}
+    assert unseen_changes(sound(dialect), kinds) == set(CHANGED_UNSEEN)
+
+
+# Faults that somebody might plant: the rule that each breaks first
+
+
+def move(nth: int, row: str, **values: Any) -> Edit:
+    """The nth transition by a row, changed."""
+
+    def edit(log: list[e.Event]) -> None:
+        place = [index for index, event in enumerate(log) if isinstance(event, e.SlotMoved) and event.row == row][nth]
+        log[place] = attrs.evolve(log[place], **values)
+
+    return edit
+
+
+def note(of: str, **values: Any) -> Edit:
+    """The first evidence of an expression, changed."""
+
+    def edit(log: list[e.Event]) -> None:
+        events = enumerate(log)
+        place = next(index for index, event in events if isinstance(event, e.EvidenceNoted) and event.name == of)
+        log[place] = attrs.evolve(log[place], **values)
+
+    return edit
+
+
+FAULTS: list[tuple[str, Edit, str]] = [
+    # machines
+    ("a setting changes that no execution point has", change(e.MachineConfigured, settings={"COLOUR": "1"}), "value"),
+    ("a machine joins with a setting of nobody's", change(e.MachineJoined, settings={"COLOUR": "1"}), "value"),
+    ("a configuration is read that is in force", repeat(e.MachineConfigured), "value"),
+    ("benchmarks are done that were not begun", repeat(e.BenchmarksRan), "source"),
+    ("benchmarks ran on no slot of the machine", change(e.BenchmarksRan, slot="slot9@h"), "reference"),
+    ("benchmarks yield less than nothing", change(e.BenchmarksRan, mips=-1), "value"),
+    ("a slot gets busy that is busy", repeat(e.BusyBegan), "source"),
+    # drains
+    ("a drain begins that is on", repeat(e.DrainBegan), "drain"),
+    ("a drain is left out", drop(e.DrainBegan), "drain"),
+    ("a drain has another number", change(e.DrainBegan, drain=7), "drain"),
+    ("a drain has a schedule that is none", change(e.DrainBegan, schedule="Slow"), "value"),
+    ("a drain is followed by something that is nothing", change(e.DrainBegan, completion="holiday"), "value"),
+    ("a drain ends by itself that was not asked to", change(e.DrainBegan, completion=""), "drain"),
+    ("a drain is complete before its slots are drained", drop(e.SlotMoved, row="33"), "source"),
+    ("a slot is drained before the others are", drop(e.SlotMoved, row="37"), "drain"),
+    ("a drain goes by a row that leads elsewhere", change(e.DrainMoved, target="Stopped"), "row"),
+    ("a drain goes on from where it is not", change(e.DrainMoved, 1, source="Fast"), "source"),
+    ("a drain is over, and its slots are not told", drop(e.SlotMoved, row="34"), "source"),
+    ("a slot is drained while its machine is not", change(e.DrainMoved, drain=2), "drain"),
+    ("the first jobs of a drain go twice", repeat(e.DrainFinal), "drain"),
+    ("a drain is charged for more", change(e.DrainCharged, badput=101), "drain"),
+    ("a drain is charged for a job that went otherwise", change(e.DrainCharged, slot="slot1@h"), "drain"),
+    # shutdown
+    ("an execution point ends in a way that is none", change(e.ShutdownBegan, how="Sadly"), "value"),
+    ("an execution point is told to end twice", repeat(e.ShutdownBegan), "shutdown"),
+    # claims
+    ("a claim of somebody's own access point has no match", change(e.ClaimMade, holder=""), "match"),
+    ("a claim waits twice", repeat(e.ClaimWaits), "waiting"),
+    ("a claim waits that nobody heard of", drop(e.ClaimWaits), "waiting"),
+    ("a claim is withdrawn that does not wait", repeat(e.ClaimWithdrawn), "waiting"),
+    ("another takes over than who waited", change(e.ClaimMade, 1, claim="c9"), "waiting"),
+    ("a claim has a mark that is none", change(e.ClaimMarked, marks=("holy",)), "value"),
+    ("a claim is marked with what it is", repeat(e.ClaimMarked), "claim"),
+    ("another claim is marked", change(e.ClaimMarked, claim="c9"), "claim"),
+    ("a job goes on by request that no request stopped", drop(e.ClaimMarked), "claim"),
+    ("a claim has a lease below nothing", change(e.ClaimMade, lease=-1), "value"),
+    ("a lease is over of which more is left", change(e.ClaimUnheard, 2, until=10**18), "lease"),
+    ("a lease is over of a holder that was heard", drop(e.ClaimUnheard, 2), "lease"),
+    ("a holder is heard again that was not silent", drop(e.ClaimUnheard), "lease"),
+    # jobs of other holders
+    ("a job begins twice", repeat(e.ClaimActivated), "activation"),
+    ("a job begins, and the log does not say so", drop(e.ClaimActivated), "activation"),
+    ("another job is gone than ran", change(e.ClaimDeactivated, job="9.9"), "activation"),
+    ("a job stays behind", drop(e.ClaimDeactivated), "activation"),
+    ("a job is told to go, and the log does not say so", drop(e.StarterTold), "end"),
+    ("a job is told to go in a third way", change(e.StarterTold, how="kindly"), "end"),
+    ("a job is told to go before it is told", change(e.StarterTold, until=1), "end"),
+    ("a job retires for less than it may", change(e.SlotBorn, 1, ad={"MaxJobRetirementTime": "999"}), "retirement"),
+    # what expressions decided
+    ("a transition names no evidence", move(0, "14", evidence=0), "evidence"),
+    ("a transition names the evidence of another decision", move(0, "14", evidence=5), "evidence"),
+    ("a transition names evidence that is none", move(0, "14", evidence=1), "evidence"),
+    ("a transition rests on another expression", note("SUSPEND", name="CONTINUE"), "evidence"),
+    ("a transition rests on an expression that was false", note("SUSPEND", value="false"), "decision"),
+    ("an expression was not so", note("IS_OWNER", value="true"), "decision"),
+    ("an expression read something else", note("SUSPEND", read={"MY.KeyboardIdle": "99"}), "decision"),
+    ("an expression read nothing", note("SUSPEND", read={}), "decision"),
+    ("an expression is none", note("SUSPEND", expression="KeyboardIdle <"), "decision"),
+    ("an expression is not the slot's", note("SUSPEND", expression="KeyboardIdle < 16"), "evidence"),
+    ("a transition has another cause than its expression", move(0, "14", cause="kill"), "evidence"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fault", "edit", "rule"), FAULTS)
+def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
+    violations = broken(sound("manual"), edit)
+    assert violations and violations[0].rule == rule, violations[:3]
+    assert {violation.rule for violation in violations} <= set(RULES)

@@ -1,0 +1,118 @@
+"""A virtual pool whose execution points hear of more than jobs: of their owners, their administrators, and holders of
+claims outside of the pool. Its lines are those of ``virtual_pool``, and more."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from poolbook.adapters.engine import Answer
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.job_ad import quoted
+from poolbook.domain.policy.readings import NOTHING_READ
+from poolbook.replay.virtual import VirtualWorld
+
+from .virtual_pool import Pool
+
+HOLDER = "other.example.org"
+
+
+def _words(words: tuple[str, ...]) -> dict[str, str]:
+    """lease=60 rank=5: what is said by name."""
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+class PointPool(Pool):
+    @property
+    def _world(self) -> VirtualWorld:
+        world = self.engine.world
+        assert isinstance(world, VirtualWorld)
+        return world
+
+    # The owner and the sensors
+
+    def _touch(self, machine: str) -> None:
+        """touch h: somebody presses a key."""
+        self._read(machine, last_input=self._world.now())
+
+    def _load(self, machine: str, load: str) -> None:
+        """load h 1.5: the owner's own processes make this load."""
+        self._read(machine, load=float(load))
+
+    def _read(self, machine: str, **said: object) -> None:
+        before = self._world.sense(machine)
+        self._world.set_readings(machine, evolve(before if before else NOTHING_READ, **said))  # type: ignore[arg-type]
+
+    def _benchmarked(self, slot: str, mips: str, kflops: str) -> Answer:
+        return self._handle(s.BenchmarksDone(self._id("benchmarks"), slot, int(mips), int(kflops)))
+
+    def _configure(self, machine: str, *words: str) -> Answer:
+        """configure h POLLING_INTERVAL=10 slot1@h.PREEMPT=false: the whole of the settings; of ads what changes."""
+        settings = {name: text for name, text in _words(words).items() if "." not in name}
+        slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine and not slot.parent]
+        plans = []
+        for slot in slots:
+            own = {
+                name.removeprefix(f"{slot.name}."): text
+                for name, text in _words(words).items()
+                if name.startswith(f"{slot.name}.")
+            }
+            plans.append(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **own}))
+        return self._handle(s.Reconfigure(self._id("configure"), machine, settings, {}, tuple(plans)))
+
+    # The administrator
+
+    def _drain(self, machine: str, schedule: str, *words: str) -> Answer:
+        """drain h Graceful completion=resume start=true"""
+        return self._handle(s.Drain(self._id("drain"), "root", machine, schedule, "because", **_words(words)))
+
+    def _undrain(self, machine: str) -> Answer:
+        return self._handle(s.CancelDrain(self._id("undrain"), "root", machine))
+
+    def _off(self, machine: str, how: str) -> Answer:
+        return self._handle(s.ShutDown(self._id("off"), "root", machine, how))
+
+    def _freeze(self, slot: str) -> Answer:
+        return self._handle(s.SuspendClaim(self._id("freeze"), "root", slot))
+
+    def _thaw(self, slot: str) -> Answer:
+        return self._handle(s.ContinueClaim(self._id("thaw"), "root", slot))
+
+    # A holder outside of the pool
+
+    def _notify(self, slot: str) -> Answer:
+        return self._handle(s.NotifyMatch(self._id("notify"), slot))
+
+    def _claim(self, slot: str, claim: str, *words: str) -> Answer:
+        """claim slot1@h c1 lease=60 Department=3: what has a capital is of the job."""
+        given = _words(words)
+        lease = int(given.pop("lease", "0"))
+        ad = {"Owner": quoted("carol"), "User": quoted("carol@example.org"), "RequestCpus": "1", **given}
+        job = f"77.{claim.removeprefix('c')}"
+        return self._handle(s.RequestClaim(self._id("claim"), slot, claim, HOLDER, "carol@example.org", job, ad, lease))
+
+    def _begin(self, slot: str, job: str = "77.1", *words: str) -> Answer:
+        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _words(words)))
+
+    def _report(self, slot: str) -> Answer:
+        return self._handle(s.StarterReported(self._id("report"), slot))
+
+    def _gone(self, slot: str) -> Answer:
+        return self._handle(s.StarterGone(self._id("gone"), slot))
+
+    def _finish(self, slot: str, *words: str) -> Answer:
+        return self._handle(s.DeactivateClaim(self._id("finish"), slot, "fast" in words, "closing" in words))
+
+    def _give(self, slot: str) -> Answer:
+        return self._handle(s.ReleaseClaim(self._id("give"), slot))
+
+    def _fail(self, slot: str) -> Answer:
+        return self._handle(s.FailClaim(self._id("fail"), slot))
+
+    def _withdraw(self, slot: str) -> Answer:
+        return self._handle(s.WithdrawClaim(self._id("withdraw"), slot))
+
+    def _silent(self, slot: str) -> Answer:
+        return self._handle(s.Unheard(self._id("silent"), slot, self._world.now()))
+
+    def _heard(self, slot: str) -> Answer:
+        return self._handle(s.Heard(self._id("heard"), slot))
