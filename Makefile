@@ -18,6 +18,7 @@ check: .venv/ready
 # Each script ends with 1 where an aim of its own is missed; the others are run all the same.
 bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_classad.py
+	-$(BIN)/python tests/bench/bench_policy.py
 	-$(BIN)/python tests/bench/bench_log.py
 	-$(BIN)/python tests/bench/bench_execution.py
 	-$(BIN)/python tests/bench/bench_views.py

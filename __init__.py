@@ -7,7 +7,9 @@ rebuilt, for now or for any moment of the past. `Pool` is a whole pool in a prog
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .adapters.pool import Expr, Pool
+    from .adapters.pool import Pool
+    from .adapters.values import Expr
+    from .domain.config import ConfigError
     from .domain.decide import Refusal
     from .domain.log import LogError
     from .domain.submit import SubmitError
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Behaviour", "Expr", "Launch", "LogError", "Pool", "Refusal", "SubmitError", "__version__"]
+__all__ = ["Behaviour", "ConfigError", "Expr", "Launch", "LogError", "Pool", "Refusal", "SubmitError", "__version__"]
 
 # Loaded when asked for: a short command must not wait for the whole of a pool.
 _LATE = {
     "Behaviour": ".replay.virtual",
-    "Expr": ".adapters.pool",
+    "ConfigError": ".domain.config",
+    "Expr": ".adapters.values",
     "Launch": ".domain.world",
     "LogError": ".domain.log",
     "Pool": ".adapters.pool",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import UTC, tzinfo
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from attrs import define, evolve, field
 from ..domain.decide import Refusal, Tables, decide
 from ..domain.decide import stimuli as s
 from ..domain.decide.timers import next_deadline
-from ..domain.effects import Forget, Signal, Start, effects
+from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects
 from ..domain.events import (
     ClusterSubmitted,
     Event,
@@ -33,11 +34,15 @@ from ..domain.events import (
 from ..domain.evolve import fold
 from ..domain.lifecycle import job_machine, slot_machine
 from ..domain.log import Log
+from ..domain.policy.readings import Readings, Sense
 from ..domain.state import IDLE, Activation, State
 from ..domain.world import Launch, World
+from .rounds import Rounds
 
 Subscriber = Callable[[int, Sequence[Event]], None]
 """Is called with each append: the position of its first event, and its events."""
+_SAID_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
+"""What the world says once and will not say again."""
 RETRY = 1_000_000
 """Microseconds until what the world said is tried again after its append has failed."""
 
@@ -76,6 +81,10 @@ class Engine:
     tables: Tables | None = None
     executing: bool = True
     """Whether jobs are run: if not, requests are decided and nothing is matched."""
+    matching: bool = True
+    """Whether the pool negotiates and claims for its own queue."""
+    zone: tzinfo = UTC
+    """The time zone of the machines' local times (ClockMin, ClockDay)."""
     _state: State = field(factory=State)
     _stale: bool = True
     """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
@@ -89,8 +98,16 @@ class Engine:
     _ahead: int = 0
     _news: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
     _telling: bool = False
+    _rounds: Rounds = field(init=False)
+    _woken: bool = False
+    """Whether what is handled next is what the world said at this instant."""
+    _sensed: dict[str, Readings] = field(factory=dict)
+    """The readings of this instant: a machine is asked once for all that is decided together."""
     _unheard: list[s.Stimulus] = field(factory=list)
     """What the world said once and will not say again, and the log could not take."""
+
+    def __attrs_post_init__(self) -> None:
+        self._rounds = Rounds(self.world.steady)
 
     @property
     def state(self) -> State:
@@ -117,6 +134,7 @@ class Engine:
                 gc.enable()
         self._stale = False
         self._wanted = True
+        self._rounds.reset()
 
     def _tables(self) -> Tables:
         if self.tables is None:
@@ -151,15 +169,18 @@ class Engine:
         """
         before, now = self.state.position, self.now()
         events: list[Event] = []
+        self._sensed.clear()
         try:
             answers = [self._decide(stimulus, now, events) for stimulus in stimuli]
+            told = self._hold_due(stimuli, now, events)
             self._follow_up(now, events)
             if events:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
-            self._unheard += [one for one in stimuli if isinstance(one, s.Started | s.Measured | s.Ended)]
+            self._unheard += [one for one in stimuli if isinstance(one, _SAID_ONCE)]
             raise
+        self._rounds.note(self.state, events[told:])
         self._perform(before, events)
         if events:
             self._news.append((before + 1, events))
@@ -187,7 +208,7 @@ class Engine:
             tables = self._tables()
         position = self.state.position
         try:
-            decided = decide(self.state, stimulus, now, tables)
+            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone)
         except Refusal as refusal:
             if self.state.position != position:
                 raise
@@ -201,9 +222,36 @@ class Engine:
         known = self.state.answers.get(stimulus.id)
         return Answer(None if known is None else msgspec.json.decode(known))
 
+    def _hold_due(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> int:
+        """The rounds that are due at this instant only because of what the world has said, as if they had been due all
+        along. Returns of how many of the events the agenda of rounds knows."""
+        for stimulus in stimuli:
+            if isinstance(stimulus, s.Round):
+                self._rounds.held(stimulus.machines, now)
+        if not self._woken:
+            return 0
+        self._woken = False
+        told = len(events)
+        self._rounds.note(self.state, events)
+        machines = self._rounds.due_at_once(self.state, now, self._look)
+        if machines:
+            self._decide(s.Round(self.id("round"), machines), now, events)
+            self._rounds.held(machines, now)
+        self._rounds.looked = now
+        return told
+
+    def _sense(self, machine: str) -> Readings:
+        known = self._sensed.get(machine)
+        if known is None:
+            known = self._sensed[machine] = self.world.sense(machine)
+        return known
+
+    def _look(self) -> tuple[Sense, tzinfo]:
+        return self._sense, self.zone
+
     def _follow_up(self, now: int, events: list[Event]) -> None:
         """What the pool does by itself when something came in: negotiate if that may help, and claim the matches."""
-        if not self.executing or not self.state.dialect:
+        if not (self.executing and self.matching) or not self.state.dialect:
             return
         if self._cycle_due(now):
             whole = self._wanted or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
@@ -227,7 +275,12 @@ class Engine:
 
     def nothing_fits(self) -> bool:
         """Whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.state.activations or self.state.matches or self._wanted or self._anew)
+        return not (self.busy() or self._wanted or self._anew)
+
+    def busy(self) -> bool:
+        """Whether jobs run or are about to, or slots measure how fast they are: jobs that wait may get them next."""
+        state = self.state
+        return bool(state.activations or state.matches) or any(one.pair == BENCHMARKING for one in state.slots.values())
 
     # The world
 
@@ -238,6 +291,8 @@ class Engine:
             for effect in effects(self.state, before + offset, event):
                 if isinstance(effect, Forget):
                     forget.append(effect.key)
+                elif isinstance(effect, Benchmark):
+                    self.world.benchmark(effect.slot)
                 elif isinstance(effect, Start):
                     activation = self.state.activations.get(effect.key)
                     if activation is not None:
@@ -269,15 +324,34 @@ class Engine:
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been told to go on while nobody was there to tell it
                 self.world.signal(activation.key, "continue")
+        for slot in self.state.slots.values():
+            if slot.pair == BENCHMARKING:
+                self.world.benchmark(slot.name)
         self.handle(came)
 
     def next_wake(self) -> int | None:
         """The instant at which something is due by itself."""
-        due = next_deadline(self.state, self.now(), self._tables())
-        if self._idle():
+        due = next_deadline(self.state)
+        turn = self._next_round()
+        if turn is not None:
+            due = turn if due is None else min(due, turn)
+        if self.matching and self._idle():
             cycle = self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
             due = cycle if due is None else min(due, cycle)
         return due
+
+    def _next_round(self) -> int | None:
+        """When the policy of a machine is due next."""
+        if self.world.steady:
+            self._stir()
+        return self._rounds.next(self.state, self.now(), self._look)
+
+    def _stir(self) -> None:
+        machines = self.world.stirred()
+        if machines:
+            self._rounds.stir(machines)
+            for machine in machines:
+                self._sensed.pop(machine, None)
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
         """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
@@ -293,9 +367,16 @@ class Engine:
         came = [*self._unheard, *map(self._in_log_time, self.world.wait(wake))]
         self._unheard = []
         now = self.now()
-        due = next_deadline(self.state, now, self._tables())
+        due = next_deadline(self.state)
         if due is not None and due <= now:
             came.append(s.Tick(self.id("tick")))
+        turn = self._next_round() if self.executing else None
+        if turn is not None and turn <= now:
+            came.append(s.Round(self.id("round"), self._rounds.due(self.state, now, self._look)))
+        if self.executing:
+            self._woken = bool(came)
+            if not came:
+                self._rounds.looked = now
         return came
 
     def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:

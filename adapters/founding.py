@@ -10,9 +10,10 @@ from ..domain.decide.stimuli import Found
 from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.lifecycle import job_machine, slot_machine
 from ..domain.log import Log, LogError
+from ..domain.settings import SUPER_USERS, super_users
 from ..domain.state import State
 from ..replay.imports import is_imported
-from .facts import VERSION, host_name
+from .facts import VERSION, host_name, user_name
 from .stores import open_log
 from .stores.location import shown
 
@@ -37,7 +38,7 @@ def open_pool_log(
     if log.head.position:
         return _of_a_pool(log, url)
     host = name or host_name()
-    found = Found("founding", host, dialect, uid_domain or host, VERSION, dict(settings or {}))
+    found = Found("founding", host, dialect, uid_domain or host, VERSION, _in_force(settings or {}))
     at = time.time_ns() // 1000 if now is None else now
     try:
         tables = Tables(slot_machine(DEFAULT_DIALECT), job_machine(DEFAULT_DIALECT))
@@ -46,6 +47,14 @@ def open_pool_log(
         log.close()
         raise
     return log
+
+
+def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a new log. Whoever begins it may do everything in its pool."""
+    founder = user_name()
+    if SUPER_USERS in settings or founder in super_users({}):
+        return dict(settings)
+    return {**settings, SUPER_USERS: ", ".join((*sorted(super_users({})), founder))}
 
 
 def _of_a_pool(log: Log, url: str) -> Log:

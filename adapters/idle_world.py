@@ -10,10 +10,13 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ..domain.decide.stimuli import Stimulus
+from ..domain.policy.readings import NOTHING_READ, Readings
 from ..domain.world import How, Launch
 
 
 class IdleWorld:
+    steady = False
+
     def now(self) -> int:
         return time.time_ns() // 1000
 
@@ -31,6 +34,15 @@ class IdleWorld:
 
     def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
         return []
+
+    def sense(self, machine: str) -> Readings:
+        return NOTHING_READ
+
+    def stirred(self) -> set[str]:
+        return set()
+
+    def benchmark(self, slot: str) -> None:
+        pass
 
     def close(self) -> None:
         pass

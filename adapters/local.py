@@ -9,14 +9,24 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from attrs import evolve
+
 from ..domain.classad import ClassAd, EvaluationError, parse
-from ..domain.decide.stimuli import Ended, Measured, Started, Stimulus
+from ..domain.config import Configuration
+from ..domain.decide.stimuli import BenchmarksDone, Ended, Measured, Started, Stimulus
 from ..domain.events import Ad
+from ..domain.policy.published import shown
+from ..domain.policy.readings import NOTHING_READ, Readings
 from ..domain.texts import ad_of
 from ..domain.world import How, Launch
 from . import execution
+from .sensors import CondorLoad, Sensors, benchmarks, machine_load
+from .sensors.children import Child
+from .sensors.cron import Cron, cron_jobs
 
 SOFT_KILL = int(signal.SIGTERM)
+WARM_UP = 2_000_000
+"""Microseconds that a pool waits for the first words of the owner's sensors, at most, before it begins."""
 
 
 class _Read:
@@ -110,7 +120,7 @@ def activation(launch: Launch, iwd: str = "/") -> execution.Activation:
         stdout=job.text("Out"),
         stderr=job.text("Err"),
         job_ad=_old_form(launch.job_ad),
-        machine_ad=_old_form(launch.slot_ad),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
         cpus=slot.number("Cpus") or 1,
         memory_mb=memory,
         disk_kb=disk,
@@ -134,17 +144,81 @@ _LIMITS = {
 
 class LocalWorld:
     """Jobs as processes of this machine. ``folder`` is where the supervisor keeps claims, records and scratch
-    directories. What else may end a wait (a server's sockets) is registered with ``watch``."""
+    directories, ``tell`` is given what the machine's owner should know. What else may end a wait (a server's sockets)
+    is registered with ``watch``.
 
-    def __init__(self, folder: Path) -> None:
+    Until a configuration is in force (``configure``) nobody asks the sensors: a machine without a policy of its own
+    takes whatever comes.
+    """
+
+    steady = False
+
+    def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
         self._supervisor = execution.Supervisor(folder)
         self._selector = selectors.DefaultSelector()
         self._came: list[Stimulus] = []
         self._slots: dict[str, execution.Activation] = {}
         self._watching = False
+        self._sensors: Sensors | None = None
+        self._cron = Cron(self.watch, self.unwatch, tell)
+        self._load = CondorLoad()
+        self._benchmarks: dict[str, Child] = {}
 
     def now(self) -> int:
         return time.time_ns() // 1000
+
+    # The machine
+
+    def configure(self, configuration: Configuration) -> None:
+        """Use the sensors that a configuration asks for, its STARTD_CRON jobs included.
+
+        :raises ConfigError: one of these cannot be run as it says; then everything is as before
+        """
+        jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
+        if self._sensors is not None:
+            self._sensors.close()
+        self._sensors = sensors
+        self._cron.configure(jobs, self.now())
+
+    def warm_up(self) -> None:
+        """Wait until each of the owner's sensors has said something, or does not want to."""
+        until = self.now() + WARM_UP
+        self._cron.turn(self.now())
+        while self._cron.expected() and self.now() < until:
+            for key, _ in self._selector.select((until - self.now()) / 1_000_000):
+                key.data()
+
+    def sense(self, machine: str) -> Readings:
+        if self._sensors is None:
+            return NOTHING_READ
+        now = self.now()
+        readings = self._sensors.read(now, self._load.loads(now, machine_load()))
+        attributes = self._cron.attributes()
+        return evolve(readings, attributes=attributes) if attributes else readings
+
+    def stirred(self) -> set[str]:
+        return set()
+
+    def benchmark(self, slot: str) -> None:
+        """Run the benchmarks in a process of their own: the pool goes on meanwhile."""
+        if slot in self._benchmarks:
+            return
+        command, environment = benchmarks.command()
+        said: list[str] = []
+
+        def ended() -> None:
+            self._benchmarks.pop(slot, None)
+            result = benchmarks.result("".join(said))
+            self._came.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
+
+        try:
+            self._benchmarks[slot] = Child(
+                command, self.watch, self.unwatch, said.append, ended, environment=environment
+            )
+        except OSError:
+            ended()
+
+    # Jobs
 
     def claimed(self) -> frozenset[str]:
         """The activations that this folder knows: that run under its supervisor, or whose ends it keeps."""
@@ -190,14 +264,19 @@ class LocalWorld:
         done = list(keys)
         for key in done:
             self._slots.pop(key, None)
+            self._load.ended(key)
         self._supervisor.acknowledge(done)
 
     def wait(self, until: int | None) -> list[Stimulus]:
+        due = self._cron.next()
+        if due is not None:
+            until = due if until is None else min(until, due)
         timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
         if self._came:
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
+        self._cron.turn(self.now())
         came, self._came = self._came, []
         if self._watching:
             came += [self._stimulus(report) for report in self._supervisor.poll(0.0)]
@@ -206,8 +285,10 @@ class LocalWorld:
     def _stimulus(self, report: execution.Report) -> Stimulus:
         key = report.key
         if isinstance(report, execution.Started):
+            self._begun(report)
             return Started(f"start-{key}", key, report.pid, f"dir_{key}/scratch", report.at)
         if isinstance(report, execution.Usage):
+            self._load.measured(key, report.at, report.user_us + report.system_us)
             return Measured(
                 f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
                 report.system_us,
@@ -220,6 +301,11 @@ class LocalWorld:
         if isinstance(report, execution.Lost):
             return Ended(f"end-{key}", key, report.at, lost=True)
         return self._ended(report)
+
+    def _begun(self, report: execution.Started | execution.Running) -> None:
+        given = self._slots.get(report.key)
+        if given is not None:
+            self._load.began(report.key, given.slot, report.at)
 
     def _ended(self, report: execution.Exited) -> Ended:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
@@ -242,11 +328,17 @@ class LocalWorld:
         came: list[Stimulus] = []
         for found in known.values():
             if isinstance(found, execution.Running):
+                self._begun(found)
                 came.append(Started(f"start-{found.key}", found.key, found.pid, f"dir_{found.key}/scratch", found.at))
             elif not isinstance(found, str):
                 came.append(self._stimulus(found))
         return came
 
     def close(self) -> None:
+        self._cron.close()
+        for child in list(self._benchmarks.values()):
+            child.kill()
+        if self._sensors is not None:
+            self._sensors.close()
         self._supervisor.close()
         self._selector.close()

@@ -10,35 +10,38 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from ..domain.classad import EvaluationError, Exceptional, ListValue
-from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.events import Ad, Event
 from ..domain.job_ad import quoted
 from ..domain.log import Log
-from ..domain.state import Slot, State
+from ..domain.policy.published import shown
+from ..domain.state import Slot
 from ..domain.texts import ad_of
 from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from .engine import Engine
-from .facts import host_name, user_name
+from .facts import user_name
 from .founding import open_pool_log
-from .machines import machine, machine_ad
+from .pool_machines import Config, Configured, Machines
+from .values import text_of
 
 JobId = str | int | tuple[int, int]
 """A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
 
 
-class Pool:
+class Pool(Machines):
     """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
 
-    def __init__(self, engine: Engine, user: str, close: Callable[[], None]) -> None:
-        self._engine, self._user, self._close = engine, user, close
+    def __init__(
+        self, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None = None
+    ) -> None:
+        super().__init__(engine, configured)
+        self._user, self._close = user, close
         self._views: sqlite3.Connection | None = None
 
     @classmethod
@@ -51,6 +54,7 @@ class Pool:
         start: float | None = None,
         dialect: str = DEFAULT_DIALECT,
         settings: Mapping[str, object] | None = None,
+        config: Config | None = None,
         name: str = "",
         uid_domain: str = "",
         user: str = "",
@@ -63,11 +67,15 @@ class Pool:
         :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
         :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
         :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
+        :param config: under which the machines that are added offer their slots: a configuration's text, or the path of
+            a file (several: each laid over those before it); without one, machines take whatever comes
         :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
             program, if not given
         :raises LogError: the log cannot be opened, or another process serves it
         :raises Refusal: a dialect or setting that does not exist
+        :raises ConfigError: the configuration cannot be taken
         """
+        configured = None if config is None else Configured(config)
         given = {key: str(value) for key, value in (settings or {}).items()}
         who = user or user_name()
         now = None if execute else (EPOCH if start is None else round(start * SECOND))
@@ -81,15 +89,22 @@ class Pool:
             from .server import Server
 
             server = Server(url, open_log)
-            server.begin()
-            return cls(server.engine, who, server.close)
+            try:
+                if configured is not None:
+                    server.world.configure(configured.read())
+                    server.world.warm_up()
+                server.begin()
+            except BaseException:
+                server.close()
+                raise
+            return cls(server.engine, who, server.close, configured)
         log = open_log()
         world = VirtualWorld(behave)
         engine = Engine(log, world)
         engine.load()
         world.clock = engine.state.at
         engine.recover()
-        return cls(engine, who, log.close)
+        return cls(engine, who, log.close, configured)
 
     def close(self) -> None:
         """Close the log. Processes that run go on under their supervisor, and are found again by the next `open`."""
@@ -104,38 +119,6 @@ class Pool:
         self.close()
 
     # Changing
-
-    def _ask(self, stimulus: s.Stimulus) -> Any:
-        (answer,) = self._engine.handle([stimulus])
-        if answer.refusal:
-            raise Refusal(answer.refusal)
-        return answer.value
-
-    def add_machine(
-        self,
-        name: str = "",
-        *,
-        cpus: int = 1,
-        memory: int = 1024,
-        disk: int = 100_000_000,
-        static: int = 0,
-        attributes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Add a machine (memory in MiB, disk in KiB) with one partitionable slot, or with `static` equal ones;
-        `attributes` are further attributes of its slots' ads, as expressions."""
-        if min(cpus, memory, disk) < 1 or not all(isinstance(amount, int) for amount in (cpus, memory, disk)):
-            raise ValueError("a machine has whole numbers of cores, MiB and KiB, at least 1 of each")
-        host = name or host_name()
-        stimulus = machine(
-            self._engine.id("machine"), host, {"Cpus": cpus, "Memory": memory, "Disk": disk}, self.state.uid_domain,
-            static,
-        )  # fmt: skip
-        ad = {**machine_ad(host, {}, self.state.uid_domain), **stimulus.ad, **(attributes or {})}
-        self._ask(s.AddMachine(stimulus.id, host, ad, stimulus.slots))
-
-    def remove_machine(self, name: str) -> None:
-        """Take a machine that runs nothing out of the pool."""
-        self._ask(s.RemoveMachine(self._engine.id("machine"), name))
 
     def submit(
         self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
@@ -192,10 +175,6 @@ class Pool:
         """Let suspended jobs go on."""
         return self._act("continue", jobs, user, "", constraint, False)
 
-    def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
-        """Vacate a slot, or all slots of a machine; returns the slots that had something to vacate."""
-        return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
-
     def edit(self, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
         """Set attributes of jobs: Python values, or ``Expression`` texts made with `expr`."""
         changes = {name: text_of(value) for name, value in attributes.items()}
@@ -226,18 +205,13 @@ class Pool:
         until = None if limit is None else self._engine.world.now() + round(limit * SECOND)
         engine = self._engine
         engine.handle([])
-        while engine.state.activations or engine.state.matches:
+        while engine.busy():
             if until is not None and engine.world.now() >= until:
                 return False
             engine.step(until)
         return True
 
     # Looking
-
-    @property
-    def state(self) -> State:
-        """The log folded; to be read only."""
-        return self._engine.state
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
         """The ads of the jobs in the queue, as plain values; what is undefined is left out."""
@@ -292,27 +266,6 @@ class Pool:
         return list(judge(self.events()))
 
 
-class Expr(str):
-    """A text that is a ClassAd expression, and no string."""
-
-    __slots__ = ()
-
-
-def text_of(value: object) -> str:
-    """A Python value as a ClassAd expression's text."""
-    if isinstance(value, Expr):
-        return str(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
-        return repr(value)
-    if value is None:
-        return "undefined"
-    if isinstance(value, str):
-        return quoted(value)
-    raise ValueError(f"{value!r} is no value of an attribute: give a number, a text, True, False, None or an Expr")
-
-
 _JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
 
 
@@ -345,7 +298,7 @@ def _slot_ad(slot: Slot) -> Ad:
     claim = {"RemoteOwner": quoted(slot.claim.submitter)} if slot.claim else {}
     job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
     return {
-        **slot.ad,
+        **{name: text for name, text in slot.ad.items() if shown(name)},
         "Name": quoted(slot.name),
         "State": quoted(slot.state),
         "Activity": quoted(slot.activity),

@@ -75,6 +75,17 @@ def is_served(url: str) -> bool:
     return True
 
 
+def is_written(url: str) -> bool:
+    """Whether a process has the log now: a server, also one that is about to take requests, or a short command."""
+    lock = WriterLock(url)
+    try:
+        free = lock.take()
+    except OSError:
+        return False
+    lock.give_up()
+    return not free
+
+
 def _by_server(place: Place, request: Callable[[int], Request] | Request) -> Any:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)

@@ -26,6 +26,7 @@ from ..domain.decide import stimuli as s
 from ..domain.events import WriterBegan
 from ..domain.log import Fenced, Log, LogError
 from .engine import Answer, Engine
+from .execution_point import ExecutionPoint
 from .facts import user_name
 from .followers import VIEWS_EVERY, Followers
 from .local import LocalWorld
@@ -124,7 +125,7 @@ class Server:
         self._take_lock(url)
         try:
             self.log = open_log()
-            self.world = LocalWorld(self.place.folder)
+            self.world = LocalWorld(self.place.folder, self.trouble)
             self.engine = Engine(self.log, self.world)
             self.engine.load()
             here = f"{os.uname().nodename}:{self.place.folder}"
@@ -136,9 +137,13 @@ class Server:
             raise
         self._followers = Followers(url, self.log, self.place.folder / "userlogs", self.trouble)
         self.stopping = False
+        self.point: ExecutionPoint | None = None
+        """This machine, if it is a member of the pool."""
+        self._of_the_point: list[tuple[_Client | None, str]] = []
+        """What is asked of this machine, and by whom (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
         self._reserved = 0
-        self._told = False
+        self._complained = False
         self._clients: dict[int, _Client] = {}
         self._listen()
 
@@ -221,6 +226,10 @@ class Server:
                 self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
                 client.answer({"answer": self._reserved})
                 return
+            if request.get("kind") in _OF_THE_POINT:
+                self._check_owner(client)
+                self._of_the_point.append((client, str(request["kind"])))
+                return
             stimulus = stimulus_of({**request, "user": client.user})
             if isinstance(stimulus, s.Submit) and client.uid != os.geteuid():
                 raise Refusal(
@@ -230,6 +239,11 @@ class Server:
             self._asked.append(_Asked(client, stimulus))
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
+
+    def _check_owner(self, client: _Client) -> None:
+        """What concerns this machine alone, the one who runs the pool may ask for."""
+        if client.uid not in (0, os.geteuid()):
+            raise Refusal(f"only {user_name()}, who runs this pool, may do that")
 
     # Serving
 
@@ -260,8 +274,10 @@ class Server:
         return strangers  # none: the log was moved together with what stands beside it
 
     def catch_signals(self) -> None:
-        """Let SIGINT and SIGTERM stop the server cleanly; a second one leaves the jobs to their supervisor."""
+        """Let SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and SIGHUP
+        have it read the machine's configuration again."""
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGHUP, self._on_hangup)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
@@ -269,6 +285,40 @@ class Server:
         if self.stopping:
             raise KeyboardInterrupt
         self.stopping = True
+
+    def _on_hangup(self, number: int, frame: object) -> None:
+        self._of_the_point.append((None, "reconfigure"))
+
+    def _ask_the_point(self) -> None:
+        """Do what is asked of this machine, and what is to follow a drain of it."""
+        asked, self._of_the_point = self._of_the_point, []
+        for client, kind in asked:
+            reply = self._told(kind)
+            if client is not None:
+                client.answer(reply)
+            else:
+                self.trouble(str(reply.get("refusal") or reply.get("error") or "the configuration was read again"))
+        if self.point is not None:
+            try:
+                self.point.follow_up()
+            except Fenced:
+                raise
+            except LogError as error:  # it is tried again with the next step
+                self._refuse([], error)
+
+    def _told(self, kind: str) -> dict[str, Any]:
+        """Tell this machine to do something; the answer."""
+        if self.point is None:
+            return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
+        try:
+            _OF_THE_POINT[kind](self.point)
+        except (Refusal, ValueError) as error:
+            return {"refusal": str(error)}
+        except Fenced:
+            raise
+        except LogError as error:
+            return {"error": str(error)}
+        return {"answer": {"machine": self.point.name}}
 
     def step(self, until: int | None = None) -> None:
         """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
@@ -293,16 +343,17 @@ class Server:
                 raise
             self._one_by_one(came, asked)
         else:
-            self._told = False
+            self._complained = False
             for one, answer in zip(asked, answers[len(came) :], strict=True):
                 one.client.answer(_as_reply(answer))
+        self._ask_the_point()
 
     def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
         """Nothing could be written down."""
         for one in asked:
             one.client.answer({"error": str(error)})
-        if not self._told and not asked:
-            self._told = True
+        if not self._complained and not asked:
+            self._complained = True
             self.trouble(str(error))
 
     def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
@@ -357,6 +408,10 @@ class Server:
         self.world.close()
         self.log.close()
         self._lock.give_up()
+
+
+_OF_THE_POINT = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
+"""What can be asked of this machine alone, by the name that the request bears."""
 
 
 def _as_reply(answer: Answer) -> dict[str, Any]:

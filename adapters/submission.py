@@ -15,6 +15,7 @@ from attrs import evolve
 from ..domain.decide.stimuli import Submit
 from ..domain.job_ad import quoted, unquoted
 from ..domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
+from ..domain.submit.facts import DEFAULTS
 from ..domain.variants import pack
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
 from .userlog.files import unwritable
@@ -52,6 +53,20 @@ class DiskFiles:
             return None
 
 
+def configured() -> dict[str, str]:
+    """What the configuration that is in force here (``configuration.config_files``) sets of the defaults of jobs:
+    JOB_DEFAULT_REQUESTMEMORY and its like.
+
+    :raises ConfigError: it cannot be read
+    """
+    from .configuration import config_files, load
+
+    if not config_files():
+        return {}
+    found = load(subsystem="SUBMIT")
+    return {name: found.get(name) for name in DEFAULTS if found.source(name).kind != "default"}
+
+
 def submission_of(
     description: str | Mapping[str, object],
     *,
@@ -65,8 +80,10 @@ def submission_of(
     macros: Mapping[str, str] | None = None,
     append: Sequence[str] = (),
     queue: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Submission:
     """What a description, a text or a mapping of commands, asks for; relative paths in it are relative to `folder`.
+    `settings` is the configuration that differs from ``submit.facts.DEFAULTS``.
 
     :raises SubmitError: the description is wrong
     """
@@ -83,6 +100,7 @@ def submission_of(
         environment=os.environ,
         submit_file=file,
         cluster=cluster,
+        settings=settings or {},
     )
     files = DiskFiles(folder)
     if isinstance(description, str):

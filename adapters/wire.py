@@ -10,7 +10,12 @@ import msgspec
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 
-COMMANDS: dict[str, type[s.Command]] = {"Submit": s.Submit, "Act": s.Act, "Edit": s.Edit, "VacateSlot": s.VacateSlot}
+COMMANDS: dict[str, type[s.Command]] = {
+    kind.__name__: kind
+    for kind in (
+        s.Submit, s.Act, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain, s.CancelDrain, s.ShutDown,
+    )
+}  # fmt: skip
 """What a client may ask for, by the name that its request bears."""
 
 

@@ -1,4 +1,4 @@
-"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: requests about jobs, and their answers."""
+"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: requests about jobs and slots, and their answers."""
 
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ def go_on(argv: Sequence[str]) -> int:
 
 def _act(action: str, request: actions.Request) -> int:
     url = log_of(request.arguments)
+    fast = request.arguments.has("fast")
     body = {
         "kind": "Act",
         "user": _user(),
         "action": action,
         "reason": request.reason,
         "subcode": request.subcode or 0,
-        "fast": request.arguments.has("fast"),
+        "fast": fast,
     }
     single: list[Result] = []
     if request.ids:
@@ -65,7 +66,7 @@ def _act(action: str, request: actions.Request) -> int:
         found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in range(o["first"], o["last"] + 1)}
         single += [Result(job, _result(action, found[job.cluster, job.proc or 0])) for job in request.ids]
     for slot in request.slots:
-        single.append(Result(slot, _vacate_slot(url, slot, request.arguments.has("fast"))))
+        single.append(Result(slot, _of_slot(url, action, slot, fast)))
     selected = None
     if request.selection is not None:
         outcomes = ask(url, {**body, "id": new_id(), "selection": _selection(request.selection, request.held)})
@@ -76,12 +77,22 @@ def _act(action: str, request: actions.Request) -> int:
     return answer.exit_code
 
 
-def _vacate_slot(url: str, slot: str, fast: bool) -> int:
+# Action -> the request about a slot, and what its answer calls the slots that it did something with.
+_SLOTS = {
+    "vacate": ("VacateSlot", "vacated"),
+    "suspend": ("SuspendClaim", "suspended"),
+    "continue": ("ContinueClaim", "continued"),
+}
+
+
+def _of_slot(url: str, action: str, slot: str, fast: bool) -> int:
+    kind, done = _SLOTS[action]
+    body = {"kind": kind, "id": new_id(), "user": _user(), "slot": slot}
     try:
-        done = ask(url, {"kind": "VacateSlot", "id": new_id(), "user": _user(), "slot": slot, "fast": fast})
+        answer = ask(url, {**body, "fast": fast} if action == "vacate" else body)
     except Refused as refused:
         return NOT_FOUND if "no slot" in str(refused) else DENIED
-    return SUCCESS if done["vacated"] else BAD_STATUS
+    return SUCCESS if answer[done] else BAD_STATUS
 
 
 def _result(action: str, outcome: str) -> int:

@@ -34,14 +34,20 @@ COMMANDS: dict[str, Entry] = {
     "release": Entry("acting", "release", "release held jobs"),
     "prio": Entry("acting", "prio", "change the priority of jobs among their owner's"),
     "vacate": Entry("acting", "vacate", "end running jobs, or what slots run; they wait for another slot"),
-    "suspend": Entry("acting", "suspend", "stop running jobs where they are"),
+    "suspend": Entry("acting", "suspend", "stop running jobs, or what slots run, where they are"),
     "continue": Entry("acting", "go_on", "let suspended jobs go on"),
+    "drain": Entry("machine_commands", "drain", "empty a machine of jobs, or open it again"),
+    "off": Entry("machine_commands", "off", "take a machine out of the pool when its jobs have ended"),
+    "on": Entry("machine_commands", "on", "bring this machine back into the pool"),
+    "reconfig": Entry("machine_commands", "reconfig", "have the configuration of this machine read again"),
     "why": Entry("telling", "why", "why a job or slot is where it is, in sentences"),
     "log": Entry("telling", "log", "the events, one line for each transition"),
     "audit": Entry("auditing", "audit", "what a log tells of, whether it was allowed, where its sources disagree"),
     "import": Entry("importing", "import_folders", "read what a real HTCondor pool left behind into a log"),
     "follow": Entry("importing", "follow", "import and audit what a real pool writes, while it does"),
     "verify": Entry("telling", "verify", "check the seal, and that every transition was legal"),
+    "play": Entry("play", "play", "machines under a policy in virtual time"),
+    "config": Entry("config", "config", "what is configured, where that was said, what it comes to"),
     "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
 }
 
@@ -132,6 +138,10 @@ def _explained(error: Exception) -> int:
         from ...domain.submit import SubmitError
 
         expected = (*expected, SubmitError)
+    if "poolbook.domain.config" in sys.modules:
+        from ...domain.config import ConfigError
+
+        expected = (*expected, ConfigError)
     if not isinstance(error, expected):
         raise error
     print(f"poolbook: {error}", file=sys.stderr)

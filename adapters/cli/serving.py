@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse, whole_number
+from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
 from .common import log_of, shown
 from .submitting import OPTIONS as SUBMIT_OPTIONS
 from .submitting import WORDS, source_of
 
 if TYPE_CHECKING:
+    from ...domain.config import Configuration
     from ..server import Server
 
 POOL_OPTIONS = (
+    Option("config", 3, "<file>", "offer this machine under a configuration; may be given again: `poolbook config`"),
     Option("slots", 2, "<n>", "offer n static slots instead of one that is cut to measure"),
     Option("cpus", 2, "<n>", "offer this many cores, whatever the machine has"),
     Option("memory", 3, "<MiB>", "offer this much memory"),
@@ -45,7 +47,7 @@ SERVE = Command(
     "[options]",
     "Is the pool: runs jobs, and takes the requests of other commands, until SIGINT or SIGTERM.",
     (*POOL_OPTIONS, LOG, HELP),
-    (("poolbook serve -log pool.db", ""),),
+    (("poolbook serve -log pool.db", ""), ("poolbook serve -config desktop.conf", "under an owner's policy")),
 )
 
 
@@ -81,37 +83,43 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
 
 def _offer(server: Server, arguments: Arguments) -> None:
     """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
-    from ...domain.decide import stimuli as s
-    from ..facts import host_name
-    from ..machines import detected, machine
+    from ...domain.config import ConfigError
+    from ...domain.policy.slot_types import SlotTypeError
+    from ..execution_point import ExecutionPoint
 
-    resources = detected(server.place.folder)
+    given = {}
     for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
-        given = arguments.last(option)
-        if given is not None:
-            resources[name] = whole_number(SERVE, given, 1)
+        wanted = arguments.last(option)
+        if wanted is not None:
+            given[name] = whole_number(SERVE, wanted, 1)
     slots = arguments.last("slots")
     static = whole_number(SERVE, slots, 1) if slots is not None else 0
-    name, state = host_name(), server.engine.state
+    load = _configured(arguments, given)
+    if load is not None and static:
+        raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
+    point = ExecutionPoint(server.engine, server.world, server.place.folder, server.trouble, load, static, given)
     try:
-        wanted = machine(server.engine.id("machine"), name, resources, state.uid_domain, static)
-    except ValueError as error:
-        raise UsageError(f"-slots: {error}") from None
-    if name in state.machines:
-        here = [slot for slot in state.slots.values() if slot.machine == name]
-        if any(slot.claim for slot in here) or _same(here, wanted):
-            return  # jobs run in its slots: it stays as it is
-        server.handle([s.RemoveMachine(server.engine.id("machine"), name)])
-    server.handle([wanted])
+        point.join()
+    except ConfigError as error:
+        raise Refusal(f"poolbook: {error}") from None
+    except SlotTypeError as error:
+        raise (UsageError(f"-slots: {error}") if static else Refusal(f"poolbook: {error}")) from None
+    server.point = point
 
 
-def _same(here: Sequence[object], wanted: object) -> bool:
-    """Whether the slots offer what is wanted, free disk space left aside: that changes all the time."""
+def _configured(arguments: Arguments, given: Mapping[str, int]) -> Callable[[], Configuration] | None:
+    """How the configuration is read, as often as it is; None: there is none. Amounts that are ``given`` are what it
+    finds detected."""
+    from ..configuration import config_files, load
 
-    def offer(ad: dict[str, str]) -> tuple[str, ...]:
-        return (ad["SlotType"], ad["Cpus"], ad["Memory"])
+    files = [path.absolute() for path in config_files([given.values[0] for given in arguments.every("config")])]
+    if not files:
+        return None
+    detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}
+    return lambda: load(files, detected=detected)
 
-    return [offer(slot.ad) for slot in here] == [offer(plan.ad) for plan in wanted.slots]  # type: ignore[attr-defined]
+
+_DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -249,8 +257,11 @@ class Progress:
         print(("\n" if self._terminal and self._last else "") + f"poolbook: {text}", file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
-        """Whether nothing will change by waiting: no job runs, and none that waits fits any slot."""
-        return self._server.engine.nothing_fits()
+        """Whether nothing will change by waiting: no job runs, none that waits fits any slot, and no owner's policy may
+        say something else later."""
+        engine = self._server.engine
+        always = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
+        return always and engine.nothing_fits()
 
     def seconds(self) -> float:
         """How long this has taken."""

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from ..requests import ask, is_served, new_id
-from ..tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse
+from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
 from .common import log_of
 
 OPTIONS = (
@@ -56,12 +56,18 @@ class Source:
         """The submission, as the cluster of this number. Warnings go to standard error."""
         import time
 
+        from ...domain.config import ConfigError
         from ..facts import host_name, user_name
-        from ..submission import checked, submission_of
+        from ..submission import checked, configured, submission_of
 
+        try:
+            settings = configured()
+        except ConfigError as error:
+            raise Refusal(f"poolbook: {error}") from None
         found = submission_of(
             self.text, user=user_name(), folder=self.folder, cluster=cluster, uid_domain=host_name(),
             now=int(time.time()), file=self.name, macros=self.macros, append=self.append, queue=self.queue,
+            settings=settings,
         )  # fmt: skip
         for warning in found.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)

@@ -132,6 +132,8 @@ def _command(
     )
 
 
+_SLOTS = (*_WORDS, ("slot1@host", "whatever runs in a slot"))
+_MACHINE = Option("machine", 2, "<name>", "whatever runs on a machine")
 _REASON = Option("reason", 1, "<text>", "why; it stands in the log and in the job's ad")
 
 COMMANDS = {
@@ -161,19 +163,24 @@ COMMANDS = {
         _command(
             "suspend",
             "Stops running jobs where they are; their slots stay theirs.",
-            examples=(("poolbook suspend 12.3", "one job"),),
+            _MACHINE,
+            examples=(("poolbook suspend 12.3", "one job"), ("poolbook suspend slot1_2@here", "what runs in a slot")),
+            words=_SLOTS,
         ),
         _command(
             "continue",
-            "Lets suspended jobs go on.",
+            "Lets go on what a request has suspended.",
+            _MACHINE,
             examples=(("poolbook continue 12.3", "one job"),),
+            words=_SLOTS,
         ),
         _command(
             "vacate",
             "Takes running jobs from their slots. They go back to idle, and may run again at once.",
             Option("fast", 1, "", "kill at once, without the time to finish that a job has otherwise"),
+            _MACHINE,
             examples=(("poolbook vacate 12.3", "one job"), ("poolbook vacate slot1_2@here", "what runs in a slot")),
-            words=(*_WORDS, ("slot1@host", "whatever runs in a slot")),
+            words=_SLOTS,
         ),
     )
 }
@@ -184,7 +191,7 @@ class Request(NamedTuple):
 
     :param action: what to do
     :param ids: single jobs, each with a result and an answer of its own
-    :param slots: names of slots (``vacate`` alone), likewise
+    :param slots: names of slots and machines (``vacate``, ``suspend`` and ``continue`` alone), likewise
     :param selection: what else is meant, as one request; None for nothing
     :param whose: how an answer calls the jobs of the selection: `` in cluster 12``
     :param held: whether of all these only held jobs are meant
@@ -216,10 +223,12 @@ def read(command: str, argv: Sequence[str]) -> Request:
     everything, held = arguments.has("all"), arguments.has("held", "hold")
     if everything and (arguments.words or constraints):
         raise UsageError(f"poolbook {command}: -all means every job: leave the others out, or -all")
-    if not (everything or held or arguments.words or constraints):
+    machines = [given.values[0] for given in arguments.every("machine")]
+    if not (everything or held or arguments.words or constraints or machines):
         raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
-    slots = tuple(word for word in arguments.words if command == "vacate" and "@" in word)
-    words = [word for word in arguments.words if word not in slots]
+    of_slots = any(option.name == "machine" for option in table.options)
+    named = [word for word in arguments.words if of_slots and "@" in word]
+    words = [word for word in arguments.words if word not in named]
     # With -held single jobs, too, are a matter of what holds for them.
     ids, others = ((), words) if held else _sorted_words(words)
     selected = bool(others or constraints or everything or held)
@@ -232,7 +241,7 @@ def read(command: str, argv: Sequence[str]) -> Request:
     return Request(
         action,
         ids,
-        slots,
+        (*named, *machines),
         select(others, constraints) if selected else None,
         _whose(others, constraints),
         held,

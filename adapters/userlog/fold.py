@@ -38,10 +38,17 @@ PROCESSES = 1
 
 # Why a job was evicted, by the cause of the signal. The reasons are data of the real pool's logs, which tools match.
 _UNSPECIFIED = Why(1005, 0, "Unspecified job interruption")
+_DRAINING = Why(1014, 0, "Startd was draining")
 _EVICTIONS = {
     "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
     "user_vacate": Why(1022, 0, "Job vacated by schedd"),
+    "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
+    "drain_command": _DRAINING,
+    "draining": _DRAINING,
+    "shutdown": Why(1013, 0, "Startd was shutdown"),
 }
+_BY_MACHINE = "held_by_machine"
+"""The cause of a hold by WANT_HOLD: the machine reports it as an error."""
 _LOST = Why(1008, 0, "Job not found at execution machine")
 _REMOVED_CODE = 1023
 
@@ -60,6 +67,8 @@ class UserLogs:
         self._hosts: dict[str, str] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
+        self._leaving: dict[str, Why] = {}
+        """Why the claims of slots are to end, where that is told."""
         self._runs: dict[tuple[int, int], Run] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[str, str]]:
@@ -122,6 +131,17 @@ class UserLogs:
 
     def _slot_died(self, event: e.SlotDied) -> Iterator[Entry]:
         self._places.pop(event.slot, None)
+        self._leaving.pop(event.slot, None)
+        return iter(())
+
+    def _slot_moved(self, event: e.SlotMoved) -> Iterator[Entry]:
+        """A claim that begins to end does so for a reason, which counts until it ends or its job may stay after all."""
+        if event.target.startswith(_ENDING):
+            why = _EVICTIONS.get(event.cause)
+            if why is not None:
+                self._leaving[event.slot] = why
+        elif event.target != "Claimed/Suspended":
+            self._leaving.pop(event.slot, None)
         return iter(())
 
     # Jobs that wait
@@ -152,6 +172,8 @@ class UserLogs:
             if number not in (SUSPEND, UNSUSPEND):
                 run.waiting.append((number, body))
                 run.removed = run.removed or number == ABORT
+                if event.cause == _BY_MACHINE:
+                    run.error = _hold_of(event.changes)
                 run.why = run.why or _asked(event)
                 continue
             run.suspended = number == SUSPEND
@@ -219,7 +241,7 @@ class UserLogs:
         run = self._running(event)
         if run is None:
             return
-        run.why = run.why or _EVICTIONS.get(event.cause, _UNSPECIFIED)
+        run.why = run.why or _EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, _UNSPECIFIED)
         if run.suspended and event.how == "soft":  # stopped processes go on, to take the signal
             run.suspended = False
             if run.executing is not None:
@@ -248,6 +270,9 @@ class UserLogs:
             self._gone(cluster, 1)
 
 
+_ENDING = ("Claimed/Retiring", "Preempting/")
+
+
 def _began(run: Run, scratch: str) -> str:
     properties = dict(run.place.offers)
     if scratch:
@@ -274,10 +299,11 @@ def _interrupted(
     if event.outcome == "lost":
         why = _LOST
         yield RECONNECT_FAILED, forms.reconnect_failed(run.place.slot, why.reason)
-    if hold is not None:
-        why = hold
-        message = hold.reason.removeprefix(f"Error from {run.place.slot}: ")
-        yield REMOTE_ERROR, forms.remote_error(run.place.slot, message, hold.code, hold.subcode)
+    error = hold or run.error
+    if error is not None:
+        why = error
+        message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
+        yield REMOTE_ERROR, forms.remote_error(run.place.slot, message, error.code, error.subcode)
     if run.executing is not None or hold is not None:
         yield EVICT, lambda _: forms.evicted(why.code, why.subcode, why.reason, usage, table(run, cluster, event))
     if hold is not None:
@@ -325,6 +351,7 @@ _RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry]]] = {
     e.SlotBorn: UserLogs._slot,
     e.SlotChanged: UserLogs._slot_changed,
     e.SlotDied: UserLogs._slot_died,
+    e.SlotMoved: UserLogs._slot_moved,
     e.ClusterSubmitted: UserLogs._submitted,
     e.JobsMoved: UserLogs._moved,
     e.JobsEdited: UserLogs._edited,

@@ -71,6 +71,8 @@ class Run:
     removed: bool = False
     why: Why | None = None
     """What stopped it first."""
+    error: Why | None = None
+    """The hold that its machine put it on, and reports as an error."""
     waiting: list[tuple[int, str]] = field(factory=list)
     """Events that are written when its processes are gone: numbers and bodies."""
 

@@ -45,9 +45,10 @@ class TestPool:
         behave: Behave = sleeps,
         tables: Tables | None = None,
         settings: dict[str, str] | None = None,
+        steady: bool = True,
     ) -> None:
         self.log = log or open_log("memory:", create=True)
-        self.world = VirtualWorld(behave)
+        self.world = VirtualWorld(behave, steady=steady)
         self.engine = Engine(self.log, self.world, tables)
         self._ids = (f"request-{number}" for number in itertools.count(1))
         self.engine.handle([s.Found("founding", "pool", dialect, "example.org", "0.1", settings or {})])

@@ -367,10 +367,10 @@ def test_a_repeated_request_gets_the_first_answer_and_happens_once() -> None:
     assert set(pool.state.clusters) == {1}
 
 
-def test_a_machine_whose_start_is_false_for_every_job_stays_with_its_owner() -> None:
+def test_a_machine_stays_with_its_owner_while_is_owner_is_true() -> None:
     pool = TestPool()
-    pool.machine(Start="false")
-    pool.machine("i", Start="TARGET.JobPrio > 5")
+    pool.machine(Start="false", IS_OWNER="Start =?= false")
+    pool.machine("i", Start="TARGET.JobPrio > 5", IS_OWNER="Start =?= false")
     assert {slot.name: slot.pair for slot in pool.state.slots.values()} == {
         "slot1@h": "Owner/Idle",
         "slot1@i": "Unclaimed/Idle",

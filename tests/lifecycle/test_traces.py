@@ -58,6 +58,7 @@ def test_a_step_for_which_the_place_says_startd_source_was_not_seen_and_every_ot
         ("Claimed/Suspended", "Claimed/Cleaning"),
         ("Claimed/Suspended", "Claimed/Idle"),
         ("Claimed/Suspended", "Preempting/Killing"),
+        ("Drained/Retiring", "Claimed/Idle"),
         ("Owner/Idle", "Deleted"),
         ("Owner/Idle", "Matched/Idle"),
         ("Unclaimed/Benchmarking", "Backfill/Idle"),

@@ -261,6 +261,10 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "vacate": (("1.0",), 1, REFUSAL),
     "suspend": (("1.0",), 1, REFUSAL),
     "continue": (("1.0",), 1, REFUSAL),
+    "drain": (("node",), 1, "no pool serves pool.db now"),
+    "off": (("node",), 1, "no pool serves pool.db now"),
+    "on": ((), 1, "no pool serves pool.db now"),
+    "reconfig": ((), 1, "no pool serves pool.db now"),
     "status": ((), 0, "slot1@node"),
     "history": ((), 0, ""),
     "why": (("1.0",), 0, "via condor_rm (by user alice). [job.log:3]"),
@@ -269,8 +273,8 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "verify": ((), 0, "judged by `poolbook audit`"),
     "views": ((), 0, "made anew, up to event 8"),
 }
-ELSEWHERE = {"q", "import", "follow", "usage"}
-"""Commands for which other tests say what they do with such a log."""
+ELSEWHERE = {"q", "import", "follow", "usage", "config", "play"}
+"""Commands that read no log, or for which other tests say what they do with such a log."""
 
 
 @pytest.mark.parametrize("command", ON_IMPORTED)

@@ -168,7 +168,9 @@ def test_a_server_waits_for_a_short_command_to_give_the_log_back(folder: Folder)
 def test_what_was_asked_while_the_pool_was_dead_is_done_when_it_is_back(folder: Folder) -> None:
     """A suspended job goes on; one that had ended before it was vacated has ended, and is not run again."""
     folder.write("long.sub", LONG.format("772", 1))
-    folder.write("short.sub", "output = out\n" + LONG.format("1", 1))
+    folder.write("job.sh", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.05; done\ntouch gone\n")
+    (folder.path / "job.sh").chmod(0o755)
+    folder.write("short.sub", "executable = job.sh\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue\n")
     with folder.served("-slots", "2", "-cpus", "2") as server:
         folder.call("submit", "long.sub")
         folder.call("submit", "short.sub")
@@ -177,7 +179,9 @@ def test_what_was_asked_while_the_pool_was_dead_is_done_when_it_is_back(folder: 
         server.send_signal(signal.SIGKILL)
         server.wait()
         (folder.path / "pool.db.sock").unlink()
-        time.sleep(1.5)
+        (folder.path / "go").touch()
+        folder.wait_for(lambda: (folder.path / "gone").exists())
+        time.sleep(0.2)
         folder.call("continue", "1.0")
         folder.call("vacate", "2.0")
         with folder.served("-slots", "2", "-cpus", "2"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook import Behaviour, Expr, LogError, Pool, Refusal, SubmitError
+from poolbook import Behaviour, ConfigError, Expr, LogError, Pool, Refusal, SubmitError
 from poolbook.adapters.place import WriterLock
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES")
@@ -170,3 +170,84 @@ def test_a_log_of_virtual_time_can_be_served_by_the_real_clock(tmp_path: Path) -
         times = [event.at for _, event in pool.events()]
         assert times == sorted(times)
         assert all(amount >= 0 for amount in pool.usage().values())
+
+
+# Under an owner's policy
+
+OFFICE = """
+START = KeyboardIdle > 60
+IS_OWNER = START =?= false
+WANT_SUSPEND = true
+SUSPEND = KeyboardIdle < 10
+CONTINUE = KeyboardIdle > 60
+SLOTS_CONNECTED_TO_KEYBOARD = 10
+UPDATE_INTERVAL = 30
+NUM_CPUS = $(DETECTED_CPUS)
+NUM_SLOTS = $(DETECTED_CPUS)
+SLOT_TYPE_0_PARTITIONABLE = false
+"""
+
+
+def test_machines_offer_what_the_pools_configuration_says(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "office.conf"
+    file.write_text(OFFICE)
+    for config in (OFFICE, file, [file]):
+        with Pool.open("memory:", config=config) as pool:
+            pool.add_machine("small", cpus=1)
+            pool.add_machine("large", cpus=3)
+            assert [slot["Name"] for slot in pool.slots()] == ["slot1@small", *(f"slot{n}@large" for n in (1, 2, 3))]
+            with pytest.raises(ValueError, match="NUM_SLOTS"):
+                pool.add_machine("other", static=2)
+    with Pool.open(url, config=OFFICE, behave=lambda launch: Behaviour(1000)) as pool:
+        pool.read("desk", KeyboardIdle=3600, Window="open")
+        pool.add_machine("desk")
+        pool.submit({"executable": "/bin/work"})
+        pool.advance(20)
+        assert pool.slots('State == "Claimed"')
+        pool.read("desk", KeyboardIdle=0)
+        pool.advance(10)
+        assert [job["JobStatus"] for job in pool.jobs()] == [7]
+        pool.advance(70)
+        assert [job["JobStatus"] for job in pool.jobs()] == [2]
+        assert pool.suspend_slot("desk") == ["slot1@desk"] and pool.resume_slot("slot1@desk") == ["slot1@desk"]
+        assert pool.drain("desk", schedule="Fast", reason="new disk") == "1"
+        pool.advance(10)
+        assert [slot["State"] for slot in pool.slots()] == ["Drained"]
+        with pytest.raises(Refusal, match="already in progress"):
+            pool.drain("slot1@desk")
+        pool.cancel_drain("desk")
+        pool.reconfigure("desk", OFFICE.replace("START = KeyboardIdle > 60", "START = false"))
+        assert pool.slots('State == "Claimed"'), "START does not end what runs"
+        assert pool.vacate_slot("desk") == ["slot1@desk"]
+        pool.advance(40)
+        assert [slot["State"] for slot in pool.slots()] == ["Owner"]
+        pool.shut_down("desk")
+        assert pool.slots() == []
+        assert pool.judge() == []
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("START = 1 +", "the configuration:1: START: 1 \\+ is no expression"),
+        ("X = $(Y)\nY = $(X)\nSTART = $(X)", "X"),
+        (Path("nowhere.conf"), "nowhere.conf"),
+    ],
+)
+def test_a_configuration_that_cannot_be_taken_opens_no_pool(config: str | Path, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Pool.open("memory:", config=config)
+
+
+def test_real_jobs_run_as_the_configuration_lets_them(tmp_path: Path) -> None:
+    with Pool.open(f"{tmp_path}/pool.db", execute=True, config="START = false\nUPDATE_INTERVAL = 1") as pool:
+        pool.add_machine("here")
+        pool.submit({"executable": "/bin/true", "request_memory": "16", "request_disk": "1 MB"})
+        assert pool.run(10) and pool.jobs()[0]["JobStatus"] == 1
+        pool.reconfigure("here", "START = KeyboardIdle >= 0\nUPDATE_INTERVAL = 1")
+        assert pool.run(20) and pool.jobs() == []
+        with pytest.raises(Refusal, match="time is real"):
+            pool.read("here", KeyboardIdle=0)
+    with pytest.raises(ConfigError, match="STARTD_CRON_A_EXECUTABLE"):
+        Pool.open(f"{tmp_path}/pool.db", execute=True, config="STARTD_CRON_JOBLIST = A\nSTARTD_CRON_A_PERIOD = 1")
+    assert WriterLock(f"{tmp_path}/pool.db").take(), "the log is free again"

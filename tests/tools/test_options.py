@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.cli import machine_commands
 from poolbook.adapters.tools import actions, history, priorities, queue, status
 from poolbook.adapters.tools.cells import Setting
 from poolbook.adapters.tools.options import LETTERS, Command, Help, UsageError, find, parse, usage
@@ -17,8 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 COMMANDS = {
     command.name: command
-    for command in (queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), priorities.COMMAND)
-}
+    for command in (
+        queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), priorities.COMMAND,
+        machine_commands.DRAIN, machine_commands.OFF, machine_commands.ON, machine_commands.RECONFIG,
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -149,8 +153,10 @@ def test_examples_of_the_help_are_correct(command: Command) -> None:
         assert (program, name) == ("poolbook", command.name)
         if name in readers:
             readers[name](argv)
-        else:
+        elif name in actions.COMMANDS:
             actions.read(name, argv)
+        else:
+            parse(command, argv)
 
 
 HELP_OF_HTCONDOR = {

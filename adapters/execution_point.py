@@ -1,0 +1,171 @@
+"""This machine as the pool's execution point: the slots that it offers under its configuration.
+
+It joins the pool when that is served, takes the configuration that was read again, and does what is to follow a drain
+(``condor_drain -restart-on-completion`` and its kin). What a configuration means for the slots is decided in
+``domain/policy/offer.py``; whether they may become so, in ``domain/decide/point/machines.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from attrs import define, evolve, field
+
+from ..domain.config import Configuration
+from ..domain.decide import Refusal
+from ..domain.decide import stimuli as s
+from ..domain.events import DrainBegan, DrainMoved, Event
+from ..domain.policy.offer import Equipment, SlotTypeError, offer, reconfigured
+from ..domain.state import Machine, Slot
+from .engine import Engine
+from .facts import host_name
+from .local import LocalWorld
+from .machines import equipment, plain, system_ad
+from .sensors.cron import cron_jobs
+
+
+@define
+class ExecutionPoint:
+    """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
+    slots or (0) in one that is cut to measure. ``given``: Cpus and Memory to offer in place of what was detected.
+    ``folder`` is where jobs run, ``tell`` is given what the machine's owner should know."""
+
+    engine: Engine
+    world: LocalWorld
+    folder: Path
+    tell: Callable[[str], None]
+    load: Callable[[], Configuration] | None = None
+    static: int = 0
+    given: Mapping[str, int] = field(factory=dict)
+    name: str = field(factory=host_name)
+    _completion: str = ""
+    """What is to follow the drain that goes on."""
+    _again: bool = False
+    """Whether a drain has ended that the configuration is to be read again after."""
+
+    def __attrs_post_init__(self) -> None:
+        machine = self._machine()
+        if machine is not None and machine.drain is not None:
+            self._completion = machine.drain.completion
+        self.engine.subscribe(self._follow)
+
+    def _machine(self) -> Machine | None:
+        return self.engine.state.machines.get(self.name)
+
+    def _slots(self) -> list[Slot]:
+        return [slot for slot in self.engine.state.slots.values() if slot.machine == self.name]
+
+    def _configuration(self) -> Configuration:
+        if self.load is not None:
+            return self.load()
+        return plain(self.static)
+
+    def _equipment(self, configuration: Configuration) -> Equipment:
+        found = equipment(configuration, self.folder, system_ad(self.engine.state.uid_domain))
+        cpus = max(self.given.get("Cpus", found.cpus), self.static)
+        return evolve(found, cpus=cpus, memory=self.given.get("Memory", found.memory))
+
+    # Joining, and taking another configuration
+
+    def join(self) -> None:
+        """Be in the pool, as the configuration says. A machine that is in it already keeps its slots while jobs run in
+        them, even if they are to be others: then its owner is told so.
+
+        :raises ConfigError: the configuration cannot be taken
+        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
+        """
+        if self._machine() is None:
+            self.come_back()
+            return
+        configuration = self._configuration()
+        self._sense_by(configuration)  # before the policy is asked: a job that is suspended is to stay so
+        refused = self._reconfigured(configuration)
+        if not refused:
+            return
+        if any(slot.claim or slot.name in self.engine.state.matches for slot in self._slots()):
+            self.tell(f"{refused}. Jobs run in these slots: they stay as they are until it begins anew without any")
+            return
+        self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
+        self.come_back()
+
+    def come_back(self) -> None:
+        """Join a pool that the machine is not in.
+
+        :raises Refusal: it is in it
+        :raises ConfigError: the configuration cannot be taken
+        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
+        """
+        machine = self._machine()
+        if machine is not None:
+            going = " still, and leaves it when its jobs have gone" if machine.shutdown else " already"
+            raise Refusal(f"machine {self.name} is in the pool{going}")
+        configuration = self._configuration()
+        joins = offer(self.engine.id("machine"), self.name, configuration, self._equipment(configuration))
+        self._sense_by(configuration)
+        (answer,) = self.engine.handle([joins])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+
+    def reconfigure(self) -> None:
+        """Take the configuration as it reads now. What cannot be taken leaves the one before in force.
+
+        :raises Refusal: the machine is not in the pool, or the slots are to be others
+        :raises ConfigError: the configuration cannot be taken
+        """
+        configuration = self._configuration()
+        if self.load is not None:
+            cron_jobs(configuration)  # what is wrong with these is to be known before anything is changed
+        refused = self._reconfigured(configuration)
+        if refused:
+            raise Refusal(refused)
+        self._sense_by(configuration, wait=False)
+
+    def _reconfigured(self, configuration: Configuration) -> str:
+        """Take this configuration; why not, if it cannot be taken."""
+        machine = self._machine()
+        if machine is None:
+            return f"machine {self.name} is not in the pool: `poolbook on` brings it back"
+        id = self.engine.id("reconfigure")
+        try:
+            wanted = reconfigured(id, machine, self._slots(), configuration, self._equipment(configuration))
+        except SlotTypeError as error:
+            return str(error)
+        (answer,) = self.engine.handle([wanted])
+        return answer.refusal
+
+    def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
+        """Use the sensors that the configuration asks for; ``wait`` until each has said something, if it does soon."""
+        for warning in configuration.warnings:
+            self.tell(f"warning: {warning}")
+        if self.load is not None:
+            self.world.configure(configuration)
+            if wait:
+                self.world.warm_up()
+
+    # What follows a drain
+
+    def _follow(self, first: int, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, DrainBegan) and event.machine == self.name:
+                self._completion = event.completion
+            elif isinstance(event, DrainMoved) and event.machine == self.name and event.target == "Open":
+                self._again = event.row == "resume" and self._completion == "reconfig"
+
+    def follow_up(self) -> None:
+        """Do what is to follow a drain that is done: leave the pool, begin anew, or read the configuration again."""
+        try:
+            if self._again:
+                self._again = False
+                self.reconfigure()
+            self._stopped()
+        except (ValueError, Refusal) as error:
+            self.tell(f"what was to follow the drain could not be done: {error}")
+
+    def _stopped(self) -> None:
+        machine = self._machine()
+        if machine is not None and machine.drain is not None and machine.drain.state == "Stopped":
+            completion = machine.drain.completion
+            self.engine.handle([s.RemoveMachine(self.engine.id("drained"), self.name)])
+            if completion == "restart":
+                self.come_back()

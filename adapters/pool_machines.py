@@ -1,0 +1,182 @@
+"""The part of `Pool` that is about machines: their configuration, their sensors, their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..domain.config import Configuration
+from ..domain.decide import Refusal
+from ..domain.decide import stimuli as s
+from ..domain.policy.offer import reconfigured
+from ..domain.policy.readings import Readings
+from ..domain.state import State
+from ..replay.virtual import SECOND, VirtualWorld
+from .configuration import load
+from .engine import Engine
+from .facts import host_name
+from .machines import equipment_of, machine
+from .values import text_of
+
+Config = str | Path | Sequence[Path]
+"""A configuration: its text, or the path of its file (several: each laid over those before it)."""
+
+
+class Configured:
+    """A configuration that is read for each machine, since what is detected differs. The environment has no part in it.
+
+    :raises ConfigError: it cannot be taken
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.read()
+
+    def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
+        """As a machine of these resources has it; without them, as this machine does."""
+        names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
+        detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
+        config = self._config
+        if isinstance(config, str):
+            return load(text=config, environment={}, detected=detected)
+        return load([config] if isinstance(config, Path) else config, environment={}, detected=detected)
+
+
+class Machines:
+    """What `Pool` does with machines."""
+
+    def __init__(self, engine: Engine, configured: Configured | None) -> None:
+        self._engine, self._configured = engine, configured
+        self._readings: dict[str, dict[str, object]] = {}
+
+    @property
+    def state(self) -> State:
+        """The log folded; to be read only."""
+        return self._engine.state
+
+    def _ask(self, stimulus: s.Stimulus) -> Any:
+        (answer,) = self._engine.handle([stimulus])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+        return answer.value
+
+    def add_machine(
+        self,
+        name: str = "",
+        *,
+        cpus: int = 1,
+        memory: int = 1024,
+        disk: int = 100_000_000,
+        static: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a machine (memory in MiB, disk in KiB) with one partitionable slot, or with `static` equal ones;
+        `attributes` are further attributes of its slots' ads, as expressions. Where the pool has a configuration, that
+        says which slots there are and what they run.
+
+        :raises SlotTypeError: the slots that the configuration asks for cannot be made of such a machine
+        """
+        if min(cpus, memory, disk) < 1 or not all(isinstance(amount, int) for amount in (cpus, memory, disk)):
+            raise ValueError("a machine has whole numbers of cores, MiB and KiB, at least 1 of each")
+        if self._configured is not None and static:
+            raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
+        host, id = name or host_name(), self._engine.id("machine")
+        resources = {"Cpus": cpus, "Memory": memory, "Disk": disk}
+        configuration = None if self._configured is None else self._configured.read(resources)
+        self._ask(machine(id, host, resources, self.state.uid_domain, static, attributes, configuration))
+
+    def remove_machine(self, name: str) -> None:
+        """Take a machine that runs nothing out of the pool."""
+        self._ask(s.RemoveMachine(self._engine.id("machine"), name))
+
+    def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
+        """Vacate a slot, or all slots of a machine; returns the slots that had something to vacate."""
+        return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
+
+    def suspend_slot(self, name: str, *, user: str = "root") -> list[str]:
+        """Stop what runs on a slot, or on all slots of a machine, until `resume_slot`; returns the slots where anything
+        did."""
+        return list(self._ask(s.SuspendClaim(self._engine.id("suspend"), user, name))["suspended"])
+
+    def resume_slot(self, name: str, *, user: str = "root") -> list[str]:
+        """Let go on what `suspend_slot` stopped."""
+        return list(self._ask(s.ContinueClaim(self._engine.id("continue"), user, name))["continued"])
+
+    def drain(
+        self,
+        machine: str,
+        *,
+        schedule: str = "Graceful",
+        reason: str = "",
+        completion: str = "",
+        check: str = "",
+        start: str = "",
+        user: str = "root",
+    ) -> str:
+        """Empty a machine of jobs: it takes no more. Returns the drain's number.
+
+        :param schedule: Graceful (jobs have their retirement time), Quick (their time to end alone) or Fast
+        :param completion: what follows: nothing (the machine stays empty) or resume; of reconfig, exit and restart the
+            log tells when it is time (``DrainMoved``), and the program does it
+        :param check: only if this expression is true for each of the machine's slots
+        :param start: what START is meanwhile, in place of false
+        """
+        command = s.Drain(self._engine.id("drain"), user, machine, schedule, reason, completion, check, start)
+        return str(self._ask(command)["request"])
+
+    def cancel_drain(self, machine: str, *, user: str = "root") -> None:
+        """End a machine's drain: it takes jobs again."""
+        self._ask(s.CancelDrain(self._engine.id("drain"), user, machine))
+
+    def shut_down(self, machine: str, *, how: str = "Graceful", user: str = "root") -> None:
+        """Take a machine out of the pool when its jobs have gone: `how` is Peaceful, Graceful or Fast."""
+        self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
+
+    def reconfigure(self, machine: str, config: Config) -> None:
+        """Put a machine under another configuration (as `open` takes it). Its slots stay as they are cut.
+
+        :raises Refusal: there is no such machine, or its slots would be others
+        :raises ConfigError: the configuration cannot be taken
+        """
+        found = self.state.machines.get(machine)
+        if found is None:
+            raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
+        slots = [slot for slot in self.state.slots.values() if slot.machine == machine]
+        here = equipment_of(found, slots, self.state.uid_domain)
+        configuration = Configured(config).read({"Cpus": here.cpus, "Memory": here.memory})
+        self._ask(reconfigured(self._engine.id("reconfigure"), found, slots, configuration, here))
+        self._sense_by(configuration)
+
+    def _sense_by(self, configuration: Configuration) -> None:
+        """Where time is real, this machine's sensors are those that the configuration asks for."""
+        from .local import LocalWorld
+
+        world = self._engine.world
+        if isinstance(world, LocalWorld):
+            world.configure(configuration)
+
+    def read(self, machine: str, **readings: object) -> None:
+        """What a machine's sensors say from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until now,
+        LoadAvg (the owner's own), and any further attributes of all its slots.
+
+        :raises Refusal: time is not virtual: the real sensors are asked
+        """
+        world = self._engine.world
+        if not isinstance(world, VirtualWorld):
+            raise Refusal("time is real: what its sensors say of this machine counts")
+        known = self._readings.setdefault(machine, {})
+        for name, value in readings.items():
+            known[name] = world.now() - round(float(str(value)) * SECOND) if name in _INSTANTS else value
+        typed, at_console = (known.get(name) for name in _INSTANTS)
+        others = {name: text_of(value) for name, value in known.items() if name not in (*_INSTANTS, "LoadAvg")}
+        load = float(str(known.get("LoadAvg", 0.0)))
+        world.set_readings(machine, Readings(_instant(typed), _instant(at_console), load, attributes=others))
+
+
+_INSTANTS = ("KeyboardIdle", "ConsoleIdle")
+"""Readings that are the time since something: what is kept is when that was."""
+
+
+def _instant(value: object) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,72 @@
+"""Table: who may do what with machines and with what runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.settings import settings, super_users
+
+from .pools import TestPool
+
+Ask = Callable[[str], s.Stimulus]
+COMMANDS: dict[str, Ask] = {
+    "drain": lambda user: s.Drain("x", user, "h"),
+    "cancel the drain of": lambda user: s.CancelDrain("x", user, "slot1@h"),
+    "turn off": lambda user: s.ShutDown("x", user, "h"),
+}
+OF_SLOTS: dict[str, Ask] = {
+    "vacate": lambda user: s.VacateSlot("x", user, "slot1@h"),
+    "suspend": lambda user: s.SuspendClaim("x", user, "slot1@h"),
+    "continue": lambda user: s.ContinueClaim("x", user, "h"),
+}
+
+
+def pool(**more: str) -> TestPool:
+    """A pool in which alice's job runs on the only slot."""
+    found = TestPool(settings=more)
+    found.machine(static=1)
+    found.submit()
+    found.advance(1)
+    return found
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+@pytest.mark.parametrize(
+    ("user", "allowed"), [("root", True), ("condor", True), ("alice", False), ("bob", False), ("", False)]
+)
+def test_machines_are_the_pools_owners_business(verb: str, user: str, allowed: bool) -> None:
+    found = pool()
+    before = len(found.events())
+    answer = found.handle(COMMANDS[verb](user))
+    if allowed:
+        assert not answer.refusal
+    else:
+        assert answer.refusal == (f"permission denied to {verb} h: only the pool's owner may do that (condor, root)")
+        assert len(found.events()) == before
+
+
+@pytest.mark.parametrize("verb", OF_SLOTS)
+@pytest.mark.parametrize(("user", "allowed"), [("root", True), ("alice", True), ("bob", False)])
+def test_what_runs_on_a_slot_is_its_users_business_and_the_pools_owners(verb: str, user: str, allowed: bool) -> None:
+    answer = pool().handle(OF_SLOTS[verb](user))
+    assert answer.refusal == (
+        ""
+        if allowed
+        else f"{'h' if verb == 'continue' else 'slot1@h'} runs jobs of other users: only the pool's owner may {verb} it"
+    )
+
+
+def test_a_log_says_who_the_pools_owners_are() -> None:
+    found = pool(QUEUE_SUPER_USERS="carol, dave")
+    assert found.handle(s.Drain("first", "carol", "h")).refusal == ""
+    assert "only the pool's owner may do that (carol, dave)" in found.handle(COMMANDS["turn off"]("root")).refusal
+    assert found.act("hold", "1", user="dave").value[0]["result"] == "done"
+
+
+def test_whoever_says_nothing_of_owners_has_the_usual_ones() -> None:
+    assert "QUEUE_SUPER_USERS" not in settings({})
+    assert super_users(settings({})) == {"root", "condor"}
+    assert super_users(settings({"QUEUE_SUPER_USERS": "root alice"})) == {"root", "alice"}

@@ -1,0 +1,163 @@
+"""Golden: the owner's own sensors (STARTD_CRON): which programs run when, what of their output becomes attributes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.configuration import load
+from poolbook.adapters.local import LocalWorld
+from poolbook.adapters.sensors.cron import CronJob, cron_jobs
+from poolbook.domain.config import ConfigError
+
+SECOND = 1_000_000
+
+
+def jobs(text: str) -> list[CronJob]:
+    return cron_jobs(load(text=text, environment={}))
+
+
+@pytest.mark.parametrize(
+    ("said", "job"),
+    [
+        ("PERIOD = 5", CronJob("A", ("/bin/a",), "Periodic", 5)),
+        ("PERIOD = 5s", CronJob("A", ("/bin/a",), "Periodic", 5)),
+        ("PERIOD = 2M", CronJob("A", ("/bin/a",), "Periodic", 120)),
+        ("PERIOD = 1h\nMODE = waitforexit", CronJob("A", ("/bin/a",), "WaitForExit", 3600)),
+        ("PERIOD = 0\nMODE = WaitForExit", CronJob("A", ("/bin/a",), "WaitForExit", 0)),
+        ("MODE = OneShot\nPERIOD = 7", CronJob("A", ("/bin/a",), "OneShot")),
+        ("MODE = OnDemand", CronJob("A", ("/bin/a",), "OnDemand")),
+        ("PERIOD = 1\nARGS = -x  y", CronJob("A", ("/bin/a", "-x", "y"), "Periodic", 1)),
+        ("PERIOD = 1\nARGS = \"'two words' z\"", CronJob("A", ("/bin/a", "two words", "z"), "Periodic", 1)),
+        (
+            "PERIOD = 1\nENV = X=1;Y=two words",
+            CronJob("A", ("/bin/a",), "Periodic", 1, environment=(("X", "1"), ("Y", "two words"))),
+        ),
+        (
+            "PERIOD = 1\nPREFIX = A_\nKILL = true\nCWD = /tmp",
+            CronJob("A", ("/bin/a",), "Periodic", 1, "A_", True, "/tmp"),
+        ),
+    ],
+)
+def test_a_job_is_what_its_settings_say(said: str, job: CronJob) -> None:
+    settings = "\n".join(f"STARTD_CRON_A_{line}" for line in ["EXECUTABLE = /bin/a", *said.split("\n")])
+    assert jobs(f"STARTD_CRON_JOBLIST = A, A\n{settings}\n") == [job]
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ("PERIOD = 1", "EXECUTABLE: the job has no executable"),
+        ("EXECUTABLE = /bin/a", "PERIOD: nothing is no period"),
+        ("EXECUTABLE = /bin/a\nPERIOD = 0", "PERIOD: 0 is no period"),
+        ("EXECUTABLE = /bin/a\nPERIOD = 3d", "PERIOD: 3d is no period"),
+        ("EXECUTABLE = /bin/a\nMODE = Sometimes", "MODE: Sometimes is no mode; there are Periodic, WaitForExit"),
+        ("EXECUTABLE = /bin/a\nPERIOD = 1\nARGS = \"'", "ARGS: "),
+        ("EXECUTABLE = /bin/a\nPERIOD = 1\nKILL = perhaps", "KILL: perhaps is neither true nor false"),
+    ],
+)
+def test_a_job_that_cannot_be_run_as_it_says_is_refused(said: str, complaint: str) -> None:
+    settings = "\n".join(f"STARTD_CRON_A_{line}" for line in said.split("\n"))
+    with pytest.raises(ConfigError, match=f"STARTD_CRON_A_{complaint}"):
+        jobs(f"STARTD_CRON_JOBLIST = A\n{settings}\n")
+
+
+class Sensed:
+    """A world under a configuration with one job, a shell script."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.told = folder, list[str]()
+        self.world = LocalWorld(folder / "jobs", self.told.append)
+
+    def run(self, script: str, *settings: str) -> None:
+        path = self.folder / "sensor.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        lines = [f"EXECUTABLE = {path}", f"CWD = {self.folder}", *settings]
+        text = "STARTD_CRON_JOBLIST = A\n" + "".join(f"STARTD_CRON_A_{line}\n" for line in lines)
+        self.world.configure(load(text=text, environment={}))
+
+    def read(self) -> dict[str, str]:
+        return dict(self.world.sense("here").attributes)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < until, f"it did not come to pass: {self.read()} {self.told}"
+            self.world.wait(self.world.now() + SECOND // 20)
+
+
+@pytest.fixture
+def sensed(tmp_path: Path) -> Iterator[Sensed]:
+    found = Sensed(tmp_path)
+    yield found
+    found.world.close()
+
+
+def test_a_record_is_whole_or_not_there_and_takes_the_place_of_the_last(sensed: Sensed) -> None:
+    script = (
+        'printf "X = 1\\nY = \\"a b\\"\\n"; while [ ! -e go ]; do sleep 0.05; done; echo "- update:true"; echo "X = 2"'
+    )
+    sensed.run(script, "MODE = OneShot", "PREFIX = My")
+    sensed.world.wait(sensed.world.now() + SECOND // 4)
+    assert sensed.read() == {}
+    (sensed.folder / "go").touch()
+    sensed.wait_for(lambda: sensed.read() == {"MyX": "2"})
+
+
+def test_expressions_stay_expressions_and_what_is_none_is_left_out_and_told_once(sensed: Sensed) -> None:
+    sensed.run('echo "X = SlotID + 1"; echo "this is nothing"; printf "Last = true"', "PERIOD = 1")
+    sensed.wait_for(lambda: (sensed.folder / "sensor.sh").exists() and bool(sensed.read()))
+    assert sensed.read() == {"X": "SlotID + 1", "Last": "true"}
+    sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
+    assert [text.partition("'")[0] for text in sensed.told] == ["STARTD_CRON_A printed "]
+
+
+def test_a_record_for_single_slots_is_left_out_and_that_is_told(sensed: Sensed) -> None:
+    sensed.run('echo "X = 1"; echo "SlotId = 2"', "MODE = OneShot")
+    sensed.wait_for(lambda: bool(sensed.told))
+    assert sensed.read() == {}
+    assert "for single slots" in sensed.told[0]
+
+
+def test_a_program_that_cannot_be_run_is_told_of_and_the_pool_goes_on(sensed: Sensed) -> None:
+    sensed.run("true", "PERIOD = 1")
+    (sensed.folder / "sensor.sh").unlink()
+    sensed.wait_for(lambda: bool(sensed.told))
+    assert "cannot be run" in sensed.told[0]
+
+
+def test_a_periodic_program_that_runs_still_is_left_alone_or_ended_where_it_says_so(sensed: Sensed) -> None:
+    script = 'echo $$ >> pids; echo "X = 1"; echo -; sleep 60'
+
+    def pids() -> list[str]:
+        path = sensed.folder / "pids"
+        return path.read_text().split() if path.exists() else []
+
+    sensed.run(script, "PERIOD = 1", "KILL = true")
+    sensed.wait_for(lambda: len(pids()) == 2)
+    assert not Path(f"/proc/{pids()[0]}").exists()
+    sensed.run(script, "PERIOD = 1")
+    assert sensed.read() == {}, "another program's words are not taken over"
+    assert not Path(f"/proc/{pids()[1]}").exists()
+    sensed.wait_for(lambda: len(pids()) == 3)
+    sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
+    assert len(pids()) == 3
+    assert os.path.exists(f"/proc/{pids()[2]}")
+    sensed.world.close()
+    assert not Path(f"/proc/{pids()[2]}").exists()
+    sensed.world = LocalWorld(sensed.folder / "more")
+
+
+def test_the_pool_begins_when_its_sensors_have_spoken(sensed: Sensed) -> None:
+    sensed.run('sleep 0.3; echo "X = 1"', "PERIOD = 1")
+    sensed.world.warm_up()
+    assert sensed.read() == {"X": "1"}
+
+
+def test_a_machine_without_a_configuration_is_not_asked(sensed: Sensed) -> None:
+    assert sensed.world.sense("here").last_input is None

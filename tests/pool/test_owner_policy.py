@@ -1,0 +1,267 @@
+"""Golden: an owner's policy in earnest: real jobs make way for who sits at the machine; what outlives the pool.
+
+The owner is a file: a sensor of the configuration (STARTD_CRON) publishes what stands in it.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.facts import host_name
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import (
+    BenchmarksRan,
+    Event,
+    JobExecuting,
+    JobSignalled,
+    JobsMoved,
+    MachineJoined,
+    SlotMoved,
+)
+from poolbook.domain.evolve import fold
+from poolbook.domain.state import State
+
+from .real import Folder
+
+SENSOR = """\
+#!/bin/sh
+# Prints what stands in the owner's file, again and again; a line with a dash ends each record.
+while cat {path}/owner; do echo -; sleep 0.1; done
+"""
+CONFIGURATION = """\
+NUM_CPUS = 1
+NUM_SLOTS = 1
+SLOT_TYPE_0_PARTITIONABLE = false
+POLLING_INTERVAL = 1
+UPDATE_INTERVAL = 1
+MachineMaxVacateTime = 1
+KILLING_TIMEOUT = 5
+STARTD_CRON_JOBLIST = OWNER
+STARTD_CRON_OWNER_EXECUTABLE = {path}/sensor.sh
+STARTD_CRON_OWNER_MODE = WaitForExit
+STARTD_CRON_OWNER_PERIOD = 1s
+"""
+DESKTOP = """\
+use POLICY : Desktop
+# in seconds what the template has in minutes
+CONTINUE = KeyboardIdle > 100
+MaxSuspendTime = 1
+"""
+AWAY = "KeyboardIdle = 1000\nLoadAvg = 0.0\nCondorLoadAvg = 0.0\n"
+AT_THE_KEYBOARD = "KeyboardIdle = 0\nLoadAvg = 0.0\nCondorLoadAvg = 0.0\n"
+STUBBORN = """\
+executable = /bin/sh
+arguments = "-c 'trap ""echo told >> told.txt"" TERM; while :; do sleep 0.1; done'"
+request_memory = 16
+request_disk = 1 MB
+log = job.log
+queue
+"""
+
+
+class Owned(Folder):
+    """A folder with a configuration, and an owner who comes and goes."""
+
+    def prepare(self, policy: str) -> None:
+        self.owner(AWAY)
+        self.write("sensor.sh", SENSOR.format(path=self.path))
+        (self.path / "sensor.sh").chmod(0o755)
+        self.configure(policy)
+        self.write("job.sub", STUBBORN)
+
+    def configure(self, policy: str) -> None:
+        self.write("poolbook.conf", CONFIGURATION.format(path=self.path) + policy)
+
+    def owner(self, text: str) -> None:
+        """What the sensor says from now on, never half of it."""
+        self.write("owner.new", text).replace(".new", "")
+        (self.path / "owner.new").rename(self.path / "owner")
+
+    def events(self) -> list[Event]:
+        log = open_log(str(self.path / "pool.db"), create=False, read_only=True)
+        try:
+            return [event for _, event in log.read()]
+        finally:
+            log.close()
+
+    def state(self) -> State:
+        return fold(enumerate(self.events(), 1))
+
+    def rows(self, kind: type[JobsMoved] | type[SlotMoved]) -> list[str]:
+        """The rows that were taken, of the jobs' table or of the slots'."""
+        return [event.row for event in self.events() if isinstance(event, kind)]
+
+    def pair(self) -> str:
+        """Where the only slot is; nothing, if there is none."""
+        return "".join(slot.pair for slot in self.state().slots.values())
+
+    def status(self) -> str:
+        return self.state().clusters[1].status_of(0)
+
+    def pid(self) -> int:
+        """The process of the job's latest run; 0 before the first."""
+        return next((event.pid for event in reversed(self.events()) if isinstance(event, JobExecuting)), 0)
+
+    def logged(self) -> list[str]:
+        """The numbers of the events in the job's own log, those of its size left out."""
+        lines = (self.path / "job.log").read_text().splitlines()
+        return [line[:3] for line in lines if line[3:5] == " (" and line[:3] != "006"]
+
+
+@pytest.fixture
+def owned(folder: Folder) -> Owned:
+    return Owned(folder.path)
+
+
+def stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def restarted(owned: Owned, until: Callable[[], bool]) -> None:
+    """A pool in which `until` came to pass, killed without a warning."""
+    server = owned.start("serve")
+    owned.wait_for(lambda: (owned.path / "pool.db.sock").exists())
+    owned.call("submit", "job.sub")
+    owned.wait_for(until)
+    server.send_signal(signal.SIGKILL)
+    server.communicate()
+    (owned.path / "pool.db.sock").unlink()  # what a dead server leaves is not to be taken for the next one's
+
+
+def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: Owned) -> None:
+    owned.prepare(DESKTOP)
+    with owned.served():
+        owned.call("submit", "job.sub")
+        owned.wait_for(lambda: owned.pid())
+        pid = owned.pid()
+        owned.owner(AT_THE_KEYBOARD)
+        owned.wait_for(lambda: stopped(pid))
+        assert owned.status() == "Suspended"
+        owned.owner(AWAY)
+        owned.wait_for(lambda: not stopped(pid))
+        owned.owner(AT_THE_KEYBOARD)
+        owned.wait_for(lambda: owned.status() == "Idle")
+        assert not Path(f"/proc/{pid}").exists()
+        assert owned.pair() == "Owner/Idle"
+    assert (owned.path / "told.txt").read_text() == "told\n", "SIGTERM came first, and once"
+    assert owned.logged() == ["000", "001", "010", "011", "010", "011", "004"]
+    text = (owned.path / "job.log").read_text()
+    assert "Code 1011 Subcode 0" in text and "Reason: PREEMPT expression evaluated to True" in text
+    assert [event.how for event in owned.events() if isinstance(event, JobSignalled)] == ["soft", "hard"]
+    assert owned.rows(SlotMoved)[-7:] == ["14", "15", "14", "16", "18", "21", "25"]
+    assert "sound" in owned.call("verify")
+
+
+def test_a_job_that_the_policy_holds_is_told_of_as_its_machine_has_it(owned: Owned) -> None:
+    owned.prepare(
+        'PREEMPT = KeyboardIdle < 10\nWANT_HOLD = true\nWANT_HOLD_REASON = "not here"\nWANT_HOLD_SUBCODE = 77\n'
+    )
+    with owned.served():
+        owned.call("submit", "job.sub")
+        owned.wait_for(lambda: owned.pid())
+        owned.owner(AT_THE_KEYBOARD)
+        owned.wait_for(lambda: owned.logged()[-1] == "012")
+        assert "not here" in owned.call("q", "-hold")
+    assert owned.logged() == ["000", "001", "021", "004", "012"]
+    text = (owned.path / "job.log").read_text()
+    assert text.count("Code 21 Subcode 77") == 3
+    assert text.count("Error from slot1@") == 2
+
+
+def test_a_job_that_is_suspended_stays_so_when_the_pool_is_killed(owned: Owned) -> None:
+    owned.prepare(DESKTOP.replace("MaxSuspendTime = 1", "MaxSuspendTime = 1000"))
+
+    def suspended() -> bool:
+        if owned.pid():
+            owned.owner(AT_THE_KEYBOARD)
+        return stopped(owned.pid())
+
+    restarted(owned, suspended)
+    pid = owned.pid()
+    with owned.served():
+        time.sleep(1.2)  # a round of the policy, at least
+        assert stopped(pid) and owned.pair() == "Claimed/Suspended"
+        owned.owner(AWAY)
+        owned.wait_for(lambda: not stopped(pid))
+        owned.wait_for(lambda: owned.pair() == "Claimed/Busy")
+        assert owned.pid() == pid
+    assert owned.rows(JobsMoved).count("continue") == 1
+    assert "sound" in owned.call("verify")
+
+
+def test_a_drain_and_its_retiring_job_go_on_when_the_pool_is_killed(owned: Owned) -> None:
+    owned.prepare("MaxJobRetirementTime = 3600\n")
+
+    def retiring() -> bool:
+        if owned.pid():
+            owned.call("drain", host_name(), "-reason", "new disk")
+        return owned.pair() == "Claimed/Retiring"
+
+    restarted(owned, retiring)
+    pid = owned.pid()
+    with owned.served():
+        assert "Draining already in progress" in owned.call("drain", f"slot1@{host_name()}", code=1)
+        assert owned.pair() == "Claimed/Retiring" and owned.pid() == pid and Path(f"/proc/{pid}").exists()
+        owned.configure("MaxJobRetirementTime = 0\n")
+        assert owned.call("reconfig") == 'Sent "Reconfig" command to local master\n'
+        owned.wait_for(lambda: owned.pair() == "Drained/Idle")
+        assert owned.status() == "Idle"
+        assert owned.call("drain", "-cancel", host_name()) == f"Sent request to cancel draining on {host_name()}\n"
+        owned.wait_for(lambda: owned.pid() != pid)
+    assert "Code 1014 Subcode 0" in (owned.path / "job.log").read_text()
+    assert "sound" in owned.call("verify")
+
+
+def test_a_machine_leaves_and_comes_back_as_it_is_told(owned: Owned) -> None:
+    owned.prepare("RunBenchmarks = LastBenchmark == 0\n")
+    with owned.served() as server:
+        owned.wait_for(lambda: any(isinstance(event, BenchmarksRan) for event in owned.events()))
+        owned.call("drain", host_name(), "-restart-on-completion")
+        owned.wait_for(lambda: sum(isinstance(event, MachineJoined) for event in owned.events()) == 2)
+        owned.wait_for(lambda: owned.pair() == "Unclaimed/Idle")
+        owned.call("drain", host_name(), "-exit-on-completion")
+        owned.wait_for(lambda: owned.pair() == "")
+        assert "not in the pool" in owned.call("reconfig", code=1)
+        assert owned.call("on") == 'Sent "Spawn-Daemon" command for "startd" to local master\n'
+        assert "in the pool already" in owned.call("on", code=1)
+        owned.configure("NUM_SLOTS = 2\nNUM_CPUS = 2\n")
+        assert "restart the execution point" in owned.call("reconfig", code=1)
+        owned.configure("START = false &&\n")
+        assert "START" in owned.call("reconfig", code=1)
+        owned.configure("START = KeyboardIdle > 5\n")
+        server.send_signal(signal.SIGHUP)
+        owned.wait_for(lambda: owned.state().slots[f"slot1@{host_name()}"].ad["Start"] == "KeyboardIdle > 5")
+        owned.call("off")
+        owned.wait_for(lambda: owned.pair() == "")
+    assert "sound" in owned.call("verify")
+
+
+def test_a_run_waits_for_an_owner_who_is_at_the_keyboard(owned: Owned) -> None:
+    owned.prepare("START = KeyboardIdle > 100\nIS_OWNER = START =?= false\n")
+    owned.owner(AT_THE_KEYBOARD)
+    owned.write("short.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue\n")
+    run = owned.start("run", "short.sub")
+    owned.wait_for(lambda: (owned.path / "pool.db.sock").exists() and bool(owned.state().clusters))
+    owned.wait_for(lambda: owned.pair() == "Owner/Idle")
+    owned.owner(AWAY)
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, said
+    assert "completed" in said
+
+
+def test_a_configuration_that_cannot_be_taken_is_refused_with_its_line(owned: Owned) -> None:
+    owned.prepare("START = 1 +\n")
+    line = (owned.path / "poolbook.conf").read_text().count("\n")
+    assert f"poolbook.conf:{line}: START" in owned.call("serve", code=1)
+    owned.configure("NUM_SLOTS_TYPE_1 = 3\nSLOT_TYPE_1 = cpus=50%\n")
+    assert "SLOT_TYPE_1" in owned.call("serve", code=1)
+    assert "NUM_SLOTS" in owned.call("serve", "-slots", "2", code=2)
+    assert "No such file" in owned.call("serve", "-config", "nowhere.conf", code=1)
