@@ -218,7 +218,6 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
         state.matches[match.slot] = (int(cluster), int(proc))
     for unmatched in event.unmatched:
         state.refusals[unmatched.job] = unmatched
-        state.told[int(unmatched.job.partition(".")[0])] = event.at, state.position
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
@@ -237,7 +236,6 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
 def _ends(state: State, cluster: Cluster) -> None:
     if not cluster.live:
         del state.clusters[cluster.id]
-        state.told.pop(cluster.id, None)
         state.queued += 1
         gone = f"{cluster.id}."
         for job in [job for job in state.refusals if job.startswith(gone)]:
@@ -267,7 +265,6 @@ def _jobs_moved(state: State, event: e.JobsMoved) -> None:
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
-    state.told.pop(event.cluster, None)
     state.queued += 1
     cluster.edited.update(name.lower() for name in event.changes)
 

@@ -384,8 +384,6 @@ class State:
     """The slots whose claim's holder is silent."""
     ending: dict[str, None] = field(factory=dict)
     """The activations that were told to end."""
-    told: dict[int, tuple[int, int]] = field(factory=dict)
-    """For each cluster of whose jobs the log says why they got nothing: when that was written last, and where."""
     activations: dict[str, Activation] = field(factory=dict)
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)
     answers: dict[str, str] = field(factory=dict)

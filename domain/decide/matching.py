@@ -110,16 +110,24 @@ def negotiate(draft: Draft, clusters: tuple[int, ...] = ()) -> None:
             tell(draft, slot, "match", "matched")
 
 
-TOLD_EVERY = 300_000_000
-"""Microseconds for which what the log says of a cluster's jobs is good enough, while the slots' ads are the same: to
-count the reasons anew is the most of a cycle's work."""
+COUNTED_EVERY = 300_000_000
+"""Microseconds for which the reasons of jobs alike are good enough, while the slots' ads are the same: to count them
+anew is most of a cycle's work."""
 
 
-def _untold(draft: Draft, cluster: Cluster, changed: int) -> bool:
-    """Whether to find out why jobs of this cluster get nothing: the log says so for none, or did long ago, or before an
-    ad of a slot changed."""
-    at, position = draft.state.told.get(cluster.id, (0, 0))
-    return not position or draft.now - at >= TOLD_EVERY or changed > position
+def _to_be_counted(draft: Draft, signature: Signature, changed: tuple[int, int]) -> bool:
+    """Whether to find out again why jobs of this signature get nothing."""
+    kept: dict[Signature, tuple[int, tuple[int, int]]] = draft.state.kept.setdefault("reasons", {})
+    known = kept.get(signature)
+    if known is not None and known[1] == changed and draft.now - known[0] < COUNTED_EVERY:
+        return False
+    if len(kept) >= _COUNTED_KEPT:
+        kept.clear()
+    kept[signature] = draft.now, changed
+    return True
+
+
+_COUNTED_KEPT = 10_000
 
 
 def _known(reason: Unmatched, before: Unmatched | None) -> bool:
@@ -168,11 +176,11 @@ def _decide(
             alike[signature] = alike.get(signature, 0) + cluster.counts[IDLE] - matched[cluster.id]
             continue
         alike[signature] = alike.get(signature, 0) + 1
-    changed = max((slot.version for slot in state.slots.values()), default=0)
+    changed = (len(state.slots), max((slot.version for slot in state.slots.values()), default=0))
     unmatched = [
         _unmatched(draft, offers, cluster, proc, alike[signature])
         for signature, (cluster, proc) in failed.items()
-        if _untold(draft, cluster, changed)
+        if _to_be_counted(draft, signature, changed)
     ]
     return matches, unmatched, notes
 

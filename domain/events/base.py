@@ -24,6 +24,7 @@ CAUSES: dict[str, str] = {
     "is_owner": "IS_OWNER is true: the machine's owner needs it",
     "start_false": "START is false whatever the job",
     "run_benchmarks": "RUNBENCHMARKS is true",
+    "first_benchmarks": "the machine has never run benchmarks, and RUNBENCHMARKS is not set to false",
     "benchmarks_done": "the benchmarks are done",
     "carved": "a match took a part of the partitionable slot",
     "merged": "its resources went back to the partitionable slot",

@@ -88,6 +88,9 @@ CHANGED: Final = (
         "released."),
     row("34", "O", "Drained/Idle", "Owner/Idle", "traces 07, 17, 20",
         "The machine no longer drains."),
+    row("36", "N", "Owner/Idle, Owner/Retiring", "Drained/Retiring", "trace 07; from Retiring: startd source",
+        "The machine begins to drain. A slot that was in Drained/Retiring when the last drain was canceled, and that its "
+        "owner needs, is still in Owner/Retiring."),
     row("37", "P", "Unclaimed/Idle, Unclaimed/Benchmarking", "Drained/Retiring",
         "traces 07, 17, 20; from Benchmarking: startd source",
         "The machine begins to drain. Dynamic slots never do: their claims end, and then they."),
@@ -99,7 +102,7 @@ BEYOND: Final = (
     row("5a", "", "Owner/Idle", "Claimed/Idle", "traces 07, 08, 17",
         "A dynamic slot is claimed where it was born; a static one, when a claim comes before IS_OWNER is asked "
         "again."),
-    row("5b", "", "Claimed/Idle", "Owner/Idle, Unclaimed/Idle, Matched/Idle", "startd source",
+    row("5b", "", "Claimed/Idle", "Owner/Idle, Unclaimed/Idle, Matched/Idle, Drained/Retiring", "startd source",
         "The policy would end the claim in the instant in which it begins: the claim is taken back.",
         "Where the slot was before the claim."),
     row("5c", "", "Drained/Retiring", "Claimed/Idle", "startd source",

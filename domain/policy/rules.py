@@ -52,7 +52,8 @@ MANUAL: Final[Rules] = {
     "Unclaimed/Idle": (
         Rule("the machine drains", "37", "draining"),
         Rule("IS_OWNER", "2", "is_owner"),
-        Rule("RUNBENCHMARKS, or they never ran and it is not false", "3", "run_benchmarks"),
+        Rule("RUNBENCHMARKS", "3", "run_benchmarks"),
+        Rule("benchmarks never ran, and RUNBENCHMARKS is not set to false", "3", "first_benchmarks"),
     ),
     "Matched/Idle": (
         Rule("the machine drains", "8", "draining"),
@@ -99,6 +100,7 @@ HTCONDOR_25: Final[Rules] = {
         Rule("IS_OWNER is not true", "1", "not_owner"),
     ),
     "Owner/Retiring": (
+        Rule("the machine drains", "36", "draining"),
         Rule("IS_OWNER is not true", "35b", "not_owner"),
     ),
     "Unclaimed/Idle": (
@@ -178,16 +180,13 @@ def _nobody_benchmarks(look: Look) -> bool:
     return all(slot.activity != "Benchmarking" for slot in neighbours(look.state, look.slot))
 
 
-def _may_begin_benchmarks(look: Look) -> bool:
+def _first_benchmarks(look: Look) -> bool:
     """The manual: where RUNBENCHMARKS is set to something other than false, they are run once in any case ("Unclaimed
     State")."""
-    if _may_benchmark(look):
-        return True
     machine = look.state.machines.get(look.slot.machine)
     asked = look.expression("RUNBENCHMARKS")
     set_to_false = isinstance(asked, Literal) and constant(asked) is False
     never = machine is not None and not machine.benchmarked and look.slot.kind != "dynamic"
-    look.verdict = None  # what was asked is not what decides
     return never and not set_to_false and _nobody_benchmarks(look)
 
 
@@ -217,7 +216,7 @@ CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
     "IS_OWNER is not true": (lambda look: not look.true("IS_OWNER"), ("IS_OWNER",)),
     "START is locally false": (lambda look: look.locally_false("Start"), ("Start",)),
     "RUNBENCHMARKS": (_may_benchmark, ("RUNBENCHMARKS",)),
-    "RUNBENCHMARKS, or they never ran and it is not false": (_may_begin_benchmarks, ("RUNBENCHMARKS",)),
+    "benchmarks never ran, and RUNBENCHMARKS is not set to false": (_first_benchmarks, ("RUNBENCHMARKS",)),
     "WANT_SUSPEND and SUSPEND": (_suspends, ("WANT_SUSPEND", "SUSPEND")),
     "PREEMPT without WANT_SUSPEND": (_preempt_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
     "PREEMPT for the first time": (lambda look: _first(look) and _preempts(look), ("PREEMPT",)),

@@ -52,6 +52,7 @@ def test_a_step_for_which_the_place_says_startd_source_was_not_seen_and_every_ot
     seen = {tuple(step) for _, _, *step in COUNTED}
     unseen = {step for row in (*CHANGED, *BEYOND) for step in row.steps if step not in seen}
     assert unseen == {
+        ("Claimed/Idle", "Drained/Retiring"),
         ("Claimed/Idle", "Matched/Idle"),
         ("Claimed/Idle", "Owner/Idle"),
         ("Claimed/Idle", "Unclaimed/Idle"),
@@ -61,6 +62,7 @@ def test_a_step_for_which_the_place_says_startd_source_was_not_seen_and_every_ot
         ("Drained/Retiring", "Claimed/Idle"),
         ("Owner/Idle", "Deleted"),
         ("Owner/Idle", "Matched/Idle"),
+        ("Owner/Retiring", "Drained/Retiring"),
         ("Unclaimed/Benchmarking", "Backfill/Idle"),
         ("Unclaimed/Benchmarking", "Claimed/Idle"),
         ("Unclaimed/Benchmarking", "Drained/Retiring"),

@@ -251,3 +251,16 @@ def test_real_jobs_run_as_the_configuration_lets_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="STARTD_CRON_A_EXECUTABLE"):
         Pool.open(f"{tmp_path}/pool.db", execute=True, config="STARTD_CRON_JOBLIST = A\nSTARTD_CRON_A_PERIOD = 1")
     assert WriterLock(f"{tmp_path}/pool.db").take(), "the log is free again"
+
+
+def test_whoever_begins_a_log_may_do_everything_in_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with Pool.open("memory:") as pool:
+        assert "QUEUE_SUPER_USERS" not in pool.state.settings
+    monkeypatch.setattr(os, "geteuid", lambda: 987654)  # a user without a name
+    with Pool.open("memory:") as pool:
+        assert pool.state.settings["QUEUE_SUPER_USERS"] == "condor, root, 987654"
+        pool.add_machine("node")
+        with pytest.raises(Refusal, match="only the pool's owner may do that"):
+            pool.drain("node", user="alice")
+        assert pool.drain("node", user="987654") == "1"

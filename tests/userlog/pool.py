@@ -11,7 +11,7 @@ from attrs import define, field
 
 from poolbook.adapters.engine import Answer, Engine
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.userlog import UserLogs, stamps
+from poolbook.adapters.userlog import UserLogs, forms, stamps
 from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import Event
 from poolbook.domain.variants import pack
@@ -119,3 +119,9 @@ def one_job(pool: Pool, ad: Sequence[tuple[str, str]] = ()) -> None:
     """Job 1.0 on the only slot of a machine."""
     pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096")
     pool.submit({**JOB, **dict(ad)})
+
+
+def body(pool: Pool, number: str, which: int = -1) -> str:
+    """The text of an event behind its time."""
+    found = [event for event in events_of(pool.log()) if event.startswith(number)]
+    return found[which][len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(forms.END)

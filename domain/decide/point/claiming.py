@@ -95,6 +95,8 @@ def requested(draft: Draft, stimulus: s.RequestClaim) -> None:
         slot = _carved(draft, stimulus, slot)
     value = rank(draft, slot, stimulus.ad)
     if slot.state in ("Claimed", "Preempting"):
+        if slot.waiting is not None:  # one better match waits at a time: the last that came
+            draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
         draft.emit(
             ClaimWaits(
                 *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,

@@ -1,0 +1,125 @@
+"""Golden: what a job's log says when the owner of its machine has a policy, drains the machine or turns it off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.policy.readings import Readings
+from poolbook.replay.virtual import Behaviour, VirtualWorld
+
+from .pool import JOB, Pool, body
+
+JOB_1 = (1, 0)
+NOT_HERE = "the machine policy says hold"
+OWNED = {
+    "Start": "AtWork =!= true && Needed =!= true",
+    "WANT_SUSPEND": "AtWork =?= true && Needed =!= true",
+    "SUSPEND": "AtWork =?= true",
+    "CONTINUE": "AtWork =!= true",
+    "PREEMPT": "Needed =?= true",
+    "WANT_HOLD": "Needed =?= true && NoMore =?= true",
+    "WANT_HOLD_REASON": f'"{NOT_HERE}"',
+    "WANT_HOLD_SUBCODE": "77",
+    "MaxJobRetirementTime": "10",
+    "MachineMaxVacateTime": "2",
+}
+
+
+def owned(*says: str) -> Pool:
+    """A pool in which job 1.0 has begun on a machine with an owner, whose sensors then say that these are true."""
+    pool = Pool(VirtualWorld(lambda launch: Behaviour(300, grace=1)))
+    pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096", **OWNED)
+    pool.submit(JOB)
+    pool.run(1)
+    if says:
+        sensed(pool, *says)
+    return pool
+
+
+def sensed(pool: Pool, *says: str) -> None:
+    pool.world.set_readings("host", Readings(attributes=dict.fromkeys(says, "true")))
+    pool.run(20)
+
+
+def suspended_and_resumed_by_its_machine() -> Pool:
+    pool = owned("AtWork")
+    sensed(pool)
+    return pool
+
+
+def preempted() -> Pool:
+    return owned("Needed")
+
+
+def preempted_while_suspended() -> Pool:
+    pool = owned("AtWork")
+    sensed(pool, "AtWork", "Needed")
+    return pool
+
+
+def held_by_its_machine() -> Pool:
+    return owned("Needed", "NoMore")
+
+
+def drained() -> Pool:
+    pool = owned()
+    pool.ask(s.Drain(pool.next_id(), "root", "host"))
+    pool.run(30)
+    return pool
+
+
+def drained_for_a_while_and_vacated() -> Pool:
+    pool = owned()
+    pool.ask(s.Drain(pool.next_id(), "root", "host"))
+    pool.ask(s.CancelDrain(pool.next_id(), "root", "host"))
+    pool.run(6)
+    pool.act("vacate", JOB_1)
+    pool.run(15)
+    return pool
+
+
+def turned_off() -> Pool:
+    pool = owned()
+    pool.ask(s.ShutDown(pool.next_id(), "root", "host", "Fast"))
+    pool.run(1)
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("happens", "log"),
+    [
+        # what happens                         the events of job 1.0
+        (suspended_and_resumed_by_its_machine, "000 001 010 011"),
+        (preempted, "000 001 004"),
+        (preempted_while_suspended, "000 001 010 011 004"),
+        (held_by_its_machine, "000 001 021 004 012"),
+        (drained, "000 001 004"),
+        (drained_for_a_while_and_vacated, "000 001 004 001"),
+        (turned_off, "000 001 004"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_what_a_machine_does_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> None:
+    assert " ".join(entry.split()[0] for entry in happens().numbers()) == log
+
+
+@pytest.mark.parametrize(
+    ("happens", "number", "says"),
+    [
+        (preempted, "004", "Job was evicted. Code 1011 Subcode 0\n"),
+        (preempted, "004", "\tReason: PREEMPT expression evaluated to True\n"),
+        (held_by_its_machine, "021", f"Error from starter on slot1@host:\n\t{NOT_HERE}\n\tCode 21 Subcode 77\n"),
+        (held_by_its_machine, "004", "Job was evicted. Code 21 Subcode 77\n"),
+        (held_by_its_machine, "004", f"\tReason: Error from slot1@host: {NOT_HERE}\n"),
+        (held_by_its_machine, "012", f"\tError from slot1@host: {NOT_HERE}\n\tCode 21 Subcode 77\n"),
+        (drained, "004", "Job was evicted. Code 1014 Subcode 0\n"),
+        (drained, "004", "\tReason: Startd was draining\n"),
+        (drained_for_a_while_and_vacated, "004", "Job was evicted. Code 1022 Subcode 0\n"),
+        (turned_off, "004", "Job was evicted. Code 1013 Subcode 0\n"),
+    ],
+)  # fmt: skip
+def test_an_event_says(happens: Callable[[], Pool], number: str, says: str) -> None:
+    assert says in body(happens(), number)
