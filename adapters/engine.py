@@ -31,7 +31,7 @@ from ..domain.events import (
     SlotChanged,
     SlotMoved,
 )
-from ..domain.evolve import fold
+from ..domain.evolve import PUBLISHED, fold
 from ..domain.lifecycle import job_machine, slot_machine
 from ..domain.log import Log
 from ..domain.policy.readings import Readings, Sense
@@ -57,9 +57,9 @@ class Answer:
 
 def _better(event: Event) -> bool:
     """Whether any job that waits may fit a slot since this event."""
-    return (isinstance(event, SlotMoved) and event.target == "Unclaimed/Idle") or isinstance(
-        event, SlotBorn | SlotChanged
-    )
+    if isinstance(event, SlotChanged):
+        return event.cause != PUBLISHED  # what the sensors tell is looked at in the next cycle that is due
+    return (isinstance(event, SlotMoved) and event.target == "Unclaimed/Idle") or isinstance(event, SlotBorn)
 
 
 def _waits_anew(event: Event) -> int | None:

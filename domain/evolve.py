@@ -21,6 +21,8 @@ BIRTH = "Owner/Idle"
 SUSPENDED = "Claimed/Suspended"
 MATCHED = "Matched/Idle"
 PREEMPTING = "Preempting/"
+PUBLISHED = "published"
+"""The cause of a change that a machine's sensors told: no part of the slot's own ad."""
 
 
 def _founded(state: State, event: e.PoolFounded) -> None:
@@ -138,6 +140,10 @@ def _slot_moved(state: State, event: e.SlotMoved) -> None:
 
 def _slot_changed(state: State, event: e.SlotChanged) -> None:
     slot = state.slots[event.slot]
+    if event.cause == PUBLISHED:
+        _change(slot.public, event.changes)
+        slot.published = event.at
+        return
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
     _change(slot.ad, event.changes)
     slot.version = state.position

@@ -145,6 +145,9 @@ class Slot:
     drained: float = 0.0
     """Core-microseconds that it stood in Drained, until the instant ``counted``."""
     counted: int = 0
+    public: Ad = field(factory=dict)
+    """What was published of its machine's sensors, at the instant ``published`` last."""
+    published: int = 0
     version: int = 0
     """The position of the event that changed ``ad`` last: what was computed from it may be kept until this changes."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..classad import ClassAd, parse, symmetric_match
 from ..job_ad import LIVED
-from ..policy.view import moment, view
+from ..policy.view import matched_by, moment, static, view
 from ..state import IDLE, Cluster, Slot, State
 from ..texts import ad_of, expression
 from .draft import Draft
@@ -231,7 +231,7 @@ def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
     """The ad of a slot at this moment as a match sees it: with the attributes of the moment that its own expressions
     read, and those of ``also``. While its machine drains, START is what the drain says."""
     found = moment(draft.state, slot, draft.sense, draft.now, draft.context)
-    ad = view(found, also=also | _ALWAYS_READ)
+    ad = view(found, only=matched_by(static(draft.state, slot), also | _ALWAYS_READ))
     if found.machine is not None and found.machine.drain is not None and found.machine.drain.start:
         start = expression(found.machine.drain.start)
         if start is not None:

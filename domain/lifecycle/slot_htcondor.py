@@ -89,8 +89,8 @@ CHANGED: Final = (
     row("34", "O", "Drained/Idle", "Owner/Idle", "traces 07, 17, 20",
         "The machine no longer drains."),
     row("36", "N", "Owner/Idle, Owner/Retiring", "Drained/Retiring", "trace 07; from Retiring: startd source",
-        "The machine begins to drain. A slot that was in Drained/Retiring when the last drain was canceled, and that its "
-        "owner needs, is still in Owner/Retiring."),
+        "The machine begins to drain. A slot that was in Drained/Retiring when the last drain was canceled, and that "
+        "its owner needs, is still in Owner/Retiring."),
     row("37", "P", "Unclaimed/Idle, Unclaimed/Benchmarking", "Drained/Retiring",
         "traces 07, 17, 20; from Benchmarking: startd source",
         "The machine begins to drain. Dynamic slots never do: their claims end, and then they."),

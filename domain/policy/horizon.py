@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..classad.courses import Moving
 from ..classad.horizon import POLL, next_change
-from . import terms
+from . import news, terms
 from .look import Look
 from .rules import CONDITIONS, RULES, applying
 from .settings import MICROSECONDS, setting
@@ -55,6 +55,9 @@ def _instants(dialect: str, look: Look) -> Iterator[int]:
             if changes is not None:
                 yield changes
     yield from _terms(look, {rule.when for rule in rules})
+    told = news.due(look)
+    if told is not None:
+        yield told
 
 
 def _drained(m: Moment) -> bool:

@@ -250,6 +250,8 @@ def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, conte
 
 def written(value: object) -> str:
     """A value as the language writes it."""
+    if type(value) is int:
+        return str(value)
     ad = ClassAd()
     ad["v"] = UNDEFINED if value is None else value
     return unparse(ad["v"])

@@ -8,7 +8,8 @@ out that the slot's own expressions can read, unless everything is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from attrs import Factory, define, frozen
@@ -39,7 +40,7 @@ class Static:
     """What is made of a slot's ad once for each version of it. ``names`` are the attributes in small letters that its
     expressions may read (None: any, since one makes names at run time), ``foreign`` those that its policy reads and the
     slot itself does not have: a job may. ``varied``: there are expressions for the vanilla universe alone. ``reaches``
-    keeps what ``reach`` has found."""
+    and ``matches`` keep what ``reach`` and ``matched_by`` have found."""
 
     version: int
     ad: ClassAd
@@ -48,6 +49,7 @@ class Static:
     varied: bool
     texts: dict[str, str]
     reaches: dict[str, Reach | None] = Factory(dict)
+    matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -82,6 +84,16 @@ def reach(known: Static, name: str) -> Reach | None:
         foreign = frozenset() if found is None else found - known.texts.keys() - MOMENT.keys() - _NO_ATTRIBUTES
         known.reaches[key] = None if found is None else Reach(found, foreign)
     return known.reaches[key]
+
+
+def matched_by(known: Static, also: frozenset[str]) -> frozenset[str] | None:
+    """What a match reads of a slot: what its Requirements and Start can, and of what a job names (``also``, in small
+    letters) what that can. None: anything."""
+    if also not in known.matches:
+        found = [reach(known, name) for name in ("requirements", "start", *(also & known.texts.keys()))]
+        names = {name for one in found if one is not None for name in one.names}
+        known.matches[also] = None if None in found else also | names
+    return known.matches[also]
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
@@ -129,16 +141,21 @@ class Moment:
 
 
 def idle(m: Moment, console: bool) -> int:
-    """KeyboardIdle and ConsoleIdle. A slot that is connected to neither has been idle since the execution point began,
-    and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
+    """KeyboardIdle and ConsoleIdle."""
+    return max(0, m.seconds - since(m, console))
+
+
+def since(m: Moment, console: bool) -> int:
+    """The second of the last input. A slot that is connected to neither keyboard nor console has been idle since the
+    execution point began, and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
     began = m.machine.joined if m.machine else 0
     connected = setting(m.state, m.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
     number = m.slot.ad.get("SlotID", "1")
     if connected and not (number.isdigit() and int(number) <= int(float(connected))):
         boost = duration(m.state, m.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
-        return m.seconds - (began - boost) // MICROSECONDS
+        return (began - boost) // MICROSECONDS
     last = m.readings.last_console if console else m.readings.last_input
-    return max(0, m.seconds - (began if last is None else last) // MICROSECONDS)
+    return (began if last is None else last) // MICROSECONDS
 
 
 def latched(m: Moment) -> bool:
@@ -271,8 +288,9 @@ MOMENT: dict[str, Attribute] = {
 """The attributes of the moment, by their names in small letters."""
 
 
-def _wanted(names: frozenset[str] | None) -> Iterable[Attribute]:
-    return MOMENT.values() if names is None else [MOMENT[name] for name in names if name in MOMENT]
+@lru_cache(1000)
+def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
+    return tuple(MOMENT.values() if names is None else [MOMENT[name] for name in sorted(names) if name in MOMENT])
 
 
 def view(
@@ -283,12 +301,10 @@ def view(
     known = static(m.state, m.slot)
     names = None
     if not whole and known.names is not None and not _sensed_expressions(m):
-        names = (known.names if only is None else only) | also
-    ad = ClassAd(chained=known.ad)
-    for name, value in _wanted(names):
-        found = value(m)
-        if found is not None:
-            ad[name] = found
+        names = known.names if only is None else only
+        names = names | also if also else names
+    values = {name: value(m) for name, value in _wanted(names)}
+    ad = ClassAd({name: value for name, value in values.items() if value is not None}, known.ad)
     for source in (m.readings.attributes, m.readings.slots.get(m.slot.name, {})):
         for name, text in source.items():
             if names is None or name.lower() in names:

@@ -251,6 +251,7 @@ STORIES = (
     Story("a drain that resumes", RETIRING, (*BUSY, "7 drain Fast completion=resume"),
           "1 6@2 9 11 13@7 18K 25 36 33 34@20 1 6 9 11",
           "1 5@2 11 13b@7 25 1 37 33 34@20 1 5 11", 150),
+    Story("a drain that ends with a stop", {}, ("2 drain Graceful completion=exit",), "1 37@2 33", "1 37@2 33", 60),
     Story("a drain that is canceled", RETIRING, (*BUSY, "7 drain Graceful", "20 undrain"),
           "1 6@2 9 11 13@7 19@20",
           "1 5@2 11 13@7 19@20", 60),

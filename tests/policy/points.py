@@ -9,10 +9,10 @@ from attrs import evolve
 
 from poolbook.adapters.engine import Answer
 from poolbook.adapters.playing.elsewhere import Elsewhere, Job
+from poolbook.domain.decide import Tables
 from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import ClaimMade, Event, SlotMoved
 from poolbook.domain.job_ad import quoted
-from poolbook.domain.log import Log
 from poolbook.domain.policy.readings import Readings
 from poolbook.domain.state import Slot
 from poolbook.replay.virtual import SECOND, Behaviour
@@ -97,8 +97,8 @@ ELSEWHERE = "other.example.org"
 class Point(TestPool):
     """A pool whose execution points hear of their owners, of administrators and of holders of claims outside of it."""
 
-    def __init__(self, dialect: str, *, steady: bool = True, log: Log | None = None) -> None:
-        super().__init__(dialect=dialect, log=log, behave=self._behaviour, steady=steady)
+    def __init__(self, dialect: str, *, steady: bool = True, tables: Tables | None = None) -> None:
+        super().__init__(dialect=dialect, tables=tables, behave=self._behaviour, steady=steady)
         self.behaviours: dict[int, Behaviour] = {}
         self.elsewhere = Elsewhere(self.world)
         self.engine.subscribe(lambda first, events: self.elsewhere.hear(events))

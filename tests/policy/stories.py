@@ -43,16 +43,21 @@ class Story:
         return self.manual if dialect == "manual" else self.htcondor
 
 
-def told(story: Story, dialect: str, *, steady: bool = True) -> Point:
-    """The point that has lived through the story."""
-    point = Point(dialect, steady=steady)
+def told(story: Story, dialect: str) -> Point:
+    """A point that has lived through the story."""
+    point = Point(dialect)
+    play(story, point)
+    return point
+
+
+def play(story: Story, point: Point) -> None:
+    """Let a point live through the story."""
     point.point(story.policy, slots=story.slots, kind=story.kind, **story.settings)
     for line in story.lines:
         instant, verb, *words = line.split()
         at(point, float(instant))
         VERBS[verb](point, story.slot, words)
     at(point, story.until)
-    return point
 
 
 def moves(point: Point, slot: str) -> str:

@@ -7,7 +7,8 @@ slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no
 
 from __future__ import annotations
 
-from ...events import BenchmarksRan, BusyBegan
+from ...events import BenchmarksRan, BusyBegan, SlotChanged
+from ...policy import news
 from ...policy.settings import duration
 from ...policy.view import asks_busy, static
 from ...state import Machine, Slot, State
@@ -49,6 +50,15 @@ def hold_round(draft: Draft, stimulus: s.Round) -> None:
 def _turn(draft: Draft, slot: Slot) -> None:
     _note_busy(draft, slot)
     follow_policy(draft, slot)
+    if draft.state.slots.get(slot.name) is slot:
+        _publish(draft, slot)
+
+
+def _publish(draft: Draft, slot: Slot) -> None:
+    """Tell the pool what the sensors say, if that is news and the time has come."""
+    changes = news.timely(draft.look(slot))
+    if changes:
+        draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 
 
 def _note_busy(draft: Draft, slot: Slot) -> None:
