@@ -15,7 +15,7 @@ from . import news, terms
 from .look import Look
 from .rules import CONDITIONS, RULES, applying
 from .settings import MICROSECONDS, setting
-from .view import Moment, asks_busy, idle, latched, neighbours, static
+from .view import Moment, asks_busy, idle, latched, neighbours, static, total_name, total_since
 
 _DAY = 86400
 _EVER = 1000 * 366 * _DAY
@@ -130,6 +130,7 @@ def moving_of(m: Moment) -> dict[str, Moving]:
             found["totaljobruntime"] = Moving((activation.began + activation.suspended) // MICROSECONDS)
     if slot.claim is not None:
         found["totalclaimruntime"] = Moving(slot.claim.since // MICROSECONDS)
+    found[total_name(slot.pair).lower()] = Moving(total_since(slot))
     for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # which lies over all of these
         for name in said:
             found.pop(name.lower(), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from attrs import Factory, define, frozen
@@ -239,7 +239,35 @@ def neighbours(state: State, slot: Slot) -> list[Slot]:
     return [slot] if machine is None else list(machine.slots.values())
 
 
+TOTALLED = (
+    "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
+    "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
+    "Drained/Idle", "Drained/Retiring",
+)  # fmt: skip
+"""The pairs of state and activity of which a slot's ad says how long it was in them."""
+
+
+def total_name(pair: str) -> str:
+    """TotalTimeClaimedBusy of Claimed/Busy."""
+    return f"TotalTime{pair.replace('/', '')}"
+
+
+def total_time(m: Moment, pair: str) -> int | None:
+    """The seconds that the slot was in a pair; None: it never was."""
+    if m.slot.pair == pair:
+        return m.seconds - total_since(m.slot)
+    spent = m.slot.spent.get(pair, 0)
+    return spent // MICROSECONDS if spent else None
+
+
+def total_since(slot: Slot) -> int:
+    """The second from which on the slot would have to be in its present pair to have been there as long as it was."""
+    return (slot.entered_activity - slot.spent.get(slot.pair, 0)) // MICROSECONDS
+
+
 Attribute = tuple[str, Callable[[Moment], Any]]
+
+_TOTALS: tuple[Attribute, ...] = tuple((total_name(pair), partial(total_time, pair=pair)) for pair in TOTALLED)
 
 MOMENT: dict[str, Attribute] = {
     name.lower(): (name, value)
@@ -283,6 +311,7 @@ MOMENT: dict[str, Attribute] = {
         ("LastDrainStopTime", lambda m: _instant(m.machine.drain_ended) if m.machine else None),
         ("TotalMachineDrainingBadput", lambda m: (m.machine.badput or None) if m.machine else None),
         ("TotalMachineDrainingUnclaimedTime", lambda m: unclaimed_in_drains(m) or None),
+        *_TOTALS,
     )
 }  # fmt: skip
 """The attributes of the moment, by their names in small letters."""

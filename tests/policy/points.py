@@ -69,6 +69,10 @@ POLICIES: dict[str, dict[str, str]] = {
         "Start": "slot1_Activity =!= \"Busy\" || SlotID == 1",
         "IS_OWNER": "SlotID == 2 && slot1_State =?= \"Claimed\"",
         "PREEMPT": "SlotID == 2 && slot1_Activity =?= \"Busy\" && slot1_EnteredCurrentActivity + 40 < time()",
+        "WANT_SUSPEND": "slot1_KeyboardIdle < 3000",
+        "SUSPEND": "SlotID == 2 && slot1_KeyboardIdle < 25",
+        "CONTINUE": "slot1_KeyboardIdle > 50 || slot2_CpuBusyTime > 20",
+        "CpuBusy": "LoadAvg > 0.5",
         "MaxJobRetirementTime": "30",
     },
     "loaded": {
@@ -203,7 +207,7 @@ class Point(TestPool):
 
     def tell(self, kind: type[s.OfSlot], slot: str = "slot1@h", **more: object) -> Answer:
         """A holder tells its slot something."""
-        return self.handle(kind(self.id(), slot, **more))  # type: ignore[arg-type]
+        return self.handle(kind(self.id(), slot, **more))
 
     def silence(self, slot: str = "slot1@h") -> Answer:
         """The holder is heard of no more."""

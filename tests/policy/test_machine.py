@@ -98,7 +98,7 @@ LIVES: dict[str, st.SearchStrategy[Any]] = {
     "policy": st.sampled_from(sorted(POLICIES)),
     "kind": KINDS,
     "story": STORIES,
-    "shared": st.sampled_from(["", "State, Activity, EnteredCurrentActivity"]),
+    "shared": st.sampled_from(["", "State, Activity, EnteredCurrentActivity, KeyboardIdle, CpuBusyTime"]),
     "offset": st.sampled_from([0.0, 0.7]),
 }
 

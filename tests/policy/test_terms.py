@@ -114,7 +114,7 @@ def test_a_machine_has_one_drain_at_a_time_and_it_is_canceled_by_its_number(dial
     [("Graceful", 95 - 2, 180 + 105), ("Quick", 20 - 2, 180 + 180), ("Fast", 20 - 2, 180 + 180)],
 )
 def test_what_a_drain_costs_is_counted(dialect: str, schedule: str, badput: int, unclaimed: int) -> None:
-    """A job that began at 2 is drained from 20 on, and retires until 95 if it may; the other core is empty meanwhile."""
+    """A job that began at 2 is drained from 20 on, and retires until 95 if it may; the other core is empty then."""
     point = Point(dialect)
     point.point(RETIRING, slots=2)
     at(point, 2)
