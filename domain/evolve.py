@@ -224,6 +224,7 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
         state.matches[match.slot] = (int(cluster), int(proc))
     for unmatched in event.unmatched:
         state.refusals[unmatched.job] = unmatched
+        state.reasoned[int(unmatched.job.partition(".")[0])] = event.at, state.position, len(state.slots)
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
@@ -244,6 +245,7 @@ def _ends(state: State, cluster: Cluster) -> None:
         del state.clusters[cluster.id]
         state.queued += 1
         gone = f"{cluster.id}."
+        state.reasoned.pop(cluster.id, None)
         for job in [job for job in state.refusals if job.startswith(gone)]:
             del state.refusals[job]
 

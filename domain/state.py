@@ -395,6 +395,9 @@ class State:
     kept: dict[str, Any] = field(factory=dict, eq=False, repr=False)
     """What was computed of the state and may be used again while what it was computed of is the same. No event made
     it, and nothing that is decided depends on its being there."""
+    reasoned: dict[int, tuple[int, int, int]] = field(factory=dict)
+    """Clusters of whose jobs the log says why they got nothing: when and where it last said so, and the number of slots
+    then."""
     refusals: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
 

@@ -16,7 +16,7 @@ from attrs import evolve
 from ..classad import ClassAd, EvaluationError, Expression, symmetric_match, unparse
 from ..classad.analysis import clauses
 from ..classad.match import requirements_met
-from ..dialects import INFORMS
+from ..dialects import INFORMS, told
 from ..events import Clause, CycleHeld, EvidenceNoted, Match, Unmatched
 from ..policy.look import written
 from ..policy.terms import drain_left
@@ -37,8 +37,10 @@ def _free(draft: Draft, slot: Slot) -> bool:
     machine = draft.state.machines.get(slot.machine)
     if machine is None or (machine.drain is None and not machine.shutdown):
         return slot.pair == FREE
-    if not accepts(machine) or slot.kind != "partitionable" or slot.pair != "Drained/Retiring":
+    if not accepts(machine) or slot.pair != "Drained/Retiring":
         return False
+    if slot.kind != "partitionable" and not told(draft.state.dialect, "claim", slot.pair):
+        return False  # the manual knows no way from Drained to Claimed
     return drain_left(draft.look(slot)) > 0
 
 
@@ -110,24 +112,27 @@ def negotiate(draft: Draft, clusters: tuple[int, ...] = ()) -> None:
             tell(draft, slot, "match", "matched")
 
 
-COUNTED_EVERY = 300_000_000
-"""Microseconds for which the reasons of jobs alike are good enough, while the slots' ads are the same: to count them
-anew is most of a cycle's work."""
+COUNTED_AT_ONCE = 50
+"""Slots: up to that many, reasons are counted in every cycle."""
+COUNTED_EVERY = 3_000_000
+"""Microseconds, times the number of slots: in a larger pool, the reasons that the log has for a cluster's jobs are good
+enough for so long, while the slots' ads are the same. To count them is most of a cycle's work, and the more so the
+larger the pool."""
 
 
-def _to_be_counted(draft: Draft, signature: Signature, changed: tuple[int, int]) -> bool:
-    """Whether to find out again why jobs of this signature get nothing."""
-    kept: dict[Signature, tuple[int, tuple[int, int]]] = draft.state.kept.setdefault("reasons", {})
-    known = kept.get(signature)
-    if known is not None and known[1] == changed and draft.now - known[0] < COUNTED_EVERY:
-        return False
-    if len(kept) >= _COUNTED_KEPT:
-        kept.clear()
-    kept[signature] = draft.now, changed
-    return True
-
-
-_COUNTED_KEPT = 10_000
+def _to_be_counted(draft: Draft, cluster: Cluster) -> bool:
+    """Whether to find out again why jobs of this cluster get nothing. It depends on what the log has, and on nothing
+    else."""
+    state = draft.state
+    slots = len(state.slots)
+    known = state.reasoned.get(cluster.id)
+    if slots <= COUNTED_AT_ONCE or known is None:
+        return True
+    at, position, before = known
+    if slots != before or max(slot.version for slot in state.slots.values()) > position:
+        return True
+    period = slots * COUNTED_EVERY
+    return draft.now // period > at // period
 
 
 def _known(reason: Unmatched, before: Unmatched | None) -> bool:
@@ -176,11 +181,10 @@ def _decide(
             alike[signature] = alike.get(signature, 0) + cluster.counts[IDLE] - matched[cluster.id]
             continue
         alike[signature] = alike.get(signature, 0) + 1
-    changed = (len(state.slots), max((slot.version for slot in state.slots.values()), default=0))
     unmatched = [
         _unmatched(draft, offers, cluster, proc, alike[signature])
         for signature, (cluster, proc) in failed.items()
-        if _to_be_counted(draft, signature, changed)
+        if _to_be_counted(draft, cluster)
     ]
     return matches, unmatched, notes
 
