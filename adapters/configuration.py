@@ -67,11 +67,17 @@ def load(
         sources,
         files=disk,
         environment=given,
-        detected={**this_machine(), **root, **(detected or {})},
+        detected={**this_machine(), **root, **_with_cores(detected or {})},
         subsystem=subsystem,
         local_name=local_name,
         seed=seed,
     )
+
+
+def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:
+    """Cores that somebody else counted are all that count: neither this machine's nor its environment's limits them."""
+    cores = detected.get("DETECTED_CPUS")
+    return {"DETECTED_PHYSICAL_CPUS": cores, "DETECTED_CPUS_LIMIT": cores, **detected} if cores else dict(detected)
 
 
 def this_machine() -> dict[str, str]:

@@ -63,6 +63,8 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
 
 _PATIENCE = 60
 """Seconds that an inventory command has."""
+_GPU_DISCOVERY = "condor_gpu_discovery"
+"""HTCondor's own program, which `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
 
 
 def _told(name: str, command: str) -> str:
@@ -73,6 +75,8 @@ def _told(name: str, command: str) -> str:
             shlex.split(command), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=True
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
+        if isinstance(error, FileNotFoundError) and command.split()[0].endswith(f"/{_GPU_DISCOVERY}"):
+            return "DetectedGPUs = 0\n"
         raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: mend or drop it") from None
     return done.stdout
 

@@ -76,10 +76,13 @@ def is_served(url: str) -> bool:
 
 
 def is_written(url: str) -> bool:
-    """Whether a process has the log now: a server, also one that is about to take requests, or a short command."""
+    """Whether a process has the log now: a server, also one that is about to take requests, or a short command. It may
+    be so where nobody else may look; then `ask` says what is not allowed."""
     lock = WriterLock(url)
     try:
         free = lock.take()
+    except PermissionError:
+        return True
     except OSError:
         return False
     lock.give_up()

@@ -380,7 +380,8 @@ class Server:
         return self.engine.handle(stimuli)
 
     def shut_down(self, patience: float = 10.0) -> None:
-        """Vacate all jobs, and wait until they have ended, for `patience` seconds; then kill what is left."""
+        """Vacate all jobs, whatever retirement time they have, and wait until they have ended, for `patience` seconds;
+        then kill what is left."""
         self.engine.executing = False
         self._vacate(fast=False)
         until = self.world.now() + round(patience * 1_000_000)
@@ -395,6 +396,9 @@ class Server:
     def _vacate(self, fast: bool) -> None:
         slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
         self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
+        if not fast:  # jobs that retire now are told to end, too: there is no time to retire in
+            everything = s.Selection(everything=True)
+            self.engine.handle([s.Act(self.engine.id("stop"), "root", "vacate", everything)])
 
     def close(self) -> None:
         """Stop serving; processes that run are left to the supervisor."""

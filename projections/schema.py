@@ -9,8 +9,11 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 3
+FORMAT = 4
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
+
+SLOT_ATTRIBUTES = "STARTD_SLOT_ATTRS"
+"""The one setting of a machine that stands among its facts: which attributes its slots see of each other."""
 
 APPLICATION_ID = 0x506F6F76
 """What the header of a file of views says that it is: "Poov"."""
@@ -51,7 +54,7 @@ TABLES: dict[str, Table] = {
         ("cluster", "first"),
     ),
     # `shutdown`: how it is being shut down. `start`: what START is while it drains, if its drain says so. `facts`: the
-    # attributes that its slots have by what happened to it (Draining, Mips, ...).
+    # attributes that its slots have by what happened to it (Draining, Mips, ...), and which they see of each other.
     "machines": Table(
         {"machine": str, "joined": int, "ad": str, "shutdown": str, "start": str, "facts": str},
         "machine",

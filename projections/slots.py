@@ -16,7 +16,7 @@ from ..domain import events as e
 from ..domain.evolve import BIRTH, averaged
 from ..domain.job_ad import quoted
 from ..domain.lifecycle.drain import OPEN
-from .schema import insertion
+from .schema import SLOT_ATTRIBUTES, insertion
 
 _ad = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -99,6 +99,7 @@ class SlotsFold:
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             e.PoolFounded: self._founded,
             e.MachineJoined: self._joined,
+            e.MachineConfigured: self._configured,
             e.MachineLeft: self._left,
             e.BenchmarksRan: self._benchmarks,
             e.DrainBegan: self._drain_began,
@@ -142,7 +143,13 @@ class SlotsFold:
         )
 
     def _joined(self, position: int, event: e.MachineJoined) -> None:
-        self._machines[event.machine] = _Machine(event.machine, event.at, event.ad, "", "", {}, new=True)
+        facts = {SLOT_ATTRIBUTES: event.settings[SLOT_ATTRIBUTES]} if SLOT_ATTRIBUTES in event.settings else {}
+        self._machines[event.machine] = _Machine(event.machine, event.at, event.ad, "", "", facts, new=True)
+
+    def _configured(self, position: int, event: e.MachineConfigured) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None and SLOT_ATTRIBUTES in event.settings:
+            machine.facts[SLOT_ATTRIBUTES] = event.settings[SLOT_ATTRIBUTES]
 
     def _left(self, position: int, event: e.MachineLeft) -> None:
         self._machines[event.machine] = None

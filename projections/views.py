@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import archive
 from .job_ads import Clusters, ad_of, ads, attributes
 from .job_columns import QUEUES_OWN, Columns
+from .schema import SLOT_ATTRIBUTES
 from .selecting import ALL, Jobs, Selection, stretches
 from .tracking import reached
 
 if TYPE_CHECKING:
-    from ..domain.classad import ClassAd, Context
+    from ..domain.classad import ClassAd, Context, Expression
 
 
 class ClusterCounts(NamedTuple):
@@ -197,8 +198,9 @@ class Views:
         for row in rows:
             if row.parent:
                 children.setdefault(row.parent, []).append(row)
-        for row in rows:
-            yield _slot_ad(row, children.get(row.name, []), machines.get(row.machine), *pool)
+        ads = [_slot_ad(row, children.get(row.name, []), machines.get(row.machine), *pool) for row in rows]
+        _show_each_other(rows, ads, machines)
+        yield from ads
 
     # Accounting and matching
 
@@ -232,11 +234,36 @@ class _Machine(NamedTuple):
     facts: dict[str, str]
 
 
+_OF_THE_TIME = {
+    "MyCurrentTime": "time()",
+    "ClockMin": 'int(formatTime(time(), "%H")) * 60 + int(formatTime(time(), "%M"))',
+    "ClockDay": 'int(formatTime(time(), "%w"))',
+    "LastBenchmark": "0",
+}
+"""What every slot of the pool's own machines says, unless something has happened to it."""
+
+
+def _show_each_other(rows: list[SlotRow], ads: list[ClassAd], machines: dict[str, _Machine]) -> None:
+    """Put the attributes of STARTD_SLOT_ATTRS of each of a machine's slots into the ads of all of them, as
+    slot<N>_<attribute>."""
+    seen: dict[str, dict[str, Expression]] = {}
+    for row, ad in zip(rows, ads, strict=True):
+        machine = machines.get(row.machine)
+        wanted = machine.facts.get(SLOT_ATTRIBUTES, "") if machine else ""
+        for name in wanted.replace(",", " ").split():
+            if name in ad:
+                seen.setdefault(row.machine, {})[f"{row.name.partition('@')[0]}_{name}"] = ad[name]
+    for row, ad in zip(rows, ads, strict=True):
+        for name, meaning in seen.get(row.machine, {}).items():
+            ad[name] = meaning
+
+
 def _slot_ad(row: SlotRow, children: list[SlotRow], machine: _Machine | None, pool: str, dialect: str) -> ClassAd:
     texts, facts = json.loads(row.ad), json.loads(row.facts)
     if machine is not None:  # else it is a real pool's, and says itself what it publishes
         texts = _published(texts, row.state, machine, facts, dialect)
-        facts = {**machine.facts, **facts}
+        facts = {**_OF_THE_TIME, **machine.facts, **facts}
+        facts.pop(SLOT_ATTRIBUTES, None)
     ad = ad_of(attributes({**texts, **facts}))
     ad["Name"] = row.name
     ad["State"], ad["Activity"] = row.state, row.activity

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+COMMAND = "import sys; from poolbook.adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.mark.parametrize(("page", "least"), [("classads", 20), ("library", 12)])
@@ -59,10 +61,9 @@ def test_the_example_that_matches_a_job_runs() -> None:
 
 
 def test_what_make_run_does_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    command = "import sys; from poolbook.adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
     log = str(tmp_path / "pool.db")
     said = example(
-        *("-c", command, "run", "docs/examples/pi.sub", "here=docs/examples", f"results={tmp_path}"),
+        *("-c", COMMAND, "run", "docs/examples/pi.sub", "here=docs/examples", f"results={tmp_path}"),
         *("darts=10000", "-log", log, "-quiet"),
     )
     readme = (ROOT / "README.md").read_text()
@@ -74,13 +75,36 @@ def test_what_make_run_does_prints_what_the_readme_shows(tmp_path: Path) -> None
     files = [str(path) for path in sorted(tmp_path.glob("pi.*.out"))]
     result = example("docs/examples/pi.py", "--sum", *files)
     assert re.fullmatch(r"pi is about 3\.1\d{4}, by 24 jobs of 10,000 darts each\n", result)
-    assert "sound" in example("-c", command, "verify", "-log", log)
+    assert "sound" in example("-c", COMMAND, "verify", "-log", log)
 
 
 def test_the_readmes_program_prints_what_its_comment_says() -> None:
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (comment,) = re.findall(r"#\s*(\[.*)", program)
     assert example("-c", program).strip() == comment.strip()
+
+
+def test_the_scenario_that_the_pages_name_is_the_one_they_show_and_goes_as_it_says() -> None:
+    name = "docs/examples/desktop.play"
+    assert f"poolbook play {name}`" in (ROOT / "README.md").read_text()
+    assert f"```\n{(ROOT / name).read_text()}```\n" in (ROOT / "docs" / "play.md").read_text()
+    said = example("-c", COMMAND, "play", name)
+    assert "14       Claimed/Busy -> Claimed/Suspended" in said
+    assert said.splitlines()[-1] == "jobs: 1 submitted, 2 started, 1 evicted"
+
+
+def test_the_ways_to_ask_for_a_configuration_are_as_the_pages_say(tmp_path: Path) -> None:
+    file = tmp_path / "desktop.conf"
+    file.write_text("use POLICY : Desktop\n")
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    shown = [re.split(r"\s{2,}", line)[0] for line in page.splitlines() if line.startswith("poolbook config")]
+    assert len(shown) == 8
+    assert "`poolbook config -verbose START`" in (ROOT / "README.md").read_text()
+    for line in shown:
+        said = example("-c", COMMAND, *shlex.split(line)[1:], "-config", str(file))
+        assert said, line
+        assert "-verbose" not in line or "use POLICY:DESKTOP+" in said
+        assert not line.endswith(" START") or "KeyboardIdle" in said or "-raw" in line
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

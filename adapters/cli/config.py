@@ -25,7 +25,7 @@ COMMAND = Command(
         Option("raw", 1, "", "values as they were written"),
         Option("default", 3, "", "the defaults, unexpanded"),
         Option("macro", 1, "", "expand the words themselves, as if they were values"),
-        Option("slot", 2, "<n:type>", "as slot n of a type has it: SLOT<n>_NAME before SLOT_TYPE_<type>_NAME"),
+        Option("slot", 2, "<n:type>", "as slot n of a type has it, by SLOT<n>_NAME and SLOT_TYPE_<type>_NAME"),
         Option("subsystem", 3, "<daemon>", "as a daemon has it; STARTD unless given"),
         Option("local-name", 3, "<name>", "as a daemon of this name has it"),
         Option("json", 1, "", "as JSON"),

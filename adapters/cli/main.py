@@ -58,7 +58,7 @@ usage: poolbook COMMAND [options]        poolbook COMMAND -help tells more
 
 """
 _LAST = """
-Every command takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option
+What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option
 says otherwise), sqlite:///file.db or postgresql://...; and --json where it prints something.
 
 Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify

@@ -127,7 +127,10 @@ class Extraction:
         self.on_look(name, found)
 
     def on_look(self, name: str, found: re.Match[str]) -> None:
-        self._step(s.Round(self._id("round"), (self.run.machine,)))
+        """The same walk over the slots looks at several; the first one happens as the machine joins."""
+        walks = self.run.steps and self.run.steps[-1].at == self.at and isinstance(self.run.steps[-1].what, s.Round)
+        if not walks and self.at != self.run.began:
+            self._step(s.Round(self._id("round"), (self.run.machine,)))
 
     def on_stated(self, name: str, found: re.Match[str]) -> None:
         self.run.stated.append((self.reconfigured, found[1], found[2].lower()))

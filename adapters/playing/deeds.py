@@ -11,7 +11,7 @@ from ...replay.play.verbs import OPTIONS
 from ...replay.virtual import Speed
 from .elsewhere import Job
 from .jobs import behaviour, outside, submission
-from .stage import Stage
+from .stage import Refused, Stage
 
 Deed = Callable[[Stage, Step], Iterator[s.Stimulus]]
 ROOT = "root"
@@ -39,7 +39,19 @@ def _submit(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
     yield submission(step, stage.engine.id("submit"), number, stage.world.now())
 
 
+def _there(stage: Stage, step: Step) -> bool:
+    """Whether the line's job is in the queue; if not, that is told."""
+    cluster, dot, proc = step.thing.partition(".")
+    found = stage.engine.state.clusters.get(int(cluster))
+    if found is not None and (not dot or int(proc) in found):
+        return True
+    stage.hear(Refused(step, f"there is no job {step.thing} in the queue"))
+    return False
+
+
 def _act(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+    if not _there(stage, step):
+        return
     fast = "fast" in step.flags
     yield s.Act(stage.engine.id(step.verb), stage.owner(step.thing), step.verb, _of_jobs(step), fast=fast)
 
@@ -55,6 +67,8 @@ def _measure(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
 
 
 def _edit(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+    if not _there(stage, step):
+        return
     yield s.Edit(stage.engine.id("edit"), stage.owner(step.thing), _of_jobs(step), dict(step.attributes))
 
 
@@ -117,7 +131,9 @@ def _off(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
 
 def _on(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
     if step.machine in stage.engine.state.machines:
-        raise PlayError(f"{step.machine} is there already", step.line)
+        ending = stage.engine.state.machines[step.machine].shutdown
+        why = "was told to shut down, but jobs are not done there yet" if ending else "is there already"
+        raise PlayError(f"{step.machine} {why}, at {stage.tale.time(step.at)}", step.line)
     stage.join(step.machine)
     yield from ()
 

@@ -17,6 +17,7 @@ from .machines import ARCH, OPSYS, PLATFORM, UID_DOMAIN
 
 RUN = 60
 """Seconds that a job runs that does not say for how long."""
+LEASE = "JobLeaseDuration"
 _WISHES = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
 
 
@@ -66,6 +67,8 @@ def outside(step: Step, user: str, now: int) -> Ad:
     """The ad of a job of an access point outside."""
     named = Step(step.line, step.at, "submit", step.words, thing=user, attributes=step.attributes)
     ad = submission(named, "", 1, now).ad
+    if "lease" in step.options and LEASE.lower() not in map(str.lower, step.attributes):
+        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own counts
     return _laid_over(ad, {"Owner": f'"{user}"', "User": f'"{user}@{UID_DOMAIN}"', **step.attributes})
 
 

@@ -96,6 +96,7 @@ class Machines:
                 "DETECTED_CORES": str(machine.cores),
                 "DETECTED_CPUS": str(machine.cores),
                 "DETECTED_PHYSICAL_CPUS": str(machine.cores),
+                "DETECTED_CPUS_LIMIT": str(machine.cores),
                 "DETECTED_MEMORY": str(machine.memory),
                 "HOSTNAME": machine.name.partition(".")[0],
                 "FULL_HOSTNAME": machine.name,
@@ -128,7 +129,7 @@ class Machines:
         try:
             configuration = self.configuration(machine)
             return reconfigured(id, there, there.slots.values(), configuration, _equipment(machine))
-        except ConfigError as error:
+        except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
 
     def replace(self, name: str, sources: Sequence[Source]) -> None:

@@ -12,6 +12,10 @@ from contextlib import suppress
 Watch = Callable[[int, Callable[[], None]], None]
 """Have something called whenever a descriptor can be read."""
 Unwatch = Callable[[int], None]
+LONGEST = 1 << 20
+"""Bytes of a line, at most: what is longer is heard as several."""
+_PIPE = 1 << 16
+"""Bytes that a pipe holds."""
 
 
 class Child:
@@ -55,7 +59,7 @@ class Child:
         if not self._listening:
             return
         try:
-            piece = os.read(self._output, 1 << 16)
+            piece = os.read(self._output, _PIPE)
         except BlockingIOError:
             return
         if not piece:
@@ -63,6 +67,9 @@ class Child:
             return
         self._rest += piece
         *lines, rest = bytes(self._rest).split(b"\n")
+        if len(rest) > LONGEST:
+            lines.append(rest)
+            rest = b""
         self._rest = bytearray(rest)
         for line in lines:
             self._heard(line.decode(errors="replace"))
@@ -74,8 +81,8 @@ class Child:
     def _finish(self) -> None:
         if self._gone:
             return
-        while self._listening and self._readable():
-            self._read()
+        if self._listening and self._readable():
+            self._read()  # all that it printed itself; what it started may go on printing for ever
         if self._rest:
             self._heard(self._rest.decode(errors="replace"))
         self._leave()

@@ -29,6 +29,10 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)
 _OF_SINGLE_SLOTS = ("slotid", "slotname", "slottypeid", "slotmergeconstraint", "name")
 """With one of these in it a record is, in HTCondor, for some of the slots alone."""
+LARGEST = 1 << 20
+"""Signs in a record, at most: a program that prints more without a break has gone wrong, and is ended."""
+_QUOTED = 60
+"""Signs of a wrong line that are told, at most."""
 
 
 @frozen
@@ -109,6 +113,8 @@ class _Turns:
     child: Child | None = None
     told_to_end: bool = False
     lines: list[str] = field(factory=list)
+    size: int = 0
+    """Signs in ``lines``; of a record that is too large, more than LARGEST, and no lines are kept of it."""
     published: Ad = field(factory=dict)
 
 
@@ -119,12 +125,14 @@ class Cron:
     def __init__(self, watch: Watch, unwatch: Unwatch, tell: Callable[[str], None]) -> None:
         self._watch, self._unwatch, self._tell = watch, unwatch, tell
         self._turns: dict[str, _Turns] = {}
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
+        """What was told already of each program: the kind of its fault, once until there is another configuration."""
 
     def configure(self, jobs: list[CronJob], now: int) -> None:
         """Run these from now on. One that is the same as before goes on as it is; what another has published is
         forgotten."""
         before, self._turns = self._turns, {}
+        self._told.clear()
         for job in jobs:
             known = before.get(job.name)
             if known is not None and known.job == job:
@@ -161,7 +169,7 @@ class Cron:
 
     def _start(self, turns: _Turns, now: int) -> None:
         job = turns.job
-        turns.lines.clear()
+        turns.lines, turns.size = [], 0
         turns.told_to_end = False
         environment = {**os.environ, "STARTD_CRON_NAME": job.name, **dict(job.environment)}
         try:
@@ -170,15 +178,25 @@ class Cron:
                 environment=environment, folder=job.folder or None,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            self._say_once(f"STARTD_CRON_{job.name}_EXECUTABLE: {job.command[0]} cannot be run: {error}")
+            self._say_once(job, "_EXECUTABLE:", f"{job.command[0]} cannot be run: {error}")
             if job.mode == "WaitForExit":
                 turns.due = now + max(1, job.period) * SECOND
 
     def _heard(self, turns: _Turns, line: str) -> None:
+        if turns.size > LARGEST:
+            return
         if line.startswith("-"):
             self._publish(turns)
         elif line.strip():
             turns.lines.append(line)
+            turns.size += len(line)
+        if turns.size > LARGEST and turns.child is not None:
+            turns.lines = []
+            turns.child.signal(signal.SIGKILL)
+            self._say_once(
+                turns.job, "", f"printed a record of more than {LARGEST} signs, which is left out, and was ended: let "
+                "it print less, and a line with - behind each record",
+            )  # fmt: skip
 
     def _ended(self, turns: _Turns) -> None:
         self._publish(turns)
@@ -188,7 +206,7 @@ class Cron:
 
     def _publish(self, turns: _Turns) -> None:
         """A record is whole: it takes the place of the last one. An empty record changes nothing."""
-        lines, turns.lines = turns.lines, []
+        lines, turns.lines, turns.size = turns.lines, [], 0
         if not lines:
             return
         found: Ad = {}
@@ -196,21 +214,26 @@ class Cron:
             try:
                 ad = ClassAd.from_old(line, strict=True)
             except ClassAdSyntaxError as error:
-                self._say_once(f"STARTD_CRON_{turns.job.name} printed {line.strip()!r}, which is left out: {error}")
+                wrong = line.strip()
+                shown = repr(wrong[:_QUOTED]) + (" ..." if len(wrong) > _QUOTED else "")
+                why = str(error).partition("\n")[0]
+                self._say_once(
+                    turns.job, "", f"printed {shown}, which is left out, as any such line will be: {why}", "line"
+                )
                 continue
             found |= {turns.job.prefix + name: unparse(ad[name]) for name in ad}
         if any(name.lower() in _OF_SINGLE_SLOTS for name in found):
             self._say_once(
-                f"STARTD_CRON_{turns.job.name} printed a record for single slots, which is left out: print what holds "
-                "for all slots, and let their expressions ask SlotID"
-            )
+                turns.job, "", "printed a record for single slots, which is left out: print what holds for all slots, "
+                "and let their expressions ask SlotID",
+            )  # fmt: skip
             return
         turns.published = found
 
-    def _say_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(text)
+    def _say_once(self, job: CronJob, setting: str, text: str, kind: str = "") -> None:
+        if (job.name, kind or text) not in self._told:
+            self._told.add((job.name, kind or text))
+            self._tell(f"STARTD_CRON_{job.name}{setting} {text}")
 
     def close(self) -> None:
         """End what runs."""

@@ -13,7 +13,7 @@ from ..classad.syntax import parse_old_value
 from ..submit.facts import SubmitError
 from ..submit.functions import whole_number
 from .errors import ConfigError, Source
-from .names import RANGES
+from .names import RANGES, is_expression
 from .tables import defaults
 from .values import Values
 
@@ -39,7 +39,8 @@ class Configuration:
     def _key(self, name: str) -> str | None:
         """The key of a name's value; None where it has none."""
         if name not in self._keys:
-            candidates = (*(prefix + name for prefix in self._prefixes), name)
+            prefixes = reversed(self._prefixes) if is_expression(name) else self._prefixes
+            candidates = (*(prefix + name for prefix in prefixes), name)
             keys = (self._values.resolved(candidate) for candidate in candidates)
             self._keys[name] = next((key for key in keys if key is not None), None)
         return self._keys[name]
@@ -180,7 +181,8 @@ class Configuration:
     # -- as a whole --------------------------------------------------------------------------------------------------
 
     def for_slot(self, slot_id: int, type_id: int) -> Configuration:
-        """The same settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
+        """The same settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X. Of a policy
+        expression that of the type goes first, since a real startd has none of single slots.
 
         Within a value, ``$(X)`` is X, as in the reference.
         """

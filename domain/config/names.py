@@ -23,6 +23,11 @@ EXPRESSIONS = frozenset(
         "want_hold_reason",
         "want_hold_subcode",
         "is_owner",
+        "isowner",
+        "cpubusy",
+        "cpu_busy",
+        "claim_worklife",
+        "default_draining_start_expr",
         "rank",
         "maxjobretirementtime",
         "machinemaxvacatetime",
@@ -45,6 +50,7 @@ EXPRESSIONS = frozenset(
         "defrag_cancel_requirements",
     ]
 )
+_EXPRESSIONS_OF_EACH_RESOURCE = ("consumption_", "modify_request_expr_")
 
 # Names that have a meaning and no default; N stands for a number.
 WITHOUT_DEFAULT = [
@@ -158,9 +164,11 @@ RANGES: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
         "NEGOTIATOR_RESOURCE_REQUEST_LIST_SIZE": (1, None),
         "NEGOTIATOR_SOCKET_CACHE_SIZE": (1, None),
         "PERIODIC_EXPR_TIMESLICE": (0.0, 1.0),
+        "POLLING_INTERVAL": (1, None),
         "PRIORITY_HALFLIFE": (0.00001, None),
         "STATISTICS_WINDOW_QUANTUM": (1, 1_000_000_000),
         "STATISTICS_WINDOW_SECONDS": (1, 1_000_000_000),
+        "UPDATE_INTERVAL": (1, None),
     }
 )
 
@@ -171,3 +179,9 @@ def without_prefix(name: str) -> str:
     """A name without ``STARTD.``, ``SLOT1_`` or ``SLOT_TYPE_1_``."""
     found = _PREFIX.fullmatch(name)
     return name if found is None else found[1]
+
+
+def is_expression(name: str) -> bool:
+    """Whether a setting is a policy expression: also of one slot, of a type of slots, or for the vanilla universe."""
+    bare = without_prefix(name).lower()
+    return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_EXPRESSIONS_OF_EACH_RESOURCE)

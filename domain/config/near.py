@@ -37,7 +37,7 @@ def misspelled(values: Values) -> Iterator[str]:
 
 def nearest(name: str) -> str | None:
     """The setting that a name is a near miss of; None where there is none."""
-    if len(name) < LEAST_LETTERS:
+    if len(name) < LEAST_LETTERS - 1:  # KIL is KILL
         return None
     return next((known for part in _shortened(_numberless(name)) for known in _index().get(part, ())), None)
 

@@ -16,7 +16,7 @@ from ..submit.macros import CircleError
 from .conditions import ConfigConditions
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
-from .names import EXPRESSIONS, SPECIAL, without_prefix
+from .names import SPECIAL, is_expression
 from .near import misspelled
 from .reader import Files, Reader
 from .tables import defaults, templates
@@ -55,6 +55,7 @@ def read(
     :param files: for ``include`` and LOCAL_CONFIG_FILE; without it there are none
     :param environment: for ``$ENV()`` and ``_CONDOR_NAME``
     :param detected: what detection found: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ...
+        With DETECTED_CPUS_LIMIT among it, the environment does not limit the cores
     :param subsystem: whose ``SUBSYSTEM.NAME`` counts
     :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
     :raises ConfigError: for what cannot be read, for macros that lead back to themselves, for a policy expression that
@@ -67,6 +68,9 @@ def read(
     reader = Reader(values, files or NoFiles(), warnings.append)
     for name, value in found.items():
         values.put(name, value, DETECTED)
+    physical = found.get("DETECTED_PHYSICAL_CPUS", "")
+    grants = {} if "DETECTED_CPUS_LIMIT" in found else given
+    _limit_cores(values, physical, grants)
     sources = [("<text>", text_or_sources)] if isinstance(text_or_sources, str) else text_or_sources
     for name, text in sources:
         reader.file(name, text)
@@ -75,9 +79,25 @@ def read(
     for name, value in found.items():
         if name.upper() in SPECIAL:
             values.put(name, value, DETECTED)
+    if Configuration(values, ()).boolean("COUNT_HYPERTHREAD_CPUS", True):
+        _limit_cores(values, found.get("DETECTED_CPUS", ""), grants)
+    elif physical:
+        values.put("DETECTED_CPUS", physical, DETECTED)
     _read_automatic(reader)
     _check(values)
     return Configuration(values, [*warnings, *misspelled(values)])
+
+
+_LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
+"""Names in the environment by which whoever started this process says how many cores it may use."""
+
+
+def _limit_cores(values: Values, cores: str, environment: Mapping[str, str]) -> None:
+    """DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer than there are."""
+    given = [found for name in _LIMITS if (found := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
+    least = min((int(found[1]) for found in given if int(found[1])), default=0)
+    if least and cores.isdigit() and least < int(cores):
+        values.put("DETECTED_CPUS_LIMIT", str(least), DETECTED)
 
 
 def _read_environment(values: Values, environment: Mapping[str, str]) -> None:
@@ -185,5 +205,5 @@ def _check(values: Values) -> None:
             raise ConfigError(message, source.file, source.line) from None
         except SubmitError:
             continue  # an error for whoever asks for this name
-        if source.kind != "detected" and without_prefix(key) in EXPRESSIONS:
+        if source.kind != "detected" and is_expression(key):
             whole.expression(key)

@@ -103,8 +103,8 @@ def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | Non
     refused: set[Signature] = set()
     skipped: set[int] = set()
     taken = set(state.matches.values())
-    for cluster, proc in waiting(state, submitter):
-        if cluster.id in skipped or (cluster.id, proc) in taken:
+    for cluster, proc in waiting(state, submitter, skipped=skipped):
+        if (cluster.id, proc) in taken:
             continue
         signature = likeness.signature(cluster, proc)
         if signature not in refused:

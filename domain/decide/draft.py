@@ -91,7 +91,7 @@ class Draft:
         if not read:
             return 0
         text = unparse(look.verdict.expression)
-        value = {True: "true", False: "false", None: "undefined"}[look.verdict.truth]
+        value = look.verdict.words
         key = (look.verdict.name, text, value, tuple(read.items()))
         if key not in self._noted:
             self.emit(EvidenceNoted(*self.why("evaluated"), look.verdict.name, text, value, read))

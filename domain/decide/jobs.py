@@ -249,15 +249,16 @@ def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], 
 
 
 def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim."""
     if status not in RUNS:
         return False
     for proc in procs:
         activation = draft.state.by_job[cluster.id, proc]
         slot = draft.state.slots.get(activation.slot)
-        if slot is None:
-            signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
-        else:
+        if slot is not None:
             vacate(draft, slot, command.fast, "user_vacate")
+        if slot is None or not command.fast:
+            signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
     return True
 
 

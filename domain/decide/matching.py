@@ -20,7 +20,7 @@ from ..dialects import INFORMS, told
 from ..events import Clause, CycleHeld, EvidenceNoted, Match, Unmatched
 from ..policy.look import written
 from ..policy.terms import drain_left
-from ..policy.view import MOMENT
+from ..policy.view import MOMENT, static
 from ..state import IDLE, Cluster, Slot
 from .draft import Draft, job_id
 from .point.change import settle, tell
@@ -52,6 +52,7 @@ class _Offers:
         self.free = {slot.name: slot for slot in draft.state.slots.values() if _free(draft, slot)}
         self._ads: dict[str, ClassAd] = {}
         self._words: frozenset[str] = frozenset()
+        self._lasting: dict[Expression, bool] = {}
         self._moving = frozenset(MOMENT).union(*map(self._sensed, {slot.machine for slot in self.free.values()}))
 
     def _sensed(self, machine: str) -> set[str]:
@@ -64,6 +65,14 @@ class _Offers:
         if known is None:
             known = self._ads[slot.name] = slot_ad(self.draft, slot, self._words)
         return known
+
+    def read_by(self, part: Expression, slot: Slot) -> ClassAd:
+        """An ad of the slot that has what a part of a job's Requirements reads: its lasting one will mostly do."""
+        if part not in self._lasting:
+            found = part.references(ClassAd())
+            names = {name.rpartition(".")[2].lower() for name in (*found.internal, *found.external)}
+            self._lasting[part] = names.isdisjoint(self._moving)
+        return static(self.draft.state, slot).ad if self._lasting[part] else self.ad(slot)
 
     def _read_by(self, signature: Signature) -> None:
         """Let the ads have what these jobs may read."""
@@ -96,7 +105,8 @@ def negotiate(draft: Draft, clusters: tuple[int, ...] = ()) -> None:
     """Hold a cycle (for the jobs of some clusters). One that matches nothing and learns nothing new leaves no event."""
     state = draft.state
     matches, unmatched, notes = _decide(draft, clusters)
-    news = tuple(reason for reason in unmatched if not _known(reason, state.refusals.get(reason.job)))
+    large = len(state.slots) > COUNTED_AT_ONCE  # there the log also says when the reasons were counted last
+    news = tuple(reason for reason in unmatched if large or not _known(reason, state.refusals.get(reason.job)))
     if not matches and not news:
         return
     for note in notes:
@@ -155,9 +165,7 @@ def _decide(
     names = set(state.slots)
     skipped: set[int] = set()
     matched: Counter[int] = Counter()
-    for cluster, proc in waiting(state, clusters=clusters):
-        if cluster.id in skipped:
-            continue
+    for cluster, proc in waiting(state, clusters=clusters, skipped=skipped):
         signature = likeness.signature(cluster, proc)
         if signature not in failed:
             if signature not in ranked:
@@ -244,15 +252,14 @@ def _unmatched(draft: Draft, offers: _Offers, cluster: Cluster, proc: int, alike
     """Count, for one job of its kind, what each clause of its Requirements leaves of the pool's slots."""
     job = job_ad(cluster, proc)
     slots = [slot for slot in draft.state.slots.values() if slot.kind != "dynamic"]
-    ads = [offers.ad(slot) for slot in slots]
     parts = _conjunction(job)
-    alone, left, still = [0] * len(parts), [0] * len(parts), set(range(len(ads)))
+    alone, left, still = [0] * len(parts), [0] * len(parts), set(range(len(slots)))
     for number, part in enumerate(parts):
-        true_for = {i for i, ad in enumerate(ads) if _holds(part, job, ad, draft)}
+        true_for = {i for i, slot in enumerate(slots) if _holds(part, job, offers.read_by(part, slot), draft)}
         alone[number] = len(true_for)
         still &= true_for
         left[number] = len(still)
-    refused = sum(1 for i in still if not requirements_met(ads[i], job, draft.context))
+    refused = sum(1 for i in still if not requirements_met(offers.ad(slots[i]), job, draft.context))
     found = tuple(Clause(unparse(part), alone[n], left[n]) for n, part in enumerate(parts))
     return Unmatched(job_id(cluster.id, proc), alike, len(slots), found, refused, len(still) - refused)
 

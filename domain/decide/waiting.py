@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..classad import ClassAd, parse, symmetric_match
 from ..job_ad import LIVED
 from ..policy.view import matched_by, moment, static, view
 from ..state import IDLE, Cluster, Slot, State
-from ..texts import ad_of, expression
+from ..texts import ad_of
 from .draft import Draft
 
 Signature = tuple[tuple[str, str], ...]
@@ -70,12 +70,12 @@ def _sorted(clusters: Iterable[Cluster]) -> dict[str, list[Entry]]:
     return found
 
 
-def _of_one(state: State, entries: list[Entry]) -> Iterator[tuple[Cluster, int]]:
+def _of_one(state: State, entries: list[Entry], skipped: Container[int]) -> Iterator[tuple[Cluster, int]]:
     """The waiting jobs of one submitter, first come first."""
     plain = [entry for entry in entries if entry[2].counts[IDLE]]
     edited = [cluster for _, _, cluster in plain if not _plain_prio(cluster)]
     if not edited:
-        return ((cluster, proc) for _, _, cluster in plain for proc in idle_procs(cluster, state))
+        return ((cluster, proc) for _, _, cluster in plain for proc in _unskipped(cluster, state, skipped))
     each = [
         sorted((-_prio(cluster, proc), cluster.id, proc) for proc in idle_procs(cluster, state)) for cluster in edited
     ]
@@ -83,20 +83,30 @@ def _of_one(state: State, entries: list[Entry]) -> Iterator[tuple[Cluster, int]]
         (prio, number, proc)
         for prio, number, cluster in plain
         if _plain_prio(cluster)
-        for proc in idle_procs(cluster, state)
+        for proc in _unskipped(cluster, state, skipped)
     )
     return ((state.clusters[number], proc) for _, number, proc in heapq.merge(rest, *each))
 
 
-def waiting(state: State, submitter: str | None = None, clusters: Sequence[int] = ()) -> Iterator[tuple[Cluster, int]]:
+def _unskipped(cluster: Cluster, state: State, skipped: Container[int]) -> Iterator[int]:
+    for proc in idle_procs(cluster, state):
+        if cluster.id in skipped:
+            return
+        yield proc
+
+
+def waiting(
+    state: State, submitter: str | None = None, clusters: Sequence[int] = (), skipped: Container[int] = ()
+) -> Iterator[tuple[Cluster, int]]:
     """The jobs that wait for a slot (of one submitter, of some clusters), first come first; of several submitters, one
-    job of each in turn, beginning with who has used least. The state must not change while this is read."""
+    job of each in turn, beginning with who has used least. A cluster that comes to be in `skipped` while this is read
+    is left; the state must not change."""
     queues = _sorted(state.clusters[n] for n in clusters if n in state.clusters) if clusters else _queues(state)
     if submitter is not None:
-        yield from _of_one(state, queues.get(submitter, []))
+        yield from _of_one(state, queues.get(submitter, []), skipped)
         return
     turns = sorted(queues, key=lambda name: (state.usage.get(name, 0), queues[name][0][1], name))
-    jobs = [_of_one(state, queues[name]) for name in turns]
+    jobs = [_of_one(state, queues[name], skipped) for name in turns]
     while jobs:
         left = []
         for mine in jobs:
@@ -231,12 +241,7 @@ def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
     """The ad of a slot at this moment as a match sees it: with the attributes of the moment that its own expressions
     read, and those of ``also``. While its machine drains, START is what the drain says."""
     found = moment(draft.state, slot, draft.sense, draft.now, draft.context)
-    ad = view(found, only=matched_by(static(draft.state, slot), also | _ALWAYS_READ))
-    if found.machine is not None and found.machine.drain is not None and found.machine.drain.start:
-        start = expression(found.machine.drain.start)
-        if start is not None:
-            ad["Start"] = start
-    return ad
+    return view(found, only=matched_by(static(draft.state, slot), also | _ALWAYS_READ))
 
 
 _ALWAYS_READ = frozenset({"state", "activity"})

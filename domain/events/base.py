@@ -44,6 +44,7 @@ CAUSES: dict[str, str] = {
     "preempt": "PREEMPT is true",
     "kill": "KILL is true",
     "better_match": "a better match waits for the slot",
+    "retired_before": "the job was told to retire before, and that is for good",
     "better_match_gone": "the job retired for a better match or a drain alone, and that has gone away",
     "better_match_refused": "START is false for the job of the better match that waited",
     "better_match_taken": "the better match that waited takes over",

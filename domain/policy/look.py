@@ -20,18 +20,23 @@ from ..state import Activation, Slot, State
 from ..texts import ad_of, expression
 from .readings import Sense
 from .settings import EXPRESSIONS
-from .view import UNIVERSE_VANILLA, Moment, job_ad, job_as_ad, moment, reach, static, view
+from .view import UNIVERSE_VANILLA, Moment, extend, job_ad, job_as_ad, moment, reach, start_meanwhile, static, view
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
 
 
 @frozen
 class Verdict:
-    """An expression that was asked, and the truth of it."""
+    """An expression that was asked, and its truth, or the whole number that it is; None: it is neither."""
 
     name: str
     expression: Expression
-    truth: bool | None
+    value: bool | int | None
+
+    @property
+    def words(self) -> str:
+        """The value as the language writes it."""
+        return "undefined" if self.value is None else str(self.value).lower()
 
 
 class Look:
@@ -42,10 +47,13 @@ class Look:
         self.verdict: Verdict | None = None
         """The last expression that was asked."""
         self._ad: ClassAd | None = None
-        self._parts: dict[frozenset[str], ClassAd] = {}
+        self._part: ClassAd | None = None
+        self._has: frozenset[str] = frozenset()
         self._moment: Moment | None = None
         self._job: ClassAd | None = None
         self._job_known = False
+        self._loose: frozenset[str] = frozenset()
+        """What the policy reads of the job that is an expression there."""
 
     # What is seen
 
@@ -65,15 +73,17 @@ class Look:
         """What the expression of a name reads: the slot's ad, with the attributes of the moment that it can read, and
         the job's, if it can read any of that."""
         found = reach(static(self.state, self.slot), name)
-        if found is None or self._ad is not None:
+        if found is None or self._ad is not None or self.start_meanwhile is not None:
             return self.ad, self.job
         job = self.job if found.foreign else None
-        if job is not None and any(one in job and not isinstance(job[one], Literal) for one in found.foreign):
+        if job is not None and not self._loose.isdisjoint(found.foreign):
             return self.ad, job  # an expression of the job's may read anything of the slot
-        part = self._parts.get(found.names)
-        if part is None:
-            part = self._parts[found.names] = view(self.moment(), only=found.names)
-        return part, job
+        if self._part is None:
+            self._part, self._has = view(self.moment(), only=found.names), found.names
+        elif not found.names <= self._has:  # it grows by what is asked for
+            extend(self._part, self.moment(), found.names - self._has)
+            self._has |= found.names
+        return self._part, job
 
     @property
     def job(self) -> ClassAd | None:
@@ -81,8 +91,11 @@ class Look:
         if not self._job_known:
             self._job_known = True
             known = static(self.state, self.slot)
-            if known.foreign or known.names is None:
-                self._job = job_as_ad(self.state, self.slot)
+            if known.foreign or known.names is None or self.start_meanwhile is not None:
+                job = self._job = job_as_ad(self.state, self.slot)
+                if job is not None:
+                    read = [name for name in known.foreign if name in job]
+                    self._loose = frozenset(name for name in read if not isinstance(job[name], Literal))
         return self._job
 
     def matched(self, job: Ad) -> Look:
@@ -136,8 +149,15 @@ class Look:
         self.verdict = Verdict(name, asked, found)
         return found is False
 
+    @property
+    def start_meanwhile(self) -> Expression | None:
+        """What START is while the machine drains, if the drain has one of its own."""
+        return start_meanwhile(self.state, self.slot)
+
     def expression(self, name: str) -> Expression | None:
         """The expression of a name: the slot's, else the default's; None if there is neither."""
+        if name == "Start" and self.start_meanwhile is not None:
+            return self.start_meanwhile
         own = static(self.state, self.slot).ad
         if name in own:
             return own[name]
@@ -149,9 +169,15 @@ class Look:
         asked = self.expression(name)
         if asked is None:
             return None
-        if isinstance(asked, Literal):
-            return integer(asked, None, None, self.context)
-        return integer(asked, *self.read_by(name), self.context)
+        mine, job = (None, None) if isinstance(asked, Literal) else self.read_by(name)
+        found = integer(asked, mine, job, self.context)
+        self.verdict = Verdict(name, asked, found)
+        return found
+
+    def job_says(self, name: str) -> bool:
+        """Whether the job's ad has the attribute, whatever its value."""
+        activation = self.slot.activation
+        return activation is not None and bool(_text(self.state, activation, name))
 
     def of_job(self, name: str) -> int | None:
         """The value of an attribute of the job, which may read the slot's, as a whole number; None if it has none."""
@@ -193,7 +219,8 @@ class Look:
         return dict(sorted(found.items()))
 
 
-_VARIED = frozenset(EXPRESSIONS) - {"Start", "IS_OWNER", "RUNBENCHMARKS", "CpuBusy", "MaxJobRetirementTime"}
+_VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})
+"""The expressions that may be others for jobs of the vanilla universe."""
 
 
 def _text(state: State, activation: Activation, name: str) -> str:

@@ -8,7 +8,7 @@ what the owner's own sensors say of attributes that the slot's expressions read.
 from __future__ import annotations
 
 from ..events import Ad
-from .look import Look, written
+from .look import Look
 from .readings import NOTHING_READ
 from .settings import duration
 from .view import MOMENT, since, static
@@ -22,7 +22,8 @@ def due(look: Look) -> int | None:
     """When the slot publishes next, if nothing changes meanwhile: None if there is no news."""
     if not news(look):
         return None
-    return max(look.now, look.slot.published + _interval(look))
+    joined, apart = _grid(look)
+    return joined + ((look.now - joined) // apart + 1) * apart
 
 
 def news(look: Look) -> Ad:
@@ -39,7 +40,7 @@ def news(look: Look) -> Ad:
 
 def _said(look: Look) -> list[tuple[str, str]]:
     moment = look.moment()
-    found = [(name, written(round(float(MOMENT[name.lower()][1](moment)), 2))) for name in _LOADS]
+    found = [(name, repr(round(float(MOMENT[name.lower()][1](moment)), 2))) for name in _LOADS]
     found += [(name, f"time() - {since(moment, console)}") for name, console in _IDLES]
     for source in (moment.readings.attributes, moment.readings.slots.get(look.slot.name, {})):
         found += source.items()
@@ -49,10 +50,14 @@ def _said(look: Look) -> list[tuple[str, str]]:
 _IDLES = (("KeyboardIdle", False), ("ConsoleIdle", True))
 
 
-def _interval(look: Look) -> int:
-    return duration(look.state, look.state.machines.get(look.slot.machine), "UPDATE_INTERVAL")
+def _grid(look: Look) -> tuple[int, int]:
+    """When the updates of the slot's machine began, and how far they are apart."""
+    machine = look.state.machines.get(look.slot.machine)
+    return (machine.joined if machine else 0), max(1, duration(look.state, machine, "UPDATE_INTERVAL"))
 
 
-def timely(look: Look) -> Ad:
-    """The news, if the time to publish has come."""
-    return news(look) if look.now >= look.slot.published + _interval(look) else {}
+def timely(look: Look, apart: int) -> Ad:
+    """The news in the first round of each UPDATE_INTERVAL, where rounds are ``apart``; none in the others."""
+    joined, update = _grid(look)
+    since = look.now - joined
+    return news(look) if since // update > (since - apart) // update else {}

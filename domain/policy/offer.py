@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from attrs import Factory, frozen
+from attrs import Factory, evolve, frozen
 
 from ..classad import unparse
 from ..config import ConfigError, Configuration
@@ -24,7 +24,7 @@ from ..job_ad import quoted, unquoted
 from ..state import Machine, Slot
 from ..texts import expression
 from .custom import Custom, custom_resources, hand_out, of_things
-from .settings import SETTINGS
+from .settings import FREE_DISK, SETTINGS
 from .slot_types import CPUS, DISK, MEMORY, SWAP, Cut, SlotTypeError, Wanted, Whole, divide
 
 
@@ -87,9 +87,7 @@ says otherwise. And what they are there if it sets them to nothing: no limit."""
 _REQUESTS: Final = tuple(f"MODIFY_REQUEST_EXPR_REQUEST{name}" for name in ("CPUS", "MEMORY", "DISK"))
 """The settings that a slot type may have of its own: then they stand in its slots' ads."""
 
-_LIVES: Final = frozenset({
-    "TotalVirtualMemory", "VirtualMemory", "TotalDisk", "DetectedDisk", "Disk", "TotalSlotDisk", "Cpus", "Memory",
-})  # fmt: skip
+_LIVES: Final = frozenset({"TotalDisk", "DetectedDisk", "Disk", "Cpus", "Memory"})
 """What of a slot's ad is as it was when the machine joined, or as the pool has it since, whatever is detected now."""
 
 
@@ -120,7 +118,7 @@ def offer(id: str, machine: str, configuration: Configuration, equipment: Equipm
         policy, added = said(cut.number if cut.number in alone else 0, cut.type.number)
         plan = _plan(machine, configuration, cut, _amounts(cut, customs, things[cut.number]))
         volume = volumes[cut.volume]
-        disk = {"TotalDisk": str(spread[volume.id]), "DetectedDisk": str(volume.total)}
+        disk = {"TotalDisk": str(spread[volume.id]), "DetectedDisk": str(volume.total), FREE_DISK: str(volume.free)}
         own = {**plan.ad, **disk, "ExecuteVolume": quoted(volume.id)}
         _not_taken(added, {**common, **own})
         slots.append(SlotPlan(plan.name, plan.kind, with_attributes({**own, **policy}, added)))
@@ -135,7 +133,8 @@ def reconfigured(
     :raises SlotTypeError: the slots that it asks for cannot be made of this machine
     :raises ConfigError: an expression is none
     """
-    wanted, known = offer(id, machine.name, configuration, equipment), {slot.name: slot for slot in slots}
+    known = {slot.name: slot for slot in slots}
+    wanted = offer(id, machine.name, configuration, _as_it_joined(machine, known.values(), equipment))
     resources = unquoted(wanted.ad["MachineResources"]).split()
     plans = []
     for plan in wanted.slots:
@@ -148,7 +147,19 @@ def reconfigured(
     return Reconfigure(id, machine.name, wanted.settings, wanted.ad, tuple(plans))
 
 
-_TEXTS: Final = ("DEFAULT_DRAINING_START_EXPR", "STARTD_SLOT_ATTRS", "STARTD_LATCH_EXPRS", "MUST_MODIFY_REQUEST_EXPRS")
+def _as_it_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:
+    """What a machine has, with the space to divide that it had when it joined: what jobs and the owner have filled of
+    it since makes no other slots of it."""
+    free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
+    volumes = {
+        directory: evolve(volume, free=free.get(volume.id, volume.free))
+        for directory, volume in equipment.volumes.items()
+    }
+    return evolve(equipment, volumes=volumes, swap=int(machine.ad.get("TotalVirtualMemory", equipment.swap)))
+
+
+_TEXTS: Final = ("DEFAULT_DRAINING_START_EXPR", "STARTD_SLOT_ATTRS", "STARTD_LATCH_EXPRS")
+_TRUTHS: Final = ("MUST_MODIFY_REQUEST_EXPRS",)
 """The settings, beside those for requests, that are no numbers."""
 
 
@@ -157,7 +168,9 @@ def settings(configuration: Configuration) -> Ad:
     found: Ad = {}
     for name, default in SETTINGS.items():
         value = configuration.get(name)
-        if value and name not in (*_REQUESTS, *_TEXTS):
+        if value and name in _TRUTHS:
+            value = str(configuration.boolean(name, False)).lower()
+        elif value and name not in (*_REQUESTS, *_TEXTS):
             value = str(configuration.integer(name, 0))  # which may be written as 10 * $(MINUTE)
         if configuration.source(name).kind != "default" or (value != default and name not in _REQUESTS):
             found[name] = value

@@ -29,7 +29,8 @@ EVICTED: Final = "evicted"
 class Rule:
     """If ``when`` holds, the transition of ``row`` to ``target`` (empty: the row's only one), because of ``cause``.
     ``killing`` is the row if the target turns out to be Killing, where that is another. ``marks`` are what holds for
-    the claim from then on (``events.MARKS``); a rule without a row only marks."""
+    the claim from then on (``events.MARKS``); a rule without a row only marks. ``polled``: it is asked in rounds alone,
+    not of a slot that has just arrived."""
 
     when: str
     row: str
@@ -37,6 +38,7 @@ class Rule:
     target: str = ""
     killing: str = ""
     marks: tuple[str, ...] = ()
+    polled: bool = False
 
 
 _IRREVOCABLE = ("irrevocable", "preempted")
@@ -106,7 +108,7 @@ HTCONDOR_25: Final[Rules] = {
     "Unclaimed/Idle": (
         Rule("the machine drains", "37", "draining"),
         Rule("IS_OWNER", "2", "is_owner"),
-        Rule("RUNBENCHMARKS", "3", "run_benchmarks"),
+        Rule("RUNBENCHMARKS", "3", "run_benchmarks", polled=True),
     ),
     "Unclaimed/Benchmarking": (
         Rule("the machine drains", "37", "draining"),
@@ -240,9 +242,12 @@ CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
 """Every condition of a rule, with the expressions of the policy that it reads."""
 
 
-def applying(dialect: str, look: Look) -> Rule | None:
-    """The first rule of the slot's state and activity that holds; None: nothing changes."""
+def applying(dialect: str, look: Look, *, arrived: bool = False) -> Rule | None:
+    """The first rule of the slot's state and activity that holds, for a slot that has just ``arrived`` there or in a
+    round; None: nothing changes."""
     for rule in RULES[dialect].get(look.slot.pair, ()):
+        if arrived and rule.polled:
+            continue
         look.verdict = None  # what another rule asked is no evidence for this one
         if CONDITIONS[rule.when][0](look):
             return rule

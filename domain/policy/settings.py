@@ -52,10 +52,13 @@ EXPRESSIONS: Final[dict[str, str]] = {
 """The expressions of a policy, as they are called in a slot's ad, with what they are where the ad has none. Each but
 the first three and CpuBusy may have a variant for the vanilla universe, with _VANILLA behind its name."""
 
+FREE_DISK: Final = "FreeDiskWhenJoined"
+"""Of a slot: the space (KiB) that was free on its volume when its machine joined, and was divided then."""
+
 PRIVATE: Final = frozenset(
-    name.lower() for name in EXPRESSIONS if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
+    name.lower() for name in (*EXPRESSIONS, FREE_DISK) if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
 )
-"""Those that the startd keeps to itself: they stand in no published ad."""
+"""Those that the startd keeps to itself, and what else stands in no published ad."""
 
 MICROSECONDS: Final = 1_000_000
 

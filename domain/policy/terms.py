@@ -55,13 +55,11 @@ def vacate_time(look: Look) -> int:
     activation = look.slot.activation
     if activation is None:
         return 0
-    machine = activation.vacate or machine_vacate_time(look)
-    wish = look.of_job("JobMaxVacateTime")
-    if wish is None:
-        wish = look.of_job("KillSigTimeout")
-    if wish is None:
+    machine = activation.vacate
+    said = next((name for name in ("JobMaxVacateTime", "KillSigTimeout") if look.job_says(name)), "")
+    if not said:
         return machine
-    own = max(0, wish) * MICROSECONDS
+    own = max(0, look.of_job(said) or 0) * MICROSECONDS  # what it says is no number: it wants no time
     if own <= machine:
         return own
     return min(own, max(machine, retirement_left(look)))
@@ -116,8 +114,9 @@ def left(look: Look) -> int:
     mine, drain = retirement_left(look), drain_of(look)
     if drain is None:
         return mine
-    if look.state.dialect == MANUAL and drain.schedule == "Graceful":
-        return drain_left(look)  # "delayed until the job with the longest retirement time needs to be evicted"
+    if look.state.dialect == MANUAL:
+        # Graceful: "delayed until the job with the longest retirement time needs to be evicted". Else there is none.
+        return drain_left(look)
     if look.slot.pair == "Claimed/Idle":
         return drain_left(look)
     late = look.slot.claim is not None and "late" in look.slot.claim.marks

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import Factory, define, frozen
 
-from ..classad import ClassAd, Context
+from ..classad import ClassAd, Context, Expression
 from ..events import Ad
 from ..job_ad import Changes, unquoted
 from ..state import Machine, Slot, State
@@ -224,6 +224,13 @@ def _drain(m: Moment, what: Callable[[Any], Any]) -> Any:
     return None if drain is None else what(drain)
 
 
+def start_meanwhile(state: State, slot: Slot) -> Expression | None:
+    """What START is while the slot's machine drains, if the drain has a START of its own."""
+    machine = state.machines.get(slot.machine)
+    drain = None if machine is None else machine.drain
+    return expression(drain.start) if drain is not None and drain.start else None
+
+
 def _instant(at: int) -> int | None:
     return at // MICROSECONDS if at else None
 
@@ -327,21 +334,38 @@ def view(
 ) -> ClassAd:
     """The slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own expressions
     can read (of ``only``, if that is given), and those of ``also`` (in small letters)."""
-    known = static(m.state, m.slot)
+    known, start = static(m.state, m.slot), start_meanwhile(m.state, m.slot)
     names = None
-    if not whole and known.names is not None and not _sensed_expressions(m):
+    if not whole and known.names is not None and start is None and not _sensed_expressions(m):
         names = known.names if only is None else only
         names = names | also if also else names
-    values = {name: value(m) for name, value in _wanted(names)}
-    ad = ClassAd({name: value for name, value in values.items() if value is not None}, known.ad)
+    ad = ClassAd(_values(m, names), known.ad)
+    if start is not None:
+        ad["Start"] = start
+    _of_other_slots(m, ad)
+    return ad
+
+
+def extend(ad: ClassAd, m: Moment, names: frozenset[str]) -> None:
+    """Give a view these attributes, too."""
+    for name, value in _values(m, names).items():
+        ad[name] = value
+
+
+def _values(m: Moment, names: frozenset[str] | None) -> dict[str, Any]:
+    """The attributes of the moment that are wanted, those of the sensors over them; None: all."""
+    found: dict[str, Any] = {}
+    for name, value in _wanted(names):
+        now = value(m)
+        if now is not None:
+            found[name] = now
     for source in (m.readings.attributes, m.readings.slots.get(m.slot.name, {})):
         for name, text in source.items():
             if names is None or name.lower() in names:
                 meaning = expression(text)
                 if meaning is not None:
-                    ad[name] = meaning
-    _of_other_slots(m, ad)
-    return ad
+                    found[name] = meaning
+    return found
 
 
 def _sensed_expressions(m: Moment) -> bool:

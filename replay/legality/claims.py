@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...domain import events as e
-from ...domain.lifecycle import state
+from ...domain.lifecycle import HTCONDOR_25, state
 from ..wording import interval
 from .books import Books, Claim, Slot, Stay, Stop, job_of, wishes
 from .books import known_slot as known
@@ -32,7 +32,7 @@ def made(books: Books, event: e.ClaimMade) -> None:
     if event.weight < 0 or slot.weight not in (None, event.weight):
         books.blame_slot(slot.name, "value", f"it is claimed with the weight {event.weight}, which is not its own")
     machine = books.machines.get(slot.machine)
-    if machine is not None and machine.shutdown:
+    if machine is not None and machine.shutdown and not (takes_over and books.dialect == HTCONDOR_25):
         books.blame_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
     _lease(books, slot, event)
     slot.waiting, slot.notified = None, False

@@ -60,8 +60,8 @@ def _needs(pair: str) -> Needs:
     if activity == "Cleaning":  # the job has ended, its starter is there
         job = None
     # Where the slot is not told of its match, it is where it can be matched until it is claimed.
-    match = True if state == "Matched" else (None if pair in ("Owner/Idle", "Unclaimed/Idle") else False)
-    return Needs(claim, job, match)
+    may_match = pair in ("Owner/Idle", "Unclaimed/Idle", "Drained/Retiring")
+    return Needs(claim, job, True if state == "Matched" else None if may_match else False)
 
 
 NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in SLOT_PAIRS[HTCONDOR_25]}
@@ -120,6 +120,8 @@ DECIDED: Final[dict[str, Decided]] = {
     "continue": Decided(("continue",), (True,)),
     "preempt": Decided(("preempt",), (True,)),
     "kill": Decided(("kill",), (True,)),
+    "retirement_over": Decided(("maxjobretirementtime", "want_vacate"), (True, False, None), always=False),
+    "worklife": Decided(("claim_worklife",), (True, False), always=False),
 }
 """The transitions that expressions decide, by their causes."""
 

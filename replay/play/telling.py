@@ -34,6 +34,8 @@ class Evidence:
 
     def __str__(self) -> str:
         said = f"{self.name} = {self.expression}"
+        if self.value not in ("true", "false", "undefined"):
+            said = f"{said} = {self.value}"
         values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in self.read.items())
         return f"{said}; {values}" if values else said
 

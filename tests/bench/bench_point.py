@@ -83,19 +83,19 @@ def run_to(engine: Engine, world: VirtualWorld, until: int) -> None:
 
 
 def week(days: float) -> tuple[float, int]:
-    """Seconds for a week of 1,000 desktops: each owner comes some times a day and stays for an hour or so, and there
-    are always jobs. Also how many events that made."""
+    """Seconds for a week of 1,000 desktops: each owner comes three times a day, stays for up to half an hour with a
+    key pressed every five minutes, and there are always jobs. Also how many events that made."""
     engine, world = pool(SLOTS, 1)
     dice = random.Random(1)
     start = world.now()
     end = start + round(days * DAY)
     visits = sorted(
-        (start + day * DAY + dice.randrange(8 * 3600, 18 * 3600) * SECOND, machine, dice.randrange(2, 40))
+        (start + day * DAY + dice.randrange(8 * 3600, 18 * 3600) * SECOND, machine, dice.randrange(1, 7))
         for day in range(int(days + 1))
         for machine in range(SLOTS)
         for _ in range(3)
     )
-    keys = sorted((at + number * 120 * SECOND, machine) for at, machine, count in visits for number in range(count))
+    keys = sorted((at + number * 300 * SECOND, machine) for at, machine, count in visits for number in range(count))
     began = time.perf_counter()
     due = start
     for at, machine in [*keys, (end, 0)]:

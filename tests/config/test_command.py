@@ -203,3 +203,11 @@ def test_what_the_machine_is_like_is_known_before_the_files_are_read(folder: Pat
     assert (system, Path(root)) == ("LINUX", folder)
     assert host == subprocess.run(["hostname", "-s"], capture_output=True, text=True).stdout.strip()
     assert load(detected={"DETECTED_CPUS": "64"}).integer("NUM_CPUS", 0) == 64
+
+
+def test_the_environment_limits_the_cores_that_are_detected_and_not_those_that_were_given(folder: Path) -> None:
+    (folder / "poolbook.conf").write_text("COUNT_HYPERTHREAD_CPUS = $(HYPER:true)\n")
+    limited = {"OMP_THREAD_LIMIT": "1"}
+    assert load(environment=limited).integer("NUM_CPUS", 0) == 1
+    given = load(environment=limited | {"_CONDOR_HYPER": "false"}, detected={"DETECTED_CPUS": "64"})
+    assert given.integer("NUM_CPUS", 0) == 64

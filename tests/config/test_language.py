@@ -265,7 +265,10 @@ SLOTS = """
 START = Cpus > 1
 SLOT_TYPE_1_START = $(START) && Type
 SLOT1_START = Slot
+SLOT2_START = Second
 SLOT_TYPE_2_KILL = true
+SLOT1_Color = "slot's"
+SLOT_TYPE_1_Color = "type's"
 SLOT_TYPE_3_START =
 STARTD.SLOT_TYPE_4_START = Mine
 """
@@ -274,19 +277,23 @@ STARTD.SLOT_TYPE_4_START = Mine
 @pytest.mark.parametrize(
     ("slot", "type", "start", "kill"),
     [
-        (1, 1, "Slot", "False"),
+        (1, 1, "Cpus > 1 && Type", "False"),
+        (1, 2, "Slot", "true"),
         (2, 1, "Cpus > 1 && Type", "False"),
-        (2, 2, "Cpus > 1", "true"),
+        (2, 2, "Second", "true"),
         (3, 3, "", "False"),
         (4, 4, "Mine", "False"),
         (11, 5, "Cpus > 1", "False"),
     ],
 )
-def test_a_slot_s_own_setting_goes_before_its_type_s_and_that_before_all(
-    slot: int, type: int, start: str, kill: str
-) -> None:
+def test_a_type_s_policy_goes_before_a_slot_s_and_that_before_all(slot: int, type: int, start: str, kill: str) -> None:
     view = configured(SLOTS).for_slot(slot, type)
     assert (view.get("START"), view.get("KILL")) == (start, kill)
+
+
+@pytest.mark.parametrize(("slot", "color"), [(1, '"slot\'s"'), (2, '"type\'s"')])
+def test_what_is_no_policy_of_a_slot_goes_before_its_type_s(slot: int, color: str) -> None:
+    assert configured(SLOTS).for_slot(slot, 1).get("Color") == color
 
 
 def test_the_environment_goes_before_the_files_and_the_machine_before_both() -> None:
@@ -298,6 +305,26 @@ def test_the_environment_goes_before_the_files_and_the_machine_before_both() -> 
     assert (found.get("X"), found.get("Y")) == ("environment", "environment")
     assert (found.get("HOSTNAME"), found.get("DETECTED_MEMORY")) == ("machine", "5")
     assert [str(found.source(name)) for name in ("X", "HOSTNAME")] == ["<Environment>", "<Detected>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "cores"),
+    [
+        ("", {}, 16),
+        ("COUNT_HYPERTHREAD_CPUS = false", {}, 8),
+        ("", {"OMP_THREAD_LIMIT": "12"}, 12),
+        ("", {"OMP_THREAD_LIMIT": "12", "SLURM_CPUS_ON_NODE": "4"}, 4),
+        ("COUNT_HYPERTHREAD_CPUS = false", {"OMP_THREAD_LIMIT": "12"}, 8),
+        ("COUNT_HYPERTHREAD_CPUS = false", {"OMP_THREAD_LIMIT": "3"}, 3),
+        ("NUM_CPUS = 20", {"OMP_THREAD_LIMIT": "3"}, 20),
+        ("", {"OMP_THREAD_LIMIT": "many", "SLURM_CPUS_ON_NODE": "32"}, 16),
+        ("DETECTED_CPUS = 99", {}, 16),
+    ],
+)
+def test_how_many_cores_count(text: str, environment: dict[str, str], cores: int) -> None:
+    detected = {"DETECTED_CPUS": "16", "DETECTED_PHYSICAL_CPUS": "8"}
+    found = configured(text, environment=environment, detected=detected)
+    assert found.integer("NUM_CPUS", 0) == cores
 
 
 def test_later_files_are_laid_over_those_before() -> None:
@@ -386,6 +413,11 @@ def test_expressions() -> None:
         ("A = $F(A)$BASENAME(A)\nA = $SUBSTR(A, 1)", 2, "macros lead back to themselves: $(a) -> $(a)"),
         ("START = Cpus >\n", 1, "START: Cpus > is no expression"),
         ("\nSLOT_TYPE_1_PREEMPT = (", 2, "SLOT_TYPE_1_PREEMPT: ( is no expression"),
+        ("PREEMPT_VANILLA = (", 1, "PREEMPT_VANILLA: ( is no expression"),
+        ("CpuBusy = LoadAvg >", 1, "CpuBusy: LoadAvg > is no expression"),
+        ("DEFAULT_DRAINING_START_EXPR = a ==", 1, "DEFAULT_DRAINING_START_EXPR: a == is no expression"),
+        ("MODIFY_REQUEST_EXPR_REQUESTCPUS = 5 +", 1, "MODIFY_REQUEST_EXPR_REQUESTCPUS: 5 + is no expression"),
+        ("SLOT_TYPE_1_CONSUMPTION_GPUS = *", 1, "SLOT_TYPE_1_CONSUMPTION_GPUS: * is no expression"),
         ("X = \0", 1, "NUL"),
     ],
 )
@@ -435,6 +467,8 @@ def test_a_number_outside_of_its_range_is_refused(text: str, words: str) -> None
         ("WANT_SUSPND = true", "pool.conf:1: WANT_SUSPND: no such setting; did you mean WANT_SUSPEND?"),
         ("SLOT_TYPE_1_STRAT = true", "pool.conf:1: SLOT_TYPE_1_STRAT: no such setting; did you mean START?"),
         ("MAXJOBRETIREMENTIME = 5", "did you mean MaxJobRetirementTime?"),
+        ("KIL = true", "did you mean KILL?"),
+        ("KI = true\nBIL = true", ""),
         ("NUM_SLOT_TYPE_1 = 5", "did you mean NUM_SLOTS_TYPE_N?"),
         ("X : 1", "pool.conf:1: obsolete use of ':' at X : 1; write X = 1"),
         ("warning : $(MINUTE) seconds", "pool.conf:1: 60 seconds"),

@@ -107,7 +107,7 @@ def test_what_was_read_can_be_written_down_and_read_again(values: dict[str, str]
     if found is None:
         return
     raw = {name: found.raw(name) or "" for name in found.names()}
-    if any(text.endswith("\\") for text in raw.values()):
+    if any(text.rstrip().endswith("\\") for text in raw.values()):
         return  # would be continued by the next line
     again = taken("\n".join(f"{name} = {text}" for name, text in raw.items()))
     assert again is not None

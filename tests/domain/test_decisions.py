@@ -207,6 +207,20 @@ def test_vacating_tells_the_job_softly_then_kills_it_when_its_time_is_up(
     assert end.signal == (15 if grace else 9)
 
 
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_who_vacates_a_job_of_his_gives_up_its_retirement_time_and_not_its_time_to_end(dialect: str) -> None:
+    pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(3000, grace=None))
+    pool.machine(static=1, cpus=1, MaxJobRetirementTime="1000", MachineMaxVacateTime="20")
+    pool.submit()
+    pool.advance(1)
+    pool.act("vacate", "1.0")
+    pool.advance(19)
+    assert [event.how for event in of_job(pool, JobSignalled)] == ["soft"]  # type: ignore[attr-defined]
+    pool.advance(2)
+    assert [event.how for event in of_job(pool, JobSignalled)] == ["soft", "hard"]  # type: ignore[attr-defined]
+    assert [event.outcome for event in of_job(pool, JobExited)] == ["evicted"]  # type: ignore[attr-defined]
+
+
 def test_a_jobs_own_vacate_time_shortens_the_machines() -> None:
     pool = TestPool(behave=lambda launch: Behaviour(3000, grace=None))
     pool.machine(static=1, cpus=1)

@@ -124,6 +124,40 @@ def test_a_record_for_single_slots_is_left_out_and_that_is_told(sensed: Sensed) 
     assert "for single slots" in sensed.told[0]
 
 
+@pytest.mark.parametrize(
+    "flood",
+    [
+        "yes 'X = 1'",
+        "tr '\\0' a < /dev/zero",
+        "printf 'X = \"'; head -c 3000000 /dev/zero | tr '\\0' a; echo '\"'; sleep 60",
+    ],
+    ids=["lines", "one line without an end", "one line"],
+)
+def test_a_program_that_floods_is_ended_and_nothing_of_its_record_counts(sensed: Sensed, flood: str) -> None:
+    sensed.run(f"echo $$ > pid; echo 'Y = 1'; echo -; {flood}", "MODE = OneShot")
+    sensed.wait_for(lambda: bool(sensed.told))
+    pid = (sensed.folder / "pid").read_text().strip()
+    sensed.wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    assert sensed.read() == {"Y": "1"}
+    assert ["more than 1048576 signs" in text for text in sensed.told] == [True]
+
+
+def test_what_a_program_leaves_running_is_not_heard_for_ever(sensed: Sensed) -> None:
+    sensed.run("echo 'Y = 1'; echo -; yes 'X = 1' & exit", "PERIOD = 1")
+    sensed.wait_for(lambda: sensed.read().get("Y") == "1")
+    sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
+
+
+def test_of_wrong_lines_the_first_is_told_and_no_more_than_its_beginning(sensed: Sensed) -> None:
+    sensed.run("i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done; echo 'Y = 1'", "PERIOD = 1")
+    sensed.wait_for(lambda: bool(sensed.read()))
+    (said,) = sensed.told
+    assert said.startswith("STARTD_CRON_A printed '0', which is left out")
+    sensed.run("head -c 300000 /dev/zero | tr '\\0' '('; echo; echo 'Z = 1'", "PERIOD = 1")
+    sensed.wait_for(lambda: "Z" in sensed.read())
+    assert [len(text) < 250 and "\n" not in text for text in sensed.told] == [True, True]
+
+
 def test_a_program_that_cannot_be_run_is_told_of_and_the_pool_goes_on(sensed: Sensed) -> None:
     sensed.run("true", "PERIOD = 1")
     (sensed.folder / "sensor.sh").unlink()

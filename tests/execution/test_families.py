@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -135,6 +136,21 @@ def test_a_suspended_job_is_continued_to_take_its_soft_kill(bench: Bench) -> Non
     wait(lambda: state(pid) == "T")
     bench.supervisor.signal("1", "soft")
     assert bench.end("1").signal == signal.SIGTERM
+
+
+def test_a_job_is_told_softly_once_however_often_the_pool_asks_for_it(bench: Bench) -> None:
+    script = "trap 'echo >> told' TERM; trap 'exit 7' USR1; echo $$ > ready; while :; do sleep 0.01; done"
+    bench.sh("1", script, run_in_iwd=True)
+    pid = int(bench.file("ready"))
+    bench.supervisor.signal("1", "soft")
+    bench.file("told")
+    bench.supervisor.signal("1", "soft")
+    bench.supervisor.signal("1", "suspend")  # what comes behind it has been done, so it has been read
+    wait(lambda: state(pid) == "T")
+    bench.supervisor.signal("1", "soft")
+    os.kill(pid, signal.SIGUSR1)
+    assert bench.end("1").code == 7
+    assert (bench.home / "told").read_text() == "\n"
 
 
 def test_a_job_that_goes_on_after_the_soft_kill_is_ended_by_the_hard_one(bench: Bench) -> None:

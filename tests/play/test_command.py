@@ -67,6 +67,27 @@ def test_what_the_pool_refuses_is_told_and_no_failure(folder: Path, capsys: pyte
     assert capsys.readouterr().out.startswith("   0:01:00  ! line 1: refused: ")
 
 
+@pytest.mark.parametrize("line", ["hold 7.0", "vacate 7.3 fast", "edit 7 Rank=1"])
+def test_a_job_that_is_not_in_the_queue_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    assert main(["play", written(folder, f"at 1:00 {line}\n"), "-quiet"]) == 0
+    job = line.split()[1]
+    assert capsys.readouterr().out.startswith(f"   0:01:00  ! line 1: refused: there is no job {job} in the queue\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"), [("lease=90", "2:30"), ("JobLeaseDuration=60", "2:00"), ("lease=90 JobLeaseDuration=60", "2:00")]
+)
+def test_a_claim_lasts_for_its_lease_or_its_jobs(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str, ends: str
+) -> None:
+    story = f"at 0:10 claim slot1 by bob {words}\nat 1:00 access-point silent\nuntil 5:00\n"
+    assert (
+        main(["play", written(folder, "config\nuse FEATURE : StaticSlots\nRUNBENCHMARKS = False\nend\n" + story)]) == 0
+    )
+    ended = next(line for line in capsys.readouterr().out.splitlines() if " 10 H " in line)
+    assert ended.split()[0] == f"0:0{ends}"
+
+
 def test_json_has_all_that_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", written(folder, SCENARIO), "-json", "-audit"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -117,6 +138,8 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
         ("at 0:10 vacate slot7\n", [], "a.play:1: there is no slot slot7@ws1 at 0:00:10; there are slot1@ws1"),
         ("at 0:10 measure 1.0 memory=5\n", [], "a.play:1: job 1.0 does not run at 0:00:10"),
         ("at 0:10 on\n", [], "a.play:1: ws1 is there already"),
+        ("at 0:10 submit a\nat 0:20 off peaceful\nat 0:30 on\n", [], "a.play:3: ws1 was told to shut down, but jobs"),
+        ("at 0:10 set NUM_SLOTS_TYPE_1 = 3\n", [], "a.play:1: the configuration of ws1: SLOT_TYPE_1: slot 1 cannot"),
         ("", ["-dialect", "klingon"], "there are manual, htcondor-25"),
         ("", ["-seed", "x"], "-seed takes a whole number"),
         ("", ["b.play"], "name one scenario"),

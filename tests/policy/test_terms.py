@@ -75,7 +75,142 @@ def test_a_job_that_does_not_hear_is_killed_again_each_killing_timeout(dialect: 
     ]  # fmt: skip
 
 
+@both
+@pytest.mark.parametrize(("wish", "seconds"), [("25", 25), ("undefined", 0), ('"long"', 0), ("-3", 0)])
+def test_a_wish_for_time_to_vacate_that_is_no_number_is_for_none(dialect: str, wish: str, seconds: int) -> None:
+    point = preempted(dialect, {"MachineMaxVacateTime": "40"}, Behaviour(1000, grace=None), JobMaxVacateTime=wish)
+    first = next(event for event in point.events() if isinstance(event, e.JobSignalled))
+    assert (first.how, (first.until - first.at) // SECOND) == ("soft", seconds)
+
+
+@both
+@pytest.mark.parametrize(("before", "after"), [("30", "0"), ("0", "30")])
+def test_the_time_to_vacate_is_what_it_was_when_the_job_began(dialect: str, before: str, after: str) -> None:
+    point = Point(dialect)
+    point.point(WANTED | {"MachineMaxVacateTime": before})
+    at(point, 2)
+    point.job("alice", 1, Behaviour(1000, grace=None))
+    at(point, 4)
+    point.reconfigure({"MachineMaxVacateTime": after})
+    at(point, 7)
+    point.say(Wanted="true")
+    at(point, 12)
+    first = next(event for event in point.events() if isinstance(event, e.JobSignalled))
+    assert (first.until - first.at) // SECOND == int(before)
+
+
+@both
+def test_want_hold_has_no_variant_for_the_vanilla_universe(dialect: str) -> None:
+    point = preempted(dialect, {"WANT_HOLD": "false", "WANT_HOLD_VANILLA": "true"})
+    assert point.status("1.0") != "Held"
+
+
+@both
+@pytest.mark.parametrize(
+    ("policy", "target", "evidence"),
+    [
+        ({"MaxJobRetirementTime": "3 * SlotID"}, "Vacating", ("MaxJobRetirementTime", "3")),
+        ({"WANT_VACATE": "SlotID == 1"}, "Vacating", ("WANT_VACATE", "true")),
+        ({"WANT_VACATE": "SlotID == 2", "MaxJobRetirementTime": "3 * SlotID"}, "Killing", ("WANT_VACATE", "false")),
+    ],
+)
+def test_what_decided_that_and_how_a_job_must_go_is_the_evidence(
+    dialect: str, policy: dict[str, str], target: str, evidence: tuple[str, str]
+) -> None:
+    point = preempted(dialect, policy, Behaviour(1000, grace=None))
+    moved = next(e_ for e_ in point.events() if isinstance(e_, e.SlotMoved) and e_.cause == "retirement_over")
+    assert moved.target == f"Preempting/{target}"
+    noted = dict(point.log.read())[moved.evidence]
+    assert isinstance(noted, e.EvidenceNoted)
+    assert (noted.name, noted.value) == evidence
+
+
+@both
+def test_a_job_that_goes_on_after_it_was_told_to_retire_retires_because_it_was(dialect: str) -> None:
+    point = Point(dialect)
+    point.point(RETIRING)
+    at(point, 2)
+    point.job("alice")
+    at(point, 7)
+    point.vacate_slot("slot1@h")
+    point.pause()
+    at(point, 12)
+    point.unpause()
+    assert point.pair() == "Claimed/Retiring"
+    assert all(cause != "better_match" for _, _, cause in point.moves())
+
+
 # Drains
+
+
+@pytest.mark.parametrize(("dialect", "told"), [("manual", 20), ("htcondor-25", 92)])
+def test_a_quick_drain_grants_no_retirement_but_in_the_real_startd_to_a_job_that_start_refuses(
+    dialect: str, told: int
+) -> None:
+    point = Point(dialect)
+    point.point(RETIRING | {"Start": "Closed =!= true", "IS_OWNER": "false"})
+    at(point, 2)
+    point.job("alice", 1, Behaviour(1000, grace=None))
+    at(point, 7)
+    point.say(Closed="true")
+    at(point, 20)
+    point.drain("Quick")
+    at(point, 200)
+    first = next(event for event in point.events() if isinstance(event, e.JobSignalled))
+    assert (first.at - BEGIN) // SECOND in range(told, told + 5)
+
+
+DESKTOP = {"IS_OWNER": "Start =?= false"}
+INTERRUPTIBLE = "TARGET.Interruptible =?= true"
+
+
+def test_what_asks_for_start_gets_the_one_of_the_drain() -> None:
+    """Without a job that START is false, so the slot is its owner's until it is drained (seen in a recorded run)."""
+    point = Point("htcondor-25")
+    point.point(DESKTOP | {"MaxJobRetirementTime": "0"})
+    at(point, 2)
+    point.job("alice")
+    at(point, 7)
+    point.drain(start=INTERRUPTIBLE)
+    at(point, 8)
+    assert point.rows()[-3:] == ["22", "36", "33"]
+    point.undrain()
+    assert point.rows()[-4:] == ["34", "1", "5", "11"]
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [(INTERRUPTIBLE, [50, 90]), ('TARGET.Owner == "alice"', [60, 90]), ('TARGET.Owner == "bob"', [50, 90])],
+)
+def test_the_real_startd_lets_those_stay_as_long_as_they_may_that_the_start_of_the_drain_accepts(
+    start: str, told: list[int]
+) -> None:
+    """Their time to vacate may then go beyond their retirement, if that of another job is longer."""
+    point = Point("htcondor-25")
+    point.point({"MaxJobRetirementTime": "100", "MachineMaxVacateTime": "10"}, slots=2)
+    at(point, 0)
+    point.job("alice", 1, Behaviour(1000, grace=None), MaxJobRetirementTime="60")
+    point.job("bob", 1, Behaviour(1000, grace=None))
+    at(point, 20)
+    point.drain(start=start)
+    at(point, 200)
+    soft = [event for event in point.events() if isinstance(event, e.JobSignalled) and event.how == "soft"]
+    assert [(event.at - BEGIN) // SECOND for event in soft[:2]] == told
+
+
+@pytest.mark.parametrize(("dialect", "rows"), [("manual", ["1", "37"]), ("htcondor-25", ["1", "37", "5c", "11"])])
+def test_the_real_startd_gives_static_slots_to_jobs_that_its_drain_accepts(dialect: str, rows: list[str]) -> None:
+    point = Point(dialect)
+    point.point(RETIRING, slots=2)
+    at(point, 2)
+    point.job("alice")
+    at(point, 7)
+    point.drain(start=INTERRUPTIBLE)
+    point.job("bob")
+    point.job("carol", Interruptible="true")
+    at(point, 9)
+    assert point.rows("slot2@h") == rows
+    assert point.status("2.0") == "Idle"
 
 
 @both
@@ -197,3 +332,40 @@ def test_nothing_new_comes_to_a_machine_that_is_shut_down(dialect: str) -> None:
     assert "takes no claims" in point.claim("slot1@h").refusal
     at(point, 100)
     assert "h" not in point.state.machines
+
+
+@pytest.mark.parametrize(
+    ("dialect", "rows"), [("manual", ["18", "21", "25", "1"]), ("htcondor-25", ["13", "18", "23"])]
+)
+def test_in_the_real_startd_a_better_match_that_waits_takes_over_while_it_shuts_down(
+    dialect: str, rows: list[str]
+) -> None:
+    """And ends with it, as no job runs any more (seen in a recorded run)."""
+    point = Point(dialect)
+    point.point(RETIRING)
+    at(point, 2)
+    point.job("alice", 1, Behaviour(1000, grace=None))
+    at(point, 7)
+    point.claim("slot1@h")
+    at(point, 12)
+    point.off("Graceful")
+    at(point, 120)
+    assert point.rows()[-len(rows) :] == rows
+    assert "h" not in point.state.machines
+
+
+def test_no_job_starts_on_a_claim_that_took_over_while_the_machine_shuts_down() -> None:
+    point = Point("htcondor-25")
+    point.point(RETIRING, slots=2)
+    at(point, 2)
+    point.job("alice", 2, Behaviour(1000, grace=None))
+    at(point, 7)
+    point.claim("slot1@h")
+    at(point, 12)
+    point.off("Peaceful")
+    point.vacate_slot("slot1@h", fast=True)
+    at(point, 20)
+    assert point.pair() == "Claimed/Idle"
+    assert "no job can start there" in point.activate().refusal
+    at(point, 60)
+    assert point.pair("slot2@h") == "Claimed/Retiring"

@@ -220,6 +220,16 @@ def test_a_drain_and_its_retiring_job_go_on_when_the_pool_is_killed(owned: Owned
     assert "sound" in owned.call("verify")
 
 
+def test_a_pool_that_is_told_to_stop_tells_its_jobs_whatever_retirement_time_they_have(owned: Owned) -> None:
+    owned.prepare("MaxJobRetirementTime = 3600\nMachineMaxVacateTime = 1\n")
+    with owned.served():
+        owned.call("submit", "job.sub")
+        owned.wait_for(lambda: owned.pid())
+    assert (owned.path / "told.txt").read_text() == "told\n"
+    assert owned.status() == "Idle" and not Path(f"/proc/{owned.pid()}").exists()
+    assert "sound" in owned.call("verify")
+
+
 def test_a_machine_leaves_and_comes_back_as_it_is_told(owned: Owned) -> None:
     owned.prepare("RunBenchmarks = LastBenchmark == 0\n")
     with owned.served() as server:

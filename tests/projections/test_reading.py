@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -252,6 +253,33 @@ def test_slots_ads_tell_state_claim_job_and_what_was_carved() -> None:
         "slot1_1@h", "Claimed", "Busy", "undefined", "undefined", "undefined", "alice@example.org", "1.0",
     ]  # fmt: skip
     assert child.eval("EnteredCurrentActivity") == child.eval("EnteredCurrentState") == 1_800_000_000
+
+
+def test_slots_ads_tell_the_time_of_day() -> None:
+    (ad,) = views_of(Pool()).slot_ads()
+    context = Context(now=1_800_000_000, timezone=ZoneInfo("Asia/Kolkata"))  # a Friday, 13:30
+    told = ("MyCurrentTime", "ClockMin", "ClockDay", "LastBenchmark")
+    assert [ad.eval(name, context=context) for name in told] == [1_800_000_000, 810, 5, 0]
+
+
+def test_slots_ads_tell_what_slots_see_of_each_other() -> None:
+    def told(*happens: e.Event) -> list[dict[str, object]]:
+        log = [
+            e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
+            e.MachineJoined(*WHY, "h", {}, {"STARTD_SLOT_ATTRS": "State, Color"}),
+            e.MachineJoined(*WHY, "g", {}),
+            e.SlotBorn(*WHY, "slot1@h", "h", "static", "", {}),
+            e.SlotBorn(*WHY, "slot2@h", "h", "static", "", {"Color": '"red"'}),
+            e.SlotBorn(*WHY, "slot1@g", "g", "static", "", {"Color": '"blue"'}),
+            *happens,
+        ]
+        return [{name: ad.eval(name) for name in ad if name.startswith("slot")} for ad in views(*log).slot_ads()]
+
+    seen = {"slot1_State": "Owner", "slot2_State": "Owner", "slot2_Color": "red"}
+    assert told() == [seen, seen, {}]
+    seen = {"slot1_Activity": "Idle", "slot2_Activity": "Idle"}
+    assert told(e.MachineConfigured(*WHY, "h", {"STARTD_SLOT_ATTRS": "Activity"})) == [seen, seen, {}]
+    assert told(e.MachineConfigured(*WHY, "h", {"STARTD_SLOT_ATTRS": ""})) == [{}, {}, {}]
 
 
 EXPRESSIONS = ("Requirements", "Start")

@@ -111,6 +111,9 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
         ("MACHINE_RESOURCE_RAM = 3", "MACHINE_RESOURCE_RAM: RAM is a standard resource"),
         ("STARTD_ATTRS = Color\nColor = (1", "Color: (1 is no expression"),
         ("SLOT1_START = (1", "SLOT1_START: (1 is no expression"),
+        ("POLLING_INTERVAL = 0", "POLLING_INTERVAL: 0 is out of range; it must be at least 1"),
+        ("UPDATE_INTERVAL = 0.5", "UPDATE_INTERVAL: 0.5 is out of range; it must be at least 1"),
+        ("MUST_MODIFY_REQUEST_EXPRS = maybe", "MUST_MODIFY_REQUEST_EXPRS: maybe is neither true nor false"),
     ],
 )
 def test_what_cannot_be_offered_is_refused_in_words(text: str, words: str) -> None:

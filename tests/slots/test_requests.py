@@ -59,8 +59,9 @@ def test_a_job_takes_what_it_asks_for_as_the_configuration_enlarges_it(
     ]  # fmt: skip
 
 
-def test_a_request_that_must_be_enlarged_and_cannot_waits() -> None:
-    text = "MODIFY_REQUEST_EXPR_REQUESTMEMORY = 20000\nMUST_MODIFY_REQUEST_EXPRS = true"
+@pytest.mark.parametrize("must", ["true", "1", "2 > 1"])
+def test_a_request_that_must_be_enlarged_and_cannot_waits(must: str) -> None:
+    text = f"MODIFY_REQUEST_EXPR_REQUESTMEMORY = 20000\nMUST_MODIFY_REQUEST_EXPRS = {must}"
     found = pool(text)
     found.submit()
     found.advance(1)

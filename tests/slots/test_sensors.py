@@ -14,6 +14,7 @@ from poolbook.adapters.processor import processor_ad
 from poolbook.adapters.sensors import CondorLoad, Sensors, benchmarks
 from poolbook.adapters.sensors.idle import Idle, logged_in
 from poolbook.domain.config import read
+from poolbook.domain.policy.offer import offer
 from poolbook.domain.policy.slot_types import SlotTypeError
 
 SECOND = 1_000_000
@@ -180,6 +181,17 @@ def test_a_machine_has_what_was_detected_and_what_its_inventories_print(tmp_path
 def test_an_inventory_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(SlotTypeError, match="MACHINE_RESOURCE_INVENTORY_Fans: /no/such/thing"):
         equipment(read("MACHINE_RESOURCE_INVENTORY_Fans = /no/such/thing"), tmp_path, {})
+
+
+def test_where_htcondors_gpu_discovery_is_not_installed_there_are_no_gpus(tmp_path: Path) -> None:
+    wanted = read(f"use FEATURE : GPUs\nLIBEXEC = {tmp_path}")
+    found = offer("joins", "h", wanted, equipment(wanted, tmp_path, {}))
+    assert (found.ad["DetectedGPUs"], found.slots[0].ad["GPUs"]) == ("0", "0")
+    discovery = tmp_path / "condor_gpu_discovery"
+    discovery.write_text("#!/bin/sh\necho 'DetectedGPUs=\"GPU-1, GPU-2\"'\n")
+    discovery.chmod(0o755)
+    found = offer("joins", "h", wanted, equipment(wanted, tmp_path, {}))
+    assert (found.slots[0].ad["GPUs"], found.slots[0].ad["AssignedGPUs"]) == ("2", '"GPU-1,GPU-2"')
 
 
 CPUINFO = """\

@@ -4,6 +4,7 @@ they are given wrong, they say."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.facts import host_name
+from poolbook.adapters.requests import is_written
 
 from ..pool.real import Folder
 from .captures import capture
@@ -131,3 +133,17 @@ def test_what_a_machine_is_to_do_needs_a_pool_that_is_served(
 ) -> None:
     assert main([*command.split(), "-log", str(tmp_path / "pool.db")]) == 1
     assert "no pool serves" in capsys.readouterr().err
+
+
+def test_a_log_that_one_may_not_write_to_is_not_said_to_have_no_pool(tmp_path: Path) -> None:
+    """The request is made all the same, and what is not allowed is said by that."""
+    tmp_path.chmod(0o500)
+    root = os.geteuid() == 0
+    if root:  # who may do everything
+        os.seteuid(65534)
+    try:
+        assert is_written(str(tmp_path / "pool.db"))
+    finally:
+        if root:
+            os.seteuid(0)
+        tmp_path.chmod(0o700)

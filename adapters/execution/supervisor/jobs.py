@@ -58,6 +58,7 @@ class Job:
         self.outputs = launch.outputs(order)
         self.output_kb = _files_kb(self.outputs)
         self.suspended = False
+        self.told_to_end = False
         self.violated = ""
         self.user_us = 0
         self.system_us = 0
@@ -301,9 +302,13 @@ class Jobs:
                 self._kill(job)
 
     def _terminate(self, job: Job) -> None:
-        """The soft kill reaches the job's own process alone, as the starter's does; a suspended job is continued."""
+        """The soft kill reaches the job's own process alone, as the starter's does; a suspended job is continued. Once
+        is enough: a pool that begins again asks for it again, and to many programs a second one means haste."""
         if job.suspended:
             self._continue(job)
+        if job.told_to_end:
+            return
+        job.told_to_end = True
         processes.send(job.pid, job.started, job.kill_signal)
 
     def _kill(self, job: Job) -> None:

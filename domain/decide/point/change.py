@@ -50,20 +50,20 @@ def arrive(draft: Draft, slot: Slot, cause: str) -> None:
 def settle(draft: Draft, slot: Slot) -> None:
     """Ask the policy at once of a slot that has just become idle, or begun to retire."""
     if slot.activity in ("Idle", "Retiring") and draft.state.slots.get(slot.name) is slot:
-        follow_policy(draft, slot)
+        follow_policy(draft, slot, arrived=True)
 
 
 # The policy
 
 
-def follow_policy(draft: Draft, slot: Slot) -> bool:
+def follow_policy(draft: Draft, slot: Slot, *, arrived: bool = False) -> bool:
     """Take the first rule of the policy that holds for the slot; False if none does."""
     unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches
     if unheld and slot.pair == "Unclaimed/Idle":
         merge(draft, slot)  # what was carved for a claim ends with it
         return True
     look = draft.look(slot)
-    rule = applying(draft.state.dialect, look)
+    rule = applying(draft.state.dialect, look, arrived=arrived)
     if rule is None:
         if unheld and slot.pair == "Owner/Idle":
             merge(draft, slot)
@@ -73,32 +73,34 @@ def follow_policy(draft: Draft, slot: Slot) -> bool:
     if rule.marks:
         mark(draft, slot, *rule.marks, reason=_REASONS.get(rule.cause, ""))
     if rule.row:
-        row, target = _destination(draft, slot, rule)
-        change(draft, slot, row, rule.cause, target, evidence)
+        row, target, asked = _destination(draft, slot, rule)
+        # Why it is killed matters more than why now.
+        change(draft, slot, row, rule.cause, target, asked or evidence if target == KILLING else evidence or asked)
     return True
 
 
 _REASONS = {"preempt": "PREEMPT expression evaluated to True"}
 
 
-def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None]:
-    """The row and the target of a rule that holds."""
+def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
+    """The row and the target of a rule that holds, and the evidence of WANT_VACATE if that was asked."""
     if rule.cause == RETIREMENT_OVER:
         _charge(draft, slot)
     if rule.target != EVICTED:
-        return rule.row, rule.target or None
-    target = eviction(draft, slot)
-    return (rule.killing if target == KILLING and rule.killing else rule.row), target
+        return rule.row, rule.target or None, 0
+    target, evidence = _eviction(draft, slot)
+    return (rule.killing if target == KILLING and rule.killing else rule.row), target, evidence
 
 
-def eviction(draft: Draft, slot: Slot) -> str:
-    """How a job is made to go: WANT_VACATE is asked if PREEMPT was true, and counts as true without a job."""
+def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
+    """How a job is made to go, with the evidence: WANT_VACATE is asked if PREEMPT was true, and counts as true without
+    a job."""
     look = draft.look(slot)
     preempted = slot.claim is not None and "preempted" in slot.claim.marks
-    if preempted and slot.activation is not None and not look.true("WANT_VACATE"):
-        draft.evidence(look)
-        return KILLING
-    return VACATING
+    if not preempted or slot.activation is None:
+        return VACATING, 0
+    target = VACATING if look.true("WANT_VACATE") else KILLING
+    return target, draft.evidence(look)
 
 
 def _charge(draft: Draft, slot: Slot) -> None:
@@ -146,7 +148,8 @@ def _busy(draft: Draft, slot: Slot, cause: str) -> bool:
     late = slot.claim is not None and "late" in slot.claim.marks
     if late or not terms.in_retirement(draft.look(slot)):
         return False
-    change(draft, slot, "13", "draining" if terms.draining(draft.look(slot)) else "better_match")
+    why = "draining" if terms.draining(draft.look(slot)) else "better_match" if slot.waiting else "retired_before"
+    change(draft, slot, "13", why)
     return True
 
 

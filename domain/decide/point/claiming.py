@@ -155,6 +155,9 @@ def activated(draft: Draft, stimulus: s.ActivateClaim) -> None:
     slot = _slot(draft, stimulus.slot)
     if slot.pair != "Claimed/Idle" or slot.claim is None:
         raise Refusal(f"slot {slot.name} is {slot.pair}: a claim can be activated in Claimed/Idle alone")
+    machine = draft.state.machines.get(slot.machine)
+    if machine is not None and machine.shutdown:
+        raise Refusal(f"machine {machine.name} is shut down: no job can start there any more")
     promised = terms.machine_vacate_time(draft.look(slot))
     draft.emit(ClaimActivated(*draft.why("activated"), slot.name, slot.claim.id, stimulus.job, stimulus.ad, promised))
     tell(draft, slot, "activate", "activated")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotBorn, SlotChanged, SlotDied
+from ...policy.news import news
 from ...policy.resources import STANDARD
 from ...policy.settings import SETTINGS
 from ...state import Machine, Slot
@@ -26,6 +27,10 @@ def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
         ad = {**stimulus.ad, **plan.ad}
         draft.emit(SlotBorn(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
         settle(draft, draft.state.slots[plan.name])
+    for plan in stimulus.slots:
+        said = news(draft.look(draft.state.slots[plan.name]))
+        if said:
+            draft.emit(SlotChanged(*draft.why("published"), plan.name, said))
 
 
 def _check(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
@@ -61,9 +66,8 @@ def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
 
 
 def _fixed(name: str) -> bool:
-    """Whether an attribute says how a slot was cut, which cannot change while the execution point runs. (Disk space
-    may: a share of what was free is a share of something else now.)"""
-    return name.startswith(("SlotType", "TotalSlot", "Assigned")) and name != "TotalSlotDisk"
+    """Whether an attribute says how a slot was cut, which cannot change while the execution point runs."""
+    return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
 
 
 def reconfigure(draft: Draft, stimulus: s.Reconfigure) -> None:
@@ -112,7 +116,7 @@ def _difference(before: Ad, after: Ad) -> Ad:
     return changes | {name: "" for name in before if name not in after}
 
 
-_LIVED = frozenset({*STANDARD, "TotalSlotDisk"})
+_LIVED = frozenset(STANDARD)
 """What the pool itself keeps in a slot's ad."""
 
 

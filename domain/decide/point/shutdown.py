@@ -26,8 +26,8 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
     if machine.shutdown and HOWS.index(machine.shutdown) >= HOWS.index(command.how):
         raise Refusal(f"{machine.name} is being shut down already ({machine.shutdown}); only a faster way changes that")
     draft.emit(ShutdownBegan(*draft.why("shutdown"), machine.name, command.how))
-    for slot in slots_of(draft, machine):
-        if slot.waiting is not None:
+    for slot in [] if ENDS_IDLE[draft.state.dialect] else slots_of(draft, machine):
+        if slot.waiting is not None:  # the real startd lets it take over all the same
             draft.emit(ClaimWithdrawn(*draft.why("shutdown"), slot.name, slot.waiting.id))
     for slot in [] if _ended_with_it(draft, machine) else slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is not slot:
@@ -57,14 +57,17 @@ def progress(draft: Draft, machine: Machine) -> None:
     """If the machine is being shut down and nobody holds a slot of it any more, it leaves."""
     if not _over(draft.state, machine):
         return
+    for slot in slots_of(draft, machine):
+        end_claim(draft, slot, "shutdown")
     for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # what was carved goes first
         draft.emit(SlotDied(*draft.why("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
 
 
 def _over(state: State, machine: Machine) -> bool:
-    """Whether the machine is being shut down, and nobody holds a slot of it."""
-    held = any(slot.claim or slot.name in state.matches for slot in machine.slots.values())
+    """Whether the machine is being shut down, and nobody holds a slot of it; the real startd asks for jobs alone."""
+    slots, jobs_alone = machine.slots.values(), ENDS_IDLE[state.dialect]
+    held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
     return bool(machine.shutdown) and not held
 
 
