@@ -56,8 +56,7 @@ def _turn(draft: Draft, slot: Slot) -> None:
 
 def _publish(draft: Draft, slot: Slot) -> None:
     """Tell the pool what the sensors say, if that is news and the time has come."""
-    machine = draft.state.machines.get(slot.machine)
-    changes = news.timely(draft.look(slot), interval(draft.state, machine)) if machine is not None else {}
+    changes = news.timely(draft.look(slot))
     if changes:
         draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 
