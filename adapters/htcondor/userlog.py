@@ -73,6 +73,12 @@ class _Segment:
         self.index, self.kind, self.lines, self.whole = index, kind, [first], False
 
 
+def _may_be_xml(data: bytes, at: int) -> bool:
+    """Whether what begins here is of the XML form, or may come to be when more of it is there."""
+    begin = data[at : at + 11]
+    return any(begin.startswith(sign) or sign.startswith(begin) for sign in (b"<c>", *_PROLOGUE))
+
+
 class UserLogReader:
     """Reads a job event log in any of its forms."""
 
@@ -98,7 +104,7 @@ class UserLogReader:
                 at = blank.end()
                 continue
             first = data[at : at + 1]
-            if first == b"<":
+            if first == b"<" and _may_be_xml(data, at):
                 taken = self._prologue(data, at) or self._ad(data, at, b"</c>", entry_of_xml, events)
             elif first == b"{":
                 taken = self._ad(data, at, b"}", entry_of_json, events)

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import classad2
 import htcondor2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from poolbook.adapters.htcondor.reader import Source
@@ -438,6 +438,7 @@ MIX = st.lists(
 
 
 @given(st.binary(max_size=300) | MIX, st.lists(st.integers(0, 400), max_size=6), st.booleans())
+@example(b"\x00\n...\n<\n...\n", [6], False)
 def test_no_cut_and_no_rubbish_changes_what_is_read(data: bytes, cuts: list[int], anew: bool) -> None:
     assert in_pieces(data, [min(cut, len(data)) for cut in cuts], anew) == read(data)[0]
 
