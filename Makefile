@@ -7,8 +7,9 @@ run: .venv/ready
 	@$(BIN)/poolbook run docs/examples/pi.sub here=docs/examples results=../../build/pi -log build/pi/pool.db
 	@echo && $(BIN)/python docs/examples/pi.py --sum build/pi/pi.*.out
 
+# Four workers, however few cores there are: many tests wait for processes.
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -19,6 +20,7 @@ check: .venv/ready
 bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_classad.py
 	-$(BIN)/python tests/bench/bench_policy.py
+	-$(BIN)/python tests/bench/bench_point.py 1
 	-$(BIN)/python tests/bench/bench_log.py
 	-$(BIN)/python tests/bench/bench_execution.py
 	-$(BIN)/python tests/bench/bench_views.py

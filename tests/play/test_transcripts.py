@@ -83,6 +83,7 @@ POLLED = [
 """Each scenario in one dialect: what is tested is the jump from round to round."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("name", "dialect"), POLLED)
 def test_the_same_happens_where_every_round_is_held(name: str, dialect: str) -> None:
     assert played(name, dialect, steady=False)[1] == played(name, dialect)[1]
