@@ -45,6 +45,13 @@ LINGERS: Final = 60_000_000
 one whose resources are broken may be kept.)"""
 
 
+def _precedes(place: str, other: str) -> bool:
+    """Whether a place, "3:465", is further up in the same source."""
+    source, _, line = place.partition(":")
+    theirs, _, below = other.partition(":")
+    return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
+
+
 class Said(NamedTuple):
     """Words of a startd that are followed by a transition at once, and how the pair begins in which that ends."""
 
@@ -229,6 +236,8 @@ class SlotJudge:
         """Whether one record alone lies before the one above it."""
         at, place = chain.above
         this = event.stimulus
+        if at and _precedes(this, place):
+            return  # words that no transition followed are told when that is clear: their line stands further up
         if place == this or not at:
             chain.above = max(at, event.at), this
             return

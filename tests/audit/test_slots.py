@@ -361,6 +361,12 @@ def test_a_startd_that_is_killed_at_any_line_and_begins_anew_is_not_accused(run:
     assert audited(b"".join([*lines[:at], *lines])).violations == []
 
 
+def test_words_that_are_told_late_are_not_taken_for_a_record_from_another_time() -> None:
+    """The startd is killed behind "WANT_HOLD is FALSE", and the next one begins: only then is that told."""
+    lines = LOGS["03"].splitlines(keepends=True)
+    assert audited(b"".join([*lines[:584], *lines])).violations == []
+
+
 def test_each_word_that_announces_a_transition_was_seen_or_stands_in_the_table_for_the_dialect() -> None:
     text = b"\n".join(LOGS.values()).decode("utf-8", "replace")
     unseen = [said.words for said in SAID if f"State change: {said.words}" not in text]
