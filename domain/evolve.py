@@ -7,10 +7,11 @@ the audit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 
 from . import events as e
-from .job_ad import TERMINAL
+from .job_ad import TERMINAL, unquoted
+from .slot_ad import SlotAd
 from .state import Activation, Claim, Cluster, Drain, Machine, Slot, State
 from .variants import Variants
 
@@ -27,7 +28,13 @@ PUBLISHED = "published"
 
 def _founded(state: State, event: e.PoolFounded) -> None:
     state.name, state.dialect, state.uid_domain = event.name, event.dialect, event.uid_domain
-    state.settings = dict(event.settings)
+    state.settings, state.founded = dict(event.settings), event.settings
+    state.configured = state.position
+
+
+def _pool_configured(state: State, event: e.PoolConfigured) -> None:
+    _change(state.settings, event.settings)
+    state.configured = state.position
 
 
 def _writer(state: State, event: e.WriterBegan) -> None:
@@ -42,15 +49,22 @@ def _answered(state: State, event: e.RequestAnswered) -> None:
         state.answers_size -= len(answers.pop(next(iter(answers))))
 
 
+def _touch(state: State, machine: Machine) -> None:
+    """What all slots of a machine say has changed."""
+    for slot in machine.slots:
+        state.touched[slot] = True
+
+
 def _machine(state: State, event: e.MachineJoined) -> None:
     state.machines[event.machine] = Machine(event.machine, event.ad, event.at, dict(event.settings))
 
 
 def _configured(state: State, event: e.MachineConfigured) -> None:
     _change(state.machines[event.machine].settings, event.settings)
+    _touch(state, state.machines[event.machine])
 
 
-def _change(ad: e.Ad, changes: e.Ad) -> None:
+def _change(ad: MutableMapping[str, str], changes: e.Ad) -> None:
     for name, text in changes.items():
         if text:
             ad[name] = text
@@ -60,18 +74,14 @@ def _change(ad: e.Ad, changes: e.Ad) -> None:
 
 def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
     machine = state.machines[event.machine]
-    machine.benchmarks = averaged(machine.benchmarks, (event.mips, event.kflops))
+    machine.benchmarks = event.published
     machine.benchmarked = event.at
-
-
-def averaged(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
-    """The published figures after a further run: each the weighted average of what was published, which counts three
-    times, and the run's result; the first run's stand as they are."""
-    return now if before == (0, 0) else ((before[0] * 3 + now[0]) // 4, (before[1] * 3 + now[1]) // 4)
+    _touch(state, machine)
 
 
 def _busy(state: State, event: e.BusyBegan) -> None:
     state.slots[event.slot].busy_since = event.at if event.busy else 0
+    state.touched[event.slot] = True
 
 
 def _drain_began(state: State, event: e.DrainBegan) -> None:
@@ -80,6 +90,8 @@ def _drain_began(state: State, event: e.DrainBegan) -> None:
         event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
     )
     machine.drains, machine.drain_began = event.drain, event.at
+    _touch(state, machine)
+    state.reworded.update(dict.fromkeys(machine.slots, True))
 
 
 def _drain_moved(state: State, event: e.DrainMoved) -> None:
@@ -88,20 +100,25 @@ def _drain_moved(state: State, event: e.DrainMoved) -> None:
         machine.drain.state = event.target
     if event.row in ("cancel", "resume"):
         machine.drain, machine.drain_ended = None, event.at
+        state.reworded.update(dict.fromkeys(machine.slots, True))
+    _touch(state, machine)
 
 
 def _drain_final(state: State, event: e.DrainFinal) -> None:
     drain = state.machines[event.machine].drain
     if drain is not None:
         drain.final = True
+    _touch(state, state.machines[event.machine])
 
 
 def _drain_charged(state: State, event: e.DrainCharged) -> None:
     state.machines[event.machine].badput += event.badput
+    _touch(state, state.machines[event.machine])
 
 
 def _shutdown(state: State, event: e.ShutdownBegan) -> None:
     state.machines[event.machine].shutdown = event.how
+    _touch(state, state.machines[event.machine])
 
 
 def _machine_left(state: State, event: e.MachineLeft) -> None:
@@ -110,11 +127,12 @@ def _machine_left(state: State, event: e.MachineLeft) -> None:
 
 def _born(state: State, event: e.SlotBorn) -> None:
     slot = state.slots[event.slot] = Slot(
-        event.slot, event.machine, event.kind, event.parent, dict(event.ad), BIRTH, event.at, event.at,
+        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BIRTH, event.at, event.at,
         version=state.position,
     )  # fmt: skip
     if event.machine in state.machines:
         state.machines[event.machine].slots[event.slot] = slot
+    state.touched[event.slot] = state.reworded[event.slot] = True
 
 
 def _slot_moved(state: State, event: e.SlotMoved) -> None:
@@ -130,6 +148,7 @@ def _slot_moved(state: State, event: e.SlotMoved) -> None:
         slot.entered_state = event.at
     slot.entered_activity = event.at
     slot.pair = event.target
+    state.touched[event.slot] = True
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
     if event.target == MATCHED:
@@ -140,42 +159,90 @@ def _slot_moved(state: State, event: e.SlotMoved) -> None:
 
 def _slot_changed(state: State, event: e.SlotChanged) -> None:
     slot = state.slots[event.slot]
+    state.touched[event.slot] = True
     if event.cause == PUBLISHED:
         _change(slot.public, event.changes)
         slot.published = event.at
         return
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
+    state.reworded[event.slot] = True
     _change(slot.ad, event.changes)
     slot.version = state.position
 
 
 def _slot_died(state: State, event: e.SlotDied) -> None:
     slot = state.slots.pop(event.slot, None)
+    state.reworded[event.slot] = True
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
-    state.matches.pop(event.slot, None)
+    state.touched[event.slot] = True
+    for job in (state.matches.pop(event.slot, None), state.ready.pop(event.slot, None), _awaited(slot)):
+        _unpromise(state, event.slot, job)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
     state.unheard.pop(event.slot, None)
 
 
+def _unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
+    """The job is promised the slot no longer."""
+    if job is not None and state.promised.get(job) == slot:
+        del state.promised[job]
+
+
+def _awaited(slot: Slot | None) -> tuple[int, int] | None:
+    """The job of the pool's own queue that waits for the slot's present claim to go."""
+    return None if slot is None or slot.waiting is None else _job_of(slot.waiting)
+
+
+def _job_of(claim: Claim | e.ClaimMade | e.ClaimWaits) -> tuple[int, int] | None:
+    """The job of the pool's own queue that a better match is for."""
+    if claim.holder or not claim.job:
+        return None
+    cluster, _, proc = claim.job.partition(".")
+    return int(cluster), int(proc)
+
+
+def _user(state: State, event: e.ClaimMade | e.ClaimWaits, job: tuple[int, int] | None) -> str:
+    """Whose the job is that a claim is made for; empty where the claim counts for the same."""
+    cluster = state.clusters.get(job[0]) if job is not None else None
+    user = unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
+    return "" if user == event.submitter else user
+
+
 def _claim_made(state: State, event: e.ClaimMade) -> None:
-    state.matches.pop(event.slot, None)
-    slot = state.slots[event.slot]
+    slot, job = state.slots[event.slot], _job_of(event)
+    matched = state.matches.pop(event.slot, None)
+    for before in (matched, _awaited(slot)):
+        _unpromise(state, event.slot, before)
+    if job is not None:
+        state.ready[event.slot], state.promised[job] = job, event.slot
+    state.submitter(event.submitter).take(event.weight, event.at)
+    state.touched[event.slot] = True
     slot.claim = Claim(
-        event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad, event.lease
-    )
+        event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
+        event.lease, user=_user(state, event, job or matched),
+    )  # fmt: skip
     slot.waiting = None
 
 
 def _claim_waits(state: State, event: e.ClaimWaits) -> None:
-    state.slots[event.slot].waiting = Claim(
-        event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad, event.lease
-    )
+    slot, job = state.slots[event.slot], _job_of(event)
+    _unpromise(state, event.slot, _awaited(slot))
+    if job is not None:
+        _unpromise(state, event.slot, state.matches.pop(event.slot, None))
+        state.promised[job] = event.slot
+    state.touched[event.slot] = True
+    slot.waiting = Claim(
+        event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
+        event.lease, user=_user(state, event, job),
+    )  # fmt: skip
 
 
 def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
-    state.slots[event.slot].waiting = None
+    slot = state.slots[event.slot]
+    _unpromise(state, event.slot, _awaited(slot))
+    slot.waiting = None
+    state.touched[event.slot] = True
 
 
 def _claim_marked(state: State, event: e.ClaimMarked) -> None:
@@ -205,35 +272,88 @@ def _claim_activated(state: State, event: e.ClaimActivated) -> None:
     )
     if slot.claim is not None:
         slot.claim.activations += 1
+    state.touched[event.slot] = True
 
 
 def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
     state.slots[event.slot].activation = None
+    state.touched[event.slot] = True
 
 
 def _claim_ended(state: State, event: e.ClaimEnded) -> None:
-    state.slots[event.slot].claim = None
+    slot = state.slots[event.slot]
+    weight = None if slot.claim is None else slot.claim.weight
+    state.submitter(event.submitter).give_back(weight, event.usage, event.at)
+    slot.claim = None
     state.unheard.pop(event.slot, None)
-    state.usage[event.submitter] = state.usage.get(event.submitter, 0) + event.usage
+    state.touched[event.slot] = True
+    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:
     for match in event.matches:
         state.refusals.pop(match.job, None)
         cluster, _, proc = match.job.partition(".")
-        state.matches[match.slot] = (int(cluster), int(proc))
+        job = int(cluster), int(proc)
+        _unpromise(state, match.slot, state.matches.get(match.slot))
+        state.matches[match.slot] = job
+        state.promised[job] = match.slot
+        state.touched.setdefault(match.slot, False)
     for unmatched in event.unmatched:
         state.refusals[unmatched.job] = unmatched
-        state.reasoned[int(unmatched.job.partition(".")[0])] = event.at, state.position, len(state.slots)
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
-    state.matches.pop(event.slot, None)
+    _unpromise(state, event.slot, state.matches.pop(event.slot, None))
+    state.touched[event.slot] = True
+
+
+def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
+    for name, priority in event.priorities.items():
+        submitter = state.submitter(name)
+        submitter.priority, submitter.updated, submitter.drawn = priority, event.at, submitter.used(event.at)
+    state.accounted = event.at
+
+
+def _submitter_set(state: State, event: e.SubmitterSet) -> None:
+    submitter = state.submitter(event.submitter)
+    if event.until > event.at:
+        submitter.leases[event.name] = event.value, event.until
+    elif event.until:
+        submitter.leases.pop(event.name, None)
+    elif event.name == "priority":
+        submitter.priority, submitter.updated, submitter.drawn = event.value, event.at, submitter.used(event.at)
+    elif event.name == "usage":
+        submitter.count(event.at)
+        before = submitter.weighted
+        submitter.weighted = round(event.value * 1_000_000_000)
+        submitter.drawn += submitter.weighted - before
+    elif event.name in ("begin", "last"):
+        setattr(submitter, event.name, round(event.value * 1_000_000))
+    else:
+        setattr(submitter, event.name, event.value)
+
+
+def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
+    for name in event.submitters:
+        submitter = state.submitter(name)
+        submitter.count(event.at)
+        submitter.drawn -= submitter.weighted
+        submitter.weighted = submitter.plain = 0
+        submitter.begin = event.at
+
+
+def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
+    gone = state.submitters.pop(event.submitter, None)
+    if gone is not None and gone.slots:  # what it has goes on to count
+        again = state.submitter(event.submitter)
+        again.using, again.slots = gone.using, gone.slots
 
 
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
     state.clusters[event.cluster] = cluster
+    state.submitter(event.submitter)
     state.queued += 1
     state.skipped.discard(event.cluster)
     state.skipped.update(range(state.next_cluster, event.cluster))
@@ -245,7 +365,6 @@ def _ends(state: State, cluster: Cluster) -> None:
         del state.clusters[cluster.id]
         state.queued += 1
         gone = f"{cluster.id}."
-        state.reasoned.pop(cluster.id, None)
         for job in [job for job in state.refusals if job.startswith(gone)]:
             del state.refusals[job]
 
@@ -275,12 +394,15 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster.edit_all(event.procs, event, None)
     state.queued += 1
     cluster.edited.update(name.lower() for name in event.changes)
+    cluster.edits += 1
 
 
 def _activated(state: State, event: e.JobActivated) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
     state.refusals.pop(f"{event.cluster}.{event.proc}", None)
+    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
+    state.touched[event.slot] = True
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
@@ -329,6 +451,7 @@ def _exited(state: State, event: e.JobExited) -> None:
     slot = state.slots.get(event.slot)
     if slot is not None:
         slot.activation = None
+    state.touched[event.slot] = True
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
     if status in TERMINAL:
@@ -340,6 +463,7 @@ def _exited(state: State, event: e.JobExited) -> None:
 
 _FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.PoolFounded: _founded,
+    e.PoolConfigured: _pool_configured,
     e.WriterBegan: _writer,
     e.RequestAnswered: _answered,
     e.EvidenceNoted: lambda state, event: None,
@@ -368,6 +492,10 @@ _FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.ClaimEnded: _claim_ended,
     e.CycleHeld: _cycle,
     e.MatchVoided: _match_voided,
+    e.PrioritiesUpdated: _priorities,
+    e.SubmitterSet: _submitter_set,
+    e.SubmittersReset: _submitters_reset,
+    e.SubmitterDeleted: _submitter_deleted,
     e.ClusterSubmitted: _submitted,
     e.JobsMoved: _jobs_moved,
     e.JobsEdited: _jobs_edited,

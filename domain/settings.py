@@ -1,13 +1,15 @@
 """The settings that decisions read, under HTCondor's names, with their defaults.
 
-They stand in the log (``PoolFounded``), so that a decision can be taken again under what was in force. Times are
-seconds.
+They stand in the log (``PoolFounded``, ``PoolConfigured``), so that a decision can be taken again under what was in
+force. Times are seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from .classad import ClassAdSyntaxError, parse
 
 
 class Setting(NamedTuple):
@@ -24,9 +26,117 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+class Negotiators(NamedTuple):
+    """A setting of the negotiator: ``kind`` is seconds, factor, truth, expression, or text."""
+
+    kind: str
+    default: str
+    words: str
+
+
+NEGOTIATOR: Final[dict[str, Negotiators]] = {
+    name: Negotiators(*rest)
+    for name, *rest in (
+        ("PRIORITY_HALFLIFE", "seconds", "86400", "time in which a real priority moves half of its way"),
+        ("DEFAULT_PRIO_FACTOR", "factor", "1000", "the priority factor of those who have no other"),
+        ("NICE_USER_PRIO_FACTOR", "factor", "1e10", "that of jobs submitted with nice_user"),
+        ("REMOTE_PRIO_FACTOR", "factor", "1e7", "that of users from other domains than ACCOUNTANT_LOCAL_DOMAIN"),
+        ("ACCOUNTANT_LOCAL_DOMAIN", "text", "", "whose users are local; empty: all are"),
+        ("NEGOTIATOR_CONSIDER_PREEMPTION", "truth", "true", "whether slots that others use are looked at"),
+        ("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", "truth", "false", "whether, while their jobs have retirement time"),
+        ("NEGOTIATOR_USE_SLOT_WEIGHTS", "truth", "true", "whether a slot counts for its SlotWeight, or for 1"),
+        ("NEGOTIATOR_IGNORE_USER_PRIORITIES", "truth", "false", "whether everybody may have everything"),
+        ("NEGOTIATOR_CROSS_SLOT_PRIOS", "truth", "false", "whether slots know of the users of their neighbours"),
+        ("NEGOTIATE_ALL_JOBS_IN_CLUSTER", "truth", "false", "whether the like of a job that got nothing are asked for"),
+        ("SIGNIFICANT_ATTRIBUTES", "text", "", "the attributes that tell jobs apart, in place of those computed"),
+        ("ADD_SIGNIFICANT_ATTRIBUTES", "text", "", "further ones"),
+        (
+            "REMOVE_SIGNIFICANT_ATTRIBUTES",
+            "text",
+            "CpusUsage,DiskUsage,GPUsUsage,MemoryUsage,ResidentSetSize",
+            "those that do not count",
+        ),
+        ("NEGOTIATOR_SLOT_CONSTRAINT", "expression", "", "which slots there are for the negotiator"),
+        ("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "expression", "", "which slots make the pie"),
+        ("NEGOTIATOR_JOB_CONSTRAINT", "expression", "", "which jobs the negotiator looks at"),
+        (
+            "NEGOTIATOR_PRE_JOB_RANK",
+            "expression",
+            "(10000000 * My.Rank) + (1000000 * (RemoteOwner =?= UNDEFINED)) - (100000 * Cpus) - Memory",
+            "of the slots that match a job, those with more go first",
+        ),
+        (
+            "NEGOTIATOR_POST_JOB_RANK",
+            "expression",
+            "(RemoteOwner =?= UNDEFINED) * (ifthenElse(isUndefined(KFlops), 1000, Kflops) - SlotID - "
+            "1.0e10*(Offline=?=True))",
+            "which of those that the job's own Rank values alike",
+        ),
+        ("PREEMPTION_REQUIREMENTS", "expression", "False", "whether a slot may change hands by priority"),
+        ("PREEMPTION_REQUIREMENTS_STABLE", "truth", "true", "whether that stays the same during a cycle"),
+        (
+            "PREEMPTION_RANK",
+            "expression",
+            "(RemoteUserPrio * 1000000) - ifThenElse(isUndefined(TotalJobRuntime), 0, TotalJobRuntime)",
+            "which of the slots that may change hands goes first",
+        ),
+        ("PREEMPTION_RANK_STABLE", "truth", "true", "whether that stays the same during a cycle"),
+        ("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", "truth", "true", "whether, under htcondor-25, matches are limited so"),
+        ("MAX_CONCURRENT_UPLOADS_PER_USER", "number", "20", "matches that a submitter gets in a spin, at most"),
+        ("GROUP_NAMES", "text", "", "the accounting groups that there are"),
+    )
+}
+"""What the negotiator and its accountant read of the configuration. The log has those that are not as here."""
+
+FAMILIES: Final[dict[str, str]] = {
+    "GROUP_PRIO_FACTOR_": "factor",
+    "GROUP_QUOTA_DYNAMIC_": "number",
+    "GROUP_QUOTA_": "number",
+}
+"""Settings of which there is one for each accounting group, with their kinds."""
+
+
+NOTHING: Final = " "
+"""The text of a setting that was set to nothing, where nothing is not the default."""
+
+
+def negotiators(name: str) -> str | None:
+    """The kind of a setting of the negotiator's; None: it is none of them."""
+    if name in NEGOTIATOR:
+        return NEGOTIATOR[name].kind
+    return next((kind for prefix, kind in FAMILIES.items() if name.startswith(prefix)), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e300 else None
+
+
+def unfit(name: str, text: str) -> str:
+    """What is wrong with the text of one of the negotiator's settings; empty: nothing."""
+    kind, number = negotiators(name), _number(text)
+    if kind == "truth" and text.lower() not in ("true", "false"):
+        return f"{name} = {text}: true or false is wanted"
+    if kind == "seconds" and (number is None or number <= 0):
+        return f"{name} = {text}: a number of seconds, more than 0, is wanted"
+    if kind == "factor" and (number is None or number < 1):
+        return f"{name} = {text}: a number of at least 1 is wanted"
+    if kind == "number" and (number is None or number < 0):
+        return f"{name} = {text}: a number, 0 or more, is wanted"
+    if kind == "expression" and text.strip():
+        try:
+            parse(text)
+        except ClassAdSyntaxError as error:
+            return f"{name} = {text}: {error}"
+    return ""
+
+
 SUPER_USERS = "QUEUE_SUPER_USERS"
-"""The one setting that is no time: who may act on everybody's jobs and on the machines, parted by commas. Whoever
-begins a log is one of them."""
+"""Of the settings that are not the negotiator's, the one that is no time: who may act on everybody's jobs and on the
+machines, parted by commas. Whoever begins a log is one of them."""
 _THE_SUPER_USERS = "root, condor"
 
 
@@ -36,12 +146,13 @@ def super_users(in_force: Mapping[str, str]) -> frozenset[str]:
 
 
 _MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
-_LONGEST = 10**10
+LONGEST: Final = 10**10
+"""Seconds that a time may be, at most."""
 
 
 def _is_time(text: str) -> bool:
     try:
-        return abs(float(text)) < _LONGEST
+        return abs(float(text)) < LONGEST
     except ValueError:
         return False
 
@@ -51,11 +162,16 @@ def settings(given: dict[str, str]) -> dict[str, str]:
 
     :raises ValueError: for a name that is not known, or a value that is no number of seconds.
     """
-    times = {name: text for name, text in given.items() if name != SUPER_USERS}
+    others = {name: text for name, text in given.items() if negotiators(name) is not None}
+    for name, text in others.items():
+        if words := unfit(name, text):
+            raise ValueError(words)
+    times = {name: text for name, text in given.items() if name != SUPER_USERS and name not in others}
     for name, text in times.items():
         if name not in SETTINGS:
-            raise ValueError(f"{name} is no setting of a pool; there are {', '.join((*SETTINGS, SUPER_USERS))}")
+            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR))
+            raise ValueError(f"{name} is no setting of a pool; there are {there_are}")
         if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
             raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")
-    found = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
+    found = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()} | others
     return {**found, SUPER_USERS: given[SUPER_USERS]} if SUPER_USERS in given else found

@@ -16,6 +16,7 @@ from attrs import define, field
 
 from .events import Ad, Event, Procs, Unmatched
 from .job_ad import STATUS_NAMES, STATUS_NUMBERS, Changes, fold_job, unquoted
+from .slot_ad import SlotAd
 from .variants import Variants
 
 IDLE = STATUS_NUMBERS["Idle"]
@@ -31,11 +32,12 @@ _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items(
 
 @define
 class Claim:
-    """Who holds a slot, since when (microseconds), and what it counts for (thousandths). ``rank`` is the slot's RANK of
-    its job. ``holder`` is empty if the pool's own access point holds it; else ``job`` and ``ad`` are the job that the
-    holder asked for. ``marks`` are those of ``events.MARKS``, ``reason`` with its codes is why its job is to go,
-    ``activations`` counts its jobs. ``lease`` is in seconds; ``until`` is when it ends, unless the holder is heard
-    again (0: it is heard)."""
+    """Who holds a slot, since when (microseconds), and what it counts for (thousandths). ``submitter`` is whom
+    it counts for, ``user`` whose the job is that it was made for (empty: the same). ``rank`` is the slot's RANK of its
+    job. ``holder`` is empty if the pool's own access point holds it, and ``job`` the one for which it waited, if it
+    did; else ``job`` and ``ad`` are the job that the holder asked for. ``marks`` are those of ``events.MARKS``,
+    ``reason`` with its codes is why its job is to go, ``activations`` counts its jobs. ``lease`` is in seconds;
+    ``until`` is when it ends, unless the holder is heard again (0: it is heard)."""
 
     id: str
     submitter: str
@@ -52,6 +54,7 @@ class Claim:
     reason: str = ""
     code: int = 0
     subcode: int = 0
+    user: str = ""
 
 
 @define
@@ -130,7 +133,7 @@ class Slot:
     machine: str
     kind: str
     parent: str
-    ad: Ad
+    ad: SlotAd
     pair: str
     entered_state: int
     entered_activity: int
@@ -172,6 +175,62 @@ class Slot:
         return self.pair.partition("/")[2]
 
 
+@define
+class Submitter:
+    """Who has jobs in the pool, as the accountant knows it (``domain/accounting``).
+
+    ``priority`` is the real priority at the instant ``updated``. ``factor``, ``floor`` and ``ceiling`` are what an
+    administrator set (0: the settings' factor, no floor; -1: no ceiling); ``leases`` go before them until an instant.
+    ``using`` is what its claims weigh now, in thousandths, ``slots`` how many they are. Until the instant ``counted``
+    it has used ``weighted`` (microseconds times thousandths) and ``plain`` (microseconds of slots); when ``priority``
+    was updated, ``weighted`` was ``drawn``. ``usage`` is that of its ``ended`` claims, whatever was set since."""
+
+    name: str
+    priority: float = 0.5
+    updated: int = 0
+    factor: float = 0.0
+    floor: float = 0.0
+    ceiling: float = -1.0
+    leases: dict[str, tuple[float, int]] = field(factory=dict)
+    using: int = 0
+    slots: int = 0
+    counted: int = 0
+    weighted: int = 0
+    plain: int = 0
+    drawn: int = 0
+    usage: int = 0
+    ended: int = 0
+    begin: int = 0
+    last: int = 0
+
+    def used(self, at: int) -> int:
+        """What it has used until ``at``, in microseconds times thousandths."""
+        return self.weighted + (at - self.counted) * self.using
+
+    def count(self, at: int) -> None:
+        """Count what it has used until ``at``."""
+        self.weighted += (at - self.counted) * self.using
+        self.plain += (at - self.counted) * self.slots
+        self.counted = at
+
+    def take(self, weight: int, at: int) -> None:
+        """It has a claim more."""
+        self.count(at)
+        self.using += weight
+        self.slots += 1
+        self.begin = self.begin or at
+
+    def give_back(self, weight: int | None, usage: int, at: int) -> None:
+        """A claim of its is over. ``weight`` None: one of which nothing is known."""
+        self.count(at)
+        self.usage += usage
+        self.ended += 1
+        self.last = at
+        if weight is not None:
+            self.using -= weight
+            self.slots -= 1
+
+
 class Cluster:
     """The jobs of one submission that have not ended."""
 
@@ -184,6 +243,7 @@ class Cluster:
         "count",
         "counts",
         "edited",
+        "edits",
         "id",
         "live",
         "members",
@@ -207,6 +267,8 @@ class Cluster:
         self._free: list[int] = []
         self.edited: set[str] = set()
         """The attributes, in small letters, that were edited for some of the jobs since the submission."""
+        self.edits = 0
+        """How often jobs were edited."""
 
     @property
     def local(self) -> bool:
@@ -366,6 +428,8 @@ class State:
     dialect: str = ""
     uid_domain: str = ""
     settings: dict[str, str] = field(factory=dict)
+    founded: dict[str, str] = field(factory=dict)
+    """The settings as they were when the log was begun: what no configuration sets goes back to these."""
     epoch: int = 0
     machines: dict[str, Machine] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)
@@ -375,10 +439,17 @@ class State:
     next_cluster: int = 1
     skipped: set[int] = field(factory=set)
     """Cluster numbers below the next that were given out and not yet used."""
-    usage: dict[str, int] = field(factory=dict)
-    """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
+    submitters: dict[str, Submitter] = field(factory=dict)
+    accounted: int = 0
+    """When the priorities were brought up to date last."""
+    configured: int = 0
+    """The position of the event that changed the pool's settings last."""
     matches: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with its job."""
+    promised: dict[tuple[int, int], str] = field(factory=dict)
+    """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
+    ready: dict[str, tuple[int, int]] = field(factory=dict)
+    """Slots that came to their better match, and the job that it is for."""
     matched: dict[str, None] = field(factory=dict)
     """The slots that are in Matched."""
     preempting: dict[str, None] = field(factory=dict)
@@ -389,21 +460,45 @@ class State:
     """The activations that were told to end."""
     activations: dict[str, Activation] = field(factory=dict)
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)
+    reworded: dict[str, bool] = field(factory=dict, eq=False, repr=False)
+    """The same of slots whose own ad has changed, for whoever keeps what their expressions read."""
     answers: dict[str, str] = field(factory=dict)
     """The answers to the latest requests, by the requests' ids."""
     answers_size: int = 0
     kept: dict[str, Any] = field(factory=dict, eq=False, repr=False)
     """What was computed of the state and may be used again while what it was computed of is the same. No event made
     it, and nothing that is decided depends on its being there."""
-    reasoned: dict[int, tuple[int, int, int]] = field(factory=dict)
-    """Clusters of whose jobs the log says why they got nothing: when and where it last said so, and the number of slots
-    then."""
+    touched: dict[str, bool] = field(factory=dict, eq=False, repr=False)
+    """The slots of which anything has changed since whoever keeps something of all slots has last looked; false: only
+    that they were matched."""
     refusals: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
 
     def setting(self, name: str) -> int:
         """A setting that is a number of seconds, in microseconds."""
         return round(float(self.settings[name]) * 1_000_000)
+
+    def submitter(self, name: str) -> Submitter:
+        """The record of a submitter; a new one if it has none yet."""
+        known = self.submitters.get(name)
+        if known is None:
+            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at)
+        return known
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
+        return {name: one.usage for name, one in self.submitters.items() if one.ended}
+
+    def user(self, slot: Slot) -> str:
+        """Whose job has a slot, as user@domain: not always who it counts for. Empty: nobody has it."""
+        claim, activation = slot.claim, slot.activation
+        if claim is None:
+            return ""
+        text = "" if activation is None else activation.ad.get("User", "")
+        if activation is not None and activation.cluster in self.clusters:
+            text = self.clusters[activation.cluster].value(activation.proc, "User")
+        return unquoted(text) or claim.user or claim.submitter
 
     def owner(self, cluster: Cluster) -> str:
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]

@@ -78,6 +78,8 @@ CAUSES: dict[str, str] = {
     "held_by_machine": "WANT_HOLD is true: the machine's owner has such jobs held",
     "measured": "its use of resources was measured",
     "negotiated": "a negotiation cycle was held",
+    "accounted": "the priorities were brought up to date",
+    "granted": "an administrator set it",
     "suspend_command": "somebody asked for it to be suspended",
     "continue_command": "somebody asked for it to go on",
     # what was read of a real pool

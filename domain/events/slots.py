@@ -26,11 +26,13 @@ class MachineConfigured(MachineEvent):
 
 @frozen
 class BenchmarksRan(MachineEvent):
-    """``mips`` and ``kflops`` are the results of this run alone; what is published is their weighted average."""
+    """``mips`` and ``kflops`` are the results of this run alone; ``published`` are those that the slots' ads say from
+    here on."""
 
     slot: str
     mips: int
     kflops: int
+    published: tuple[int, int]
 
 
 @frozen
@@ -133,8 +135,8 @@ class SlotDied(SlotEvent):
 class ClaimMade(SlotEvent):
     """``submitter`` holds the slot from here on; ``weight`` is the slot's weight in thousandths, ``rank`` the value of
     RANK for its job. ``holder`` is empty if the pool's own access point holds it, else who does; then ``job`` and
-    ``ad`` are the job that it asked for. ``lease``: seconds without a sign of the holder after which the claim ends (0:
-    none)."""
+    ``ad`` are the job that it asked for. Of a claim of the pool's own ``job`` says for which of the queue it waited
+    (empty: it did not wait). ``lease``: seconds without a sign of the holder after which the claim ends (0: none)."""
 
     claim: str
     submitter: str

@@ -1,0 +1,194 @@
+"""Table: what the judge says of accounts that were edited, one word of one event at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import attrs
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.domain.accounting import terms, updated
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.evolve import evolve
+from poolbook.domain.state import State
+from poolbook.replay.virtual import SECOND
+
+from ..domain.pools import TestPool
+from ..replay.edits import found
+
+ALICE, BOB, CAROL = "alice@example.org", "bob@example.org", "carol@x"
+UPDATES = (600, 1800, 2400)
+
+
+class Watched(TestPool):
+    """A pool whose slots are held from outside, so that nothing comes to its accounts but what the test does."""
+
+    __test__ = False
+
+    def set(self, who: str, name: str, value: float = 0.0, duration: int = 0, cancel: bool = False) -> None:
+        assert not self.handle(s.SetSubmitter(self.id(), "root", who, name, value, duration, cancel)).refusal
+
+    def claims(self, slot: str, submitter: str) -> None:
+        self.handle(s.RequestClaim(self.id(), slot, f"claim-{slot}", "elsewhere", submitter, "7.0", {}))
+
+
+@cache
+def log() -> tuple[e.Event, ...]:
+    """An hour in which alice has a slot and then bob has one, with acts of an administrator; the priorities are brought
+    up to date three times."""
+    pool = Watched(settings={"PRIORITY_HALFLIFE": "7200"})
+    pool.engine.matching = False  # its cycles would bring the priorities up to date by themselves
+    pool.machine(static=2)
+    pool.claims("slot1@h", ALICE)
+    pool.set(BOB, "priority", 20)
+    pool.advance(1200)
+    pool.claims("slot2@h", BOB)
+    pool.set(BOB, "factor", 5, duration=3600)
+    pool.advance(60)
+    pool.set(BOB, "factor", 6)
+    pool.advance(840)
+    pool.set(BOB, "factor", cancel=True)
+    pool.handle(s.ReleaseClaim(pool.id(), "slot1@h"))
+    pool.advance(600)
+    pool.handle(s.ResetUsage("reset", "root", (ALICE,)))
+    pool.set(CAROL, "ceiling", 3)
+    pool.handle(s.DeleteSubmitter("delete", "root", CAROL))
+    return tuple(_with_updates(pool.events()))
+
+
+def _with_updates(events: list[e.Event]) -> Iterator[e.Event]:
+    """The events, with the priorities brought up to date by the formula."""
+    state, begin, left = State(), events[0].at, list(UPDATES)
+    for event in events:
+        while left and event.at > begin + left[0] * SECOND:
+            at = begin + left.pop(0) * SECOND
+            halflife = terms(state.settings).halflife
+            listed = {name: updated(one, state.accounted, at, halflife) for name, one in state.submitters.items()}
+            update = e.PrioritiesUpdated(at, "accounted", f"cycle-{at}", listed)
+            evolve(state, update)
+            yield update
+        evolve(state, event)
+        yield event
+
+
+def _nth(kind: type[e.Event], number: int) -> int:
+    return [index for index, event in enumerate(log()) if isinstance(event, kind)][number]
+
+
+def _said(*changed: tuple[type[e.Event], int, dict[str, Any]]) -> list[tuple[str, str]]:
+    """What is found when events, each by its kind and its number among these, are changed."""
+    events = list(log())
+    for kind, number, changes in changed:
+        index = _nth(kind, number)
+        events[index] = attrs.evolve(events[index], **changes)
+    return [(violation.thing, violation.rule) for violation in found(list(enumerate(events, 1)))]
+
+
+def test_what_the_pool_wrote_is_sound() -> None:
+    assert _said() == []
+    updates = [event.priorities for event in log() if isinstance(event, e.PrioritiesUpdated)]
+    assert [list(each) for each in updates] == [[ALICE, BOB]] * len(UPDATES)
+    assert all(each[ALICE] > 0.5 for each in updates)
+
+
+@pytest.mark.parametrize("number", range(len(UPDATES)))
+@pytest.mark.parametrize("name", [ALICE, BOB])
+@pytest.mark.parametrize("times", [1.0001, 0.9999, 2.0, float("nan"), float("inf")])
+def test_a_priority_is_what_the_formula_makes_it(number: int, name: str, times: float) -> None:
+    event = log()[_nth(e.PrioritiesUpdated, number)]
+    assert isinstance(event, e.PrioritiesUpdated)
+    priorities = event.priorities | {name: event.priorities[name] * times}
+    assert (name, "priority") in _said((e.PrioritiesUpdated, number, {"priorities": priorities}))
+
+
+@pytest.mark.parametrize("number", range(len(UPDATES)))
+def test_whoever_used_something_has_a_new_priority(number: int) -> None:
+    event = log()[_nth(e.PrioritiesUpdated, number)]
+    assert isinstance(event, e.PrioritiesUpdated)
+    priorities = {name: value for name, value in event.priorities.items() if name != ALICE}
+    assert _said((e.PrioritiesUpdated, number, {"priorities": priorities}))[0] == (ALICE, "priority")
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "changes", "thing", "rule"),
+    [
+        (e.PrioritiesUpdated, 0, {"priorities": {"nobody@x": 0.5}}, "nobody@x", "reference"),
+        (e.PoolFounded, 0, {"settings": {"PRIORITY_HALFLIFE": "-1"}}, "pool", "value"),
+        (e.PoolFounded, 0, {"settings": {"PRIORITY_HALFLIFE": "3600"}}, ALICE, "priority"),
+        (e.ClaimMade, 0, {"submitter": "mallory@x"}, "mallory@x", "priority"),
+        (e.SubmitterSet, 0, {"name": "colour"}, BOB, "granted"),
+        (e.SubmitterSet, 0, {"value": 0.25}, BOB, "granted"),
+        (e.SubmitterSet, 0, {"value": 21.0}, BOB, "priority"),
+        (e.SubmitterSet, 0, {"value": float("inf")}, BOB, "granted"),
+        (e.SubmitterSet, 0, {"until": 9}, BOB, "granted"),
+        (e.SubmitterSet, 1, {"value": 0.5}, BOB, "granted"),
+        (e.SubmitterSet, 1, {"until": 1}, BOB, "granted"),
+        (e.SubmitterSet, 2, {"until": 0}, BOB, "granted"),
+        (e.SubmitterSet, 2, {"until": 1 << 60}, BOB, "granted"),
+        (e.SubmitterSet, 3, {"name": "floor"}, BOB, "granted"),
+        (e.SubmitterSet, 3, {"name": "usage"}, BOB, "granted"),
+        (e.SubmitterSet, 4, {"value": -2.0}, CAROL, "granted"),
+        (e.SubmitterSet, 4, {"submitter": "other@x"}, CAROL, "reference"),
+        (e.SubmitterSet, 0, {"user": "bob"}, BOB, "granted"),
+        (e.SubmittersReset, 0, {"user": ""}, "accountant", "granted"),
+        (e.SubmitterDeleted, 0, {"user": "carol"}, CAROL, "granted"),
+        (e.SubmittersReset, 0, {"submitters": ()}, "accountant", "reference"),
+        (e.SubmitterDeleted, 0, {"submitter": "nobody@x"}, "nobody@x", "reference"),
+        (e.RequestAnswered, -1, {"stimulus": "another"}, "requests", "answer"),
+    ],
+)
+def test_what_was_edited_is_found(
+    kind: type[e.Event], number: int, changes: dict[str, Any], thing: str, rule: str
+) -> None:
+    assert (thing, rule) in _said((kind, number, changes))
+
+
+# The settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"PRIORITY_HALFLIFE": "3600"}, ""),
+        ({"PRIORITY_HALFLIFE": ""}, ""),
+        ({"GROUP_PRIO_FACTOR_physics": "5"}, ""),
+        ({"PRIORITY_HALFLIFE": "7200"}, "PRIORITY_HALFLIFE is said to have become 7200: it was that before"),
+        ({"NICE_USER_PRIO_FACTOR": ""}, "NICE_USER_PRIO_FACTOR is said to have become its default: it was that before"),
+        ({"PRIORITY_HALFLIFE": "soon"}, "PRIORITY_HALFLIFE = soon: a number of seconds, more than 0, is wanted"),
+        ({"NEGOTIATOR_INTERVAL": ""}, "NEGOTIATOR_INTERVAL cannot go back to a default: it has always one value"),
+        ({"PREEMPTION_REQUIREMENTS": "1 +"}, "PREEMPTION_REQUIREMENTS = 1 +: "),
+        ({"COLOUR": "red"}, "COLOUR is no setting of a pool; there are "),
+    ],
+)
+def test_settings_that_are_read_again_are_some_and_others_than_before(settings: dict[str, str], words: str) -> None:
+    events = list(log())
+    events.append(e.PoolConfigured(events[-1].at, "reconfigured", "again", settings))
+    said = [violation.words for violation in found(list(enumerate(events, 1)))]
+    assert len(said) == bool(words) and all(one.startswith(words) for one in said)
+
+
+def test_from_when_the_half_life_is_another_priorities_age_by_that() -> None:
+    events = list(log())
+    index = _nth(e.PrioritiesUpdated, 1)
+    events.insert(index, e.PoolConfigured(events[index].at, "reconfigured", "again", {"PRIORITY_HALFLIFE": "60"}))
+    assert (BOB, "priority") in [(one.thing, one.rule) for one in found(list(enumerate(events, 1)))]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        e.PrioritiesUpdated(2**62, "accounted", "x", {ALICE: float("nan"), "nobody@x": -1e308}),
+        e.SubmitterSet(2**62, "granted", "x", ALICE, "root", "usage", 1e308),
+        e.SubmitterSet(2**62, "granted", "x", ALICE, "root", "__class__", 1.0),
+        e.ClaimMade(2**62, "claimed", "x", "slot1@h", "c", ALICE, 2**62),
+        e.SubmittersReset(-1, "granted", "x", ("", "a/b"), ""),
+        e.SubmitterDeleted(2**62, "granted", "x", "", ""),
+    ],
+)
+def test_nonsense_is_found_and_stops_nobody(event: e.Event) -> None:
+    later = e.PrioritiesUpdated(2**62 + 1, "accounted", "y", {ALICE: 1.0})
+    told = [(violation.position, violation.rule) for violation in found(list(enumerate([*log(), event, later], 1)))]
+    assert {position for position, _ in told} >= {len(log()) + 1, len(log()) + 2}

@@ -1,0 +1,72 @@
+"""Golden: how submitters stand: in which group, with what, and until when that is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.accounting import NO_GROUP, Standing, shares, standings, terms
+from poolbook.domain.state import Submitter
+
+SECOND = 1_000_000
+GROUPS = ("group_physics", "Group_Physics.hep", "group_chemistry")
+RULES = terms({"PRIORITY_HALFLIFE": "100", "GROUP_PRIO_FACTOR_group_chemistry": "5"})
+
+
+def standing(one: Submitter, accounted: int = 0, at: int = 0, now: int = 0) -> Standing:
+    (found,) = standings([one], RULES, GROUPS, accounted * SECOND, at * SECOND, now * SECOND)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("alice@x", NO_GROUP),
+        ("group_physics@x", NO_GROUP),
+        ("group_physics.alice@x", "group_physics"),
+        ("group_physics.hep.alice@x", "Group_Physics.hep"),
+        ("group_physics.hep.higgs.alice@x", "Group_Physics.hep"),
+        ("group_physics.lep.alice@x", "group_physics"),
+        ("group_biology.alice@x", NO_GROUP),
+        ("GROUP_chemistry.alice@group_physics.x", "group_chemistry"),
+    ],
+)
+def test_a_submitter_stands_in_the_innermost_group_that_there_is(name: str, group: str) -> None:
+    assert standing(Submitter(name)).group == group
+
+
+def test_a_priority_is_told_as_of_the_last_update() -> None:
+    one = Submitter("alice@x", priority=8.0, updated=0)
+    assert [standing(one, accounted=at, at=999).priority for at in (0, 100, 200, 10_000)] == [8.0, 4.0, 2.0, 0.5]
+    later = Submitter("alice@x", priority=8.0, updated=300 * SECOND)
+    assert standing(later, accounted=200).priority == 8.0
+    assert standing(later).effective == 8000.0
+    assert standing(Submitter("group_chemistry.alice@x", priority=8.0)).effective == 40.0
+
+
+def test_what_is_in_use_counts_until_the_instant_that_is_told() -> None:
+    one = Submitter("alice@x", using=2500, slots=2, counted=50 * SECOND, begin=40 * SECOND)
+    one.weighted, one.plain = 10 * SECOND * 2500, 20 * SECOND
+    found = standing(one, accounted=55, at=60)
+    assert (found.slots, found.cores, found.used, found.held) == (2, 2.5, 50.0, 40.0)
+    assert (found.begin, found.last) == (40.0, 60.0)
+    assert standing(one, at=45).used == 25.0  # it was counted until 50
+    ended = Submitter("alice@x", counted=50 * SECOND, weighted=7 * SECOND * 1000, last=50 * SECOND)
+    assert (standing(ended, at=60).used, standing(ended, at=60).last) == (7.0, 50.0)
+
+
+def test_what_is_lent_counts_until_the_lease_is_over() -> None:
+    lent = {"factor": (2.0, 10 * SECOND), "floor": (3.0, 20 * SECOND), "ceiling": (4.0, 30 * SECOND)}
+    one = Submitter("alice@x", factor=7.0, floor=1.0, ceiling=9.0, leases=lent)
+    found = [standing(one, now=now) for now in (9, 10, 20, 30)]
+    assert [(one.factor, one.floor, one.ceiling) for one in found] == [
+        (2.0, 3.0, 4.0), (7.0, 3.0, 4.0), (7.0, 1.0, 4.0), (7.0, 1.0, 9.0),
+    ]  # fmt: skip
+
+
+def test_the_pie_is_cut_by_the_inverse_of_the_effective_priorities() -> None:
+    books = [Submitter(name, priority) for name, priority in (("c@x", 20.0), ("a@x", 5.0), ("b@x", 10.0))]
+    found = standings(books, RULES, (), 0, 0, 0)
+    assert [one.name for one in found] == ["a@x", "b@x", "c@x"]
+    assert shares(found, {"a@x", "b@x", "c@x"}) == pytest.approx({"a@x": 4 / 7, "b@x": 2 / 7, "c@x": 1 / 7})
+    assert shares(found, {"b@x"}) == {"b@x": 1.0}
+    assert shares(found, ()) == {}
