@@ -6,8 +6,9 @@ is kept: expressions are immutable, and the ads of a pool share most of theirs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .classad import ClassAd, ClassAdSyntaxError, Expression, parse
-from .events import Ad
 
 _KEPT = 50_000
 _meanings: dict[str, Expression | None] = {}
@@ -29,7 +30,7 @@ def expression(text: str) -> Expression | None:
     return found
 
 
-def ad_of(attributes: Ad) -> ClassAd:
+def ad_of(attributes: Mapping[str, str]) -> ClassAd:
     """An ad from texts; an empty one stands for an attribute that is not there."""
     ad = ClassAd()
     for name, text in attributes.items():

@@ -26,7 +26,8 @@ from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Ex
 
 if TYPE_CHECKING:
     from .columns import Kind
-    from .table import Cells, ClauseCount, Plan, SlotTable
+    from .plans import ClauseCount, Plan
+    from .table import Cells, SlotTable
 
 __all__ = [
     "DEFAULT",
@@ -62,7 +63,7 @@ __all__ = [
 ]
 
 # The columnar part needs numpy, which takes longer to import than all the rest: it is loaded when it is asked for.
-_COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "table", "Plan": "table", "SlotTable": "table"}
+_COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"}
 
 
 def __getattr__(name: str) -> Any:

@@ -78,6 +78,9 @@ class Strings:
         return self._folds
 
 
+_KNOWN_MOST = 10_000
+
+
 class Heap:
     """What the cells of a table refer to: its strings and its expressions."""
 
@@ -85,15 +88,22 @@ class Heap:
         self.strings = Strings()
         self.expressions: list[Expression] = []
         self._numbers: dict[str, int] = {}
+        self._known: dict[int, tuple[Expression, int]] = {}
 
     def encode(self, expression: Expression) -> tuple[int, int]:
         """Kind and payload of an expression."""
         if type(expression) is not Literal:
+            known = self._known.get(id(expression))
+            if known is not None and known[0] is expression:
+                return OTHER, known[1]
             text = expression._exact_text()
             number = self._numbers.get(text)
             if number is None:
                 number = self._numbers[text] = len(self.expressions)
                 self.expressions.append(expression)
+            if len(self._known) >= _KNOWN_MOST:
+                self._known.clear()
+            self._known[id(expression)] = expression, number
             return OTHER, number
         value = expression.value
         kind = type(value)

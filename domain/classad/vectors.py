@@ -48,7 +48,6 @@ class Vector:
         return isinstance(self.kind, np.ndarray)
 
 
-ALL_TRUE = Vector(BOOLEAN, True)
 ALL_UNDEFINED = Vector(UNDEF, 0)
 ALL_ERROR = Vector(ERR, 0)
 
@@ -241,7 +240,7 @@ def from_codes(codes: Any) -> Vector:
 
 # -- operators ---------------------------------------------------------------------------------------------------------
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less,
     "<=": np.less_equal,
     "==": np.equal,
@@ -289,12 +288,12 @@ def _uniform(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
     if op == "is" or op == "isnt":
         if ka != kb:
             return Vector(BOOLEAN, op == "isnt")
-        return Vector(BOOLEAN, _COMPARE["==" if op == "is" else "!="](a.data, b.data))
+        return Vector(BOOLEAN, COMPARE["==" if op == "is" else "!="](a.data, b.data))
     if op in _BITS or op in ("<<", ">>", ">>>"):
         return _bitwise(op, a, b)
     x, y = _numbers(a, kb), _numbers(b, ka)
-    if op in _COMPARE:
-        return Vector(BOOLEAN, _COMPARE[op](x, y))
+    if op in COMPARE:
+        return Vector(BOOLEAN, COMPARE[op](x, y))
     if ka == REAL or kb == REAL:
         return _reals(op, x, y)
     return _integers(op, x, y)
@@ -358,7 +357,7 @@ def _strings(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
     if op == "isnt":
         return Vector(BOOLEAN, np.not_equal(a.data, b.data))
     if op == "==" or op == "!=":
-        return Vector(BOOLEAN, _COMPARE[op](folded(arena, a), folded(arena, b)))
+        return Vector(BOOLEAN, COMPARE[op](folded(arena, a), folded(arena, b)))
     raise Unsupported
 
 

@@ -15,7 +15,6 @@ SHOWN = 5
 
 EVALUATIONS = corpus.cases("classad")
 PARSES = corpus.cases("parse")
-GROUPS = corpus.groups()
 
 FEATURES = sorted({case["feature"] for case in EVALUATIONS})
 KINDS = ["expr", "new", "old"]
@@ -90,30 +89,30 @@ def test_the_corpus_has_1500_texts_of_these_kinds() -> None:
 
 
 def test_the_corpus_has_300_jobs_with_20_slots_each() -> None:
-    assert [len(group.slots) for group in GROUPS] == [20] * 300
+    assert [len(group.slots) for group in corpus.groups()] == [20] * 300
 
 
 @pytest.mark.parametrize("value", ["job_requirements", "slot_requirements", "job_rank", "slot_rank"])
 def test_requirements_and_rank_of_job_and_slot_are_what_the_reference_says(value: str) -> None:
     side, _, attribute = value.partition("_")
     wrong = []
-    for group in GROUPS:
+    for group in corpus.groups():
         for place, (slot, wanted) in enumerate(zip(group.slots, group.expected(value), strict=True)):
             my, target = (group.job, slot) if side == "job" else (slot, group.job)
             got = corpus.answer(my.eval(attribute, target))
             if not corpus.same(wanted, got, inexact=True):
                 wrong.append(told(group.case, slot=place, text=my.get(attribute), wanted=wanted, got=got))
-    report(wrong, 20 * len(GROUPS))
+    report(wrong, 20 * len(corpus.groups()))
 
 
 def test_a_job_and_a_slot_match_where_the_reference_says_so() -> None:
     wrong = []
-    for group in GROUPS:
+    for group in corpus.groups():
         wanted = group.expected("match")
         got = [symmetric_match(group.job, slot) for slot in group.slots]
         if got != wanted:
             wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=wanted, got=got))
-    report(wrong, len(GROUPS))
+    report(wrong, len(corpus.groups()))
 
 
 # Matches, a table at once ----------------------------------------------------------------------
@@ -132,27 +131,27 @@ def agree(wanted: list[dict[str, Any]], got: list[dict[str, Any]]) -> bool:
 
 def test_a_table_matches_where_the_reference_says_so() -> None:
     wrong = []
-    for group in GROUPS:
+    for group in corpus.groups():
         wanted, got = group.expected("match"), SlotTable(group.slots).matches(group.job).tolist()
         if got != wanted:
             wrong.append(told(group.case, job=group.job.get("Requirements"), wanted=wanted, got=got))
-    report(wrong, len(GROUPS))
+    report(wrong, len(corpus.groups()))
 
 
 def test_a_tables_rank_is_what_the_reference_says_and_0_where_that_is_no_number() -> None:
     numbers = ("boolean", "integer", "real")
     wrong = []
-    for group in GROUPS:
+    for group in corpus.groups():
         ranks = group.expected("job_rank")
         wanted = [corpus.answer(float(rank["value"]) if rank["type"] in numbers else 0.0) for rank in ranks]
         got = [corpus.answer(rank) for rank in SlotTable(group.slots).rank(group.job).tolist()]
         if not agree(wanted, got):
             wrong.append(told(group.case, rank=group.job.get("Rank"), wanted=wanted, got=got))
-    report(wrong, len(GROUPS))
+    report(wrong, len(corpus.groups()))
 
 
 def test_a_table_evaluates_the_jobs_requirements_to_what_the_reference_says() -> None:
-    chosen = [group for group in GROUPS if "Requirements" in group.job]
+    chosen = [group for group in corpus.groups() if "Requirements" in group.job]
     wrong = []
     for group in chosen:
         wanted = group.expected("job_requirements")
@@ -165,9 +164,9 @@ def test_a_table_evaluates_the_jobs_requirements_to_what_the_reference_says() ->
 def test_a_table_evaluates_the_slots_requirements_to_what_the_reference_says() -> None:
     requirements = parse("TARGET.Requirements")
     wrong = []
-    for group in GROUPS:
+    for group in corpus.groups():
         wanted = group.expected("slot_requirements")
         got = answers(SlotTable(group.slots).evaluate(requirements, group.job))
         if not agree(wanted, got):
             wrong.append(told(group.case, wanted=wanted, got=got))
-    report(wrong, len(GROUPS))
+    report(wrong, len(corpus.groups()))

@@ -180,6 +180,9 @@ def check_rank(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd) -> None
     if got is not LACKING:
         assert got.dtype == np.float64
         assert len(got) == len(slots)
+        assert [known(rank) for rank in table.rank(job, np.arange(len(slots))[::2]).tolist()] == [
+            known(rank) for rank in got[::2].tolist()
+        ]
         got = [known(rank) for rank in got.tolist()]
     compare("rank", slots, job, wanted, got)
 

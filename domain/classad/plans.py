@@ -1,0 +1,376 @@
+"""Plans: the work of matching one job with a table of slots, prepared once the job is known.
+
+A condition is taken apart into clauses, each a mask over the slots; what a clause comes to without knowing more of the
+job is kept by the table for the jobs to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .ad import ClassAd
+from .analysis import clauses
+from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
+from .columns import ABSENT, INTEGER, OTHER, REAL, Integers
+from .match import accepts, symmetric_match
+from .scalar import strays, survey
+from .scope import MATCH_NAMES
+from .simplify import Known, rewrite
+from .tree import Attribute, Binary, Expression, Literal, Parentheses, shape
+from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
+from .vectors import COMPARE, Mask, Unsupported, true_cells
+
+if TYPE_CHECKING:
+    from .table import SlotTable
+
+# Where the work on columns ends, and each slot is evaluated on its own: what is not done by column, and what fails. The
+# columns may have evaluated what some slot, or every slot, would not have asked for.
+GIVES_UP = (Unsupported, EvaluationError, RecursionError)
+
+
+class ClauseCount(NamedTuple):
+    """How many slots one clause of a job's Requirements leaves: on its own, and after the clauses before it."""
+
+    clause: Expression
+    matched: int
+    left: int
+
+
+def _nests(expression: Expression, levels: int) -> bool:
+    return survey(expression).nesting > levels
+
+
+class Clause:
+    """A condition that one of the two ads asks of the other, as far as the job is known: ready for the columns."""
+
+    __slots__ = ("comparison", "key", "marks", "node", "side", "whole")
+
+    def __init__(self, node: Expression, side: str, marks: Marks, *, plain: bool, whole: bool = False) -> None:
+        """A clause.
+
+        :param plain: whether MY and TARGET mean the two ads
+        :param whole: whether it must not be taken apart
+        """
+        self.whole = whole
+        self.node = node
+        self.side = side
+        self.marks = marks
+        self.key = (side, shape(node), marks, plain)
+        self.comparison = _comparison(node, side) if plain else None
+
+    def mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        """Where the clause is true. Masks that depend on columns alone are kept for other jobs.
+
+        :param among: the only slots that matter, where they are few and the clause is evaluated slot by slot
+        """
+        kept = table._masks.get(self.key)
+        columns = table._columns
+        if (
+            kept is not None
+            and len(kept[1]) == len(table)
+            and all((columns[name].version if name in columns else -1) == version for name, version in kept[0].items())
+        ):
+            return kept[1]
+        if self.whole:
+            return self._slot_by_slot(table, job, among)
+        if self.comparison is not None:
+            mask = self._compared(table, *self.comparison)
+            if mask is not None:
+                return mask
+        return self._evaluated(table, job, among)
+
+    def _compared(self, table: SlotTable, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
+        """What most clauses are: a column of numbers compared with a number. None for other columns."""
+        column = table._columns.get(name)
+        if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
+            return None
+        data: Any = column.payload
+        if type(data) is int:
+            return None
+        mask: Mask = test(data.view(np.float64) if column.kinds == REAL else data, number)
+        table._keep_mask(self.key, {name: column.version}, mask)
+        return mask
+
+    def _evaluated(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        run = Columnar(table, job, table.context, self.side == JOB)
+        run.scalar_allowed = False
+        try:
+            mask = true_cells(run.run(self.node, self.side, None, self.marks), len(table))
+        except Unsupported:
+            return self._scalar_mask(table, job, among)
+        except GIVES_UP:
+            return self._slot_by_slot(table, job, among)
+        if run.lasting:
+            table._keep_mask(self.key, run.depends, mask)
+        return mask
+
+    def _scalar_mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        rows: Integers = np.arange(len(table)) if among is None else np.flatnonzero(among)
+        mask = np.zeros(len(table), bool)
+        if not len(rows):
+            return mask
+        run = Columnar(table, job, table.context, self.side == JOB)
+        try:
+            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.marks), len(rows))
+        except GIVES_UP:
+            return self._slot_by_slot(table, job, among)
+        table.scalar_evaluations += run.scalar
+        return mask
+
+    def _slot_by_slot(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+        """The last word: each slot on its own, an evaluation that fails being no match."""
+        rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
+        mask = np.zeros(len(table), bool)
+        run = Columnar(table, job, table.context, self.side == JOB)
+        run.steps = len(self.marks)
+        for place in rows:
+            table.scalar_evaluations += 1
+            try:
+                mask[place] = accepts(run.in_slot(self.node, self.side, table.ad(place), self.marks))
+            except EvaluationFailed:
+                continue
+        return mask
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], Any], Any] | None:
+    """``column < number`` in any form: the column, the test, the number. None for all else."""
+    while isinstance(node, Parentheses):
+        node = node.inner
+    if not isinstance(node, Binary) or node.op not in COMPARE:
+        return None
+    op, column, constant = node.op, node.left, node.right
+    if isinstance(column, Literal):
+        op, column, constant = _TURNED[op], constant, column
+    if not isinstance(column, Attribute) or not isinstance(constant, Literal):
+        return None
+    base = column.base
+    if not isinstance(base, Attribute) or base.base is not None or base.absolute:
+        return None
+    if base.key != ("target" if side == JOB else "my") or column.key in MATCH_NAMES:
+        return None
+    number = constant.value
+    if type(number) is int or type(number) is float:
+        return column.key, COMPARE[op], number
+    return None
+
+
+class Plan:
+    """What remains to be done to match one job with the slots of a table, once the job is known.
+
+    It holds as long as what all slots have in common stays the same; after a change of that it prepares itself anew.
+    """
+
+    def __init__(self, table: SlotTable, job: ClassAd) -> None:
+        self.table = table
+        self.job = job
+        self._known = Known(job)
+        self._form: tuple[int, int] = (-1, -1)
+        self._groups: list[tuple[Mask | None, list[Clause]]] = []
+        self._wanted: list[tuple[Expression, list[Clause]]] | None = None
+        self._plain = False
+
+    def matches(self) -> Mask:
+        """For each slot whether it and the job accept each other.
+
+        :raises ContextError: where a slot's match asks for what the context does not have.
+        """
+        try:
+            return self._matches()
+        except (ContextError, RecursionError):
+            table = self.table
+            table.scalar_evaluations += len(table)
+            answers = (symmetric_match(self.job, ad, table.context) for ad in table)
+            return np.fromiter(answers, bool, len(table))
+
+    def _matches(self) -> Mask:
+        table = self.table
+        count = len(table)
+        self._prepare()
+        if not self._groups:
+            return np.zeros(count, bool)
+        result: Mask | None = None
+        outside: Mask | None = None
+        for members, conditions in self._groups:
+            for clause in conditions:
+                among = result if members is None else members if result is None else result & members
+                mask = clause.mask(table, self.job, among)
+                if members is not None:
+                    mask = mask | ~members
+                if result is None:
+                    result = mask.copy()
+                else:
+                    result &= mask
+            if members is not None:
+                outside = members if outside is None else outside | members
+        if result is None:
+            result = np.ones(count, bool)
+        if outside is not None:
+            result &= outside
+        return result
+
+    def by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
+        """How many slots (of ``among``) each clause of the job's Requirements leaves, in one pass, and which they all
+        leave."""
+        table = self.table
+        left = np.ones(len(table), bool) if among is None else among.copy()
+        cell = self.job._find("requirements")
+        if cell is None or not len(table):
+            wanted = [] if cell is None else list(clauses(cell[1]))
+            return [ClauseCount(clause, 0, 0) for clause in wanted], left
+        self._prepare()
+        if self._wanted is None:
+            self._wanted = [(one, self._parts(one)) for one in clauses(cell[1])]
+        counts = []
+        for clause, parts in self._wanted:
+            mask = among
+            for part in parts:
+                found = part.mask(table, self.job, None)
+                mask = found if mask is None else mask & found
+            if mask is not None:
+                left &= mask
+            alone = len(table) if mask is None else int(np.count_nonzero(mask))
+            counts.append(ClauseCount(clause, alone, int(np.count_nonzero(left))))
+        return counts, left
+
+    def _parts(self, clause: Expression) -> list[Clause]:
+        """A clause as the job's Requirements have it, ready for the columns."""
+        if strays(clause, self.job._find) or _nests(clause, MOST_NESTED):
+            return [Clause(clause, JOB, frozenset(), plain=self._plain, whole=True)]
+        return self._clauses(clause, JOB, frozenset())
+
+    def _prepare(self) -> None:
+        table = self.table
+        column = table._columns.get("requirements")
+        form = (table.form, -1 if column is None else column.version)
+        if self._form == form:
+            return
+        self._form, self._wanted = form, None
+        self._groups = []
+        self._plain = table._plain_scopes(self.job)
+        if table._prepared_for != table.form:
+            table._prepared.clear()
+            table._prepared_for = table.form
+        wanted = self.job._find("requirements")
+        if wanted is None or column is None or not len(table):
+            return  # without Requirements on both sides nothing matches: no group
+        self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
+        kinds, payloads, inverse = table._distinct(column)
+        for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
+            members = None if len(kinds) == 1 else inverse == number
+            # A slot without Requirements accepts nothing.
+            expression = Literal(False) if kind == ABSENT else table._heap.decode(kind, payload)
+            self._groups.append((members, self._clauses(expression, SLOT, frozenset())))
+        # A part without a mask speaks of all slots, one with a mask of its own; all slots are in some part.
+
+    def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[Clause]:
+        """The clauses of a conjunction, what is known put in; those that are true of themselves left out."""
+        if strays(expression, self.job._find if side == JOB else self.table._has):
+            # Its parts depend on one another: it stays as it is.
+            return [Clause(expression, side, marks, plain=self._plain, whole=True)]
+        memo = self._memo(expression, side, marks)
+        kept = None if memo is None else self.table._prepared.get(memo)
+        if kept is not None:
+            return kept
+        out: list[Clause] = []
+        # What is put in adds a level at most: where the whole is shallow, so are its clauses.
+        shallow = not _nests(expression, MOST_NESTED - 1)
+        for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot)):
+            if isinstance(clause, Literal) and clause.value is True:
+                continue
+            inner = self._inlined(clause, side, marks)
+            if inner is None:
+                whole = not shallow and _nests(clause, MOST_NESTED)
+                out.append(Clause(clause, side, marks, plain=self._plain, whole=whole))
+            else:
+                memo = None  # what is put in depends on more of the job than this expression tells
+                out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
+        if memo is not None:
+            self.table._prepared[memo] = out
+        return out
+
+    def _memo(self, expression: Expression, side: str, marks: Marks) -> Any:
+        """What the clauses of a slot's condition depend on: the job's attributes of the names that it mentions.
+
+        Jobs of one kind ask for the same resources again and again. None where an attribute is no plain value.
+        """
+        if side == JOB or isinstance(expression, Literal):
+            return None
+        names = self.table._names(expression)
+        values: list[Any] = []
+        for name in names:
+            cell = self.job._find(name)
+            if cell is not None and type(cell[1]) is not Literal:
+                return None
+            values.append(None if cell is None else shape(cell[1]))
+        return id(expression), marks, tuple(values)
+
+    def _in_job(self, node: Attribute) -> Expression:
+        """What is known of a reference in an expression of the job."""
+        whose = self._whose(node, JOB)
+        if whose == EITHER:
+            if self.job._find(node.key) is not None:
+                return self._known.value(node.key) or node
+            # What the job does not have can only be the slot's. Said so, it means the same for every job.
+            return self._of_all_slots(node.key) or Attribute(_TARGET, node.name)
+        if whose == SLOT:
+            return self._of_all_slots(node.key) or node
+        return self._known.resolve(node) if whose == JOB else node
+
+    def _in_slot(self, node: Attribute) -> Expression:
+        """What is known of a reference in an expression of a slot."""
+        whose = self._whose(node, SLOT)
+        if whose == EITHER:
+            whose = JOB if self.table._lacks(node.key) else SLOT
+        if whose == SLOT:
+            return self._of_all_slots(node.key) or node
+        if whose != JOB:
+            return node
+        return Literal(UNDEFINED) if self.job._find(node.key) is None else self._known.value(node.key) or node
+
+    def _whose(self, node: Attribute, side: str) -> str | None:
+        """Whose attribute a reference means: the job's, the slot's, or EITHER (its own ad's first). None: who knows."""
+        base = node.base
+        if node.absolute or node.key in MATCH_NAMES:
+            return None
+        if base is None:
+            return EITHER if self._plain else None
+        if not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain:
+            return None
+        if base.key not in ("my", "target"):
+            return None
+        return side if base.key == "my" else SLOT if side == JOB else JOB
+
+    def _of_all_slots(self, key: str) -> Literal | None:
+        """The value of an attribute that is the same plain value in all slots."""
+        column = self.table._columns.get(key)
+        if column is None:
+            return Literal(UNDEFINED)
+        kinds, payload = column.kinds, column.payload
+        if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) or kinds == OTHER:
+            return None
+        return Literal(self.table._heap.value(kinds, payload))
+
+    def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
+        """The expression behind an attribute that all slots share, and the attribute's mark."""
+        whose = self._whose(node, side) if isinstance(node, Attribute) else None
+        if whose is None or whose == JOB or not isinstance(node, Attribute):
+            return None
+        if whose == EITHER and side == JOB and self.job._find(node.key) is not None:
+            return None
+        column = self.table._columns.get(node.key)
+        mark = (SLOT, node.key)
+        if column is None or mark in marks or len(marks) > 20:
+            return None
+        if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
+            return None
+        return None if column.kinds != OTHER else (self.table._heap.expressions[column.payload], mark)
+
+
+_TARGET = Attribute(None, "TARGET")
+EITHER = "either"
