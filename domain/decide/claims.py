@@ -1,45 +1,92 @@
 """The access point's side of a claim: made for a match, activated for one job after the other, given up.
 
 A slot that was matched is claimed by the job's submitter, activated for the job, and when the job has ended for the
-next one of the same submitter that fits; when none is left the claim is released. What the slot makes of it, and when
+next one of the same submitter that fits; when none is left the claim is released. A slot that somebody has is waited
+for, and when it comes, its claim is activated for the job that it was matched with. What the slot makes of it, and when
 its owner's policy ends it, is the execution point's (``point/``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 
-from ..events import ClaimMade, JobActivated
+from ..events import ClaimMade, ClaimWaits, ClaimWithdrawn, JobActivated
+from ..negotiation.likeness import Signature, significance, words
+from ..negotiation.queues import idle_procs, waiting
 from ..policy import terms
-from ..state import IDLE, Activation, Cluster, Slot
-from .draft import Draft
-from .matching import evidence
+from ..state import IDLE, Activation, Cluster, Slot, State
+from .draft import Draft, job_id
+from .evidence import evidence
 from .point.change import tell
-from .point.claiming import job_gone, rank, release, take
+from .point.claiming import HELD, job_gone, queue_up, rank, release, take
+from .point.drains import accepts
 from .point.ending import kill, retire, void
 from .point.jobs import signal_job
 from .slots import weight
-from .waiting import Signature, fits, idle_procs, job_ad, significance, slot_ad, waiting, words
+from .waiting import fits, job_ad, slot_ad
 
 
 def claim_matches(draft: Draft) -> None:
-    """Claim each slot that was matched, and activate the claim for its job. A job that no longer waits leaves its match
-    void (transition 8)."""
+    """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, let the claim
+    wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
     state = draft.state
     for name, (number, proc) in list(state.matches.items()):
-        slot = state.slots[name]
-        cluster = state.clusters.get(number)
-        waits = cluster is not None and proc in cluster and cluster.status_of(proc) == "Idle"
-        if cluster is None or not waits or (number, proc) in state.by_job:
+        slot, cluster = state.slots[name], _waits(state, number, proc)
+        if cluster is None:
             void(draft, slot, "match_void")
             continue
         claim = f"{name}#{draft.now}#{state.position + 1}"
         value = rank(draft, slot, cluster.attributes(proc)) if "Rank" in slot.ad else 0.0
+        if slot.state in HELD:
+            _let_wait(draft, slot, cluster, proc, claim, value)
+            continue
         made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight(slot), value)
         if take(draft, slot, made):
             activate(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
+    for name, (number, proc) in list(state.ready.items()):
+        slot, cluster = state.slots[name], _waits(state, number, proc)
+        if cluster is None or _ends(draft, slot):
+            reuse(draft, slot, number)
+        else:
+            activate(draft, slot, cluster, proc)
+
+
+def _waits(state: State, number: int, proc: int) -> Cluster | None:
+    """The cluster of a job that waits, with nothing left of an earlier run; None if it does not."""
+    cluster = state.clusters.get(number)
+    if cluster is None or proc not in cluster or (number, proc) in state.by_job:
+        return None
+    return cluster if cluster.status_of(proc) == "Idle" else None
+
+
+# Slots that somebody has
+
+
+def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str, value: float) -> None:
+    """The claim waits for a slot that somebody has. As the real startd, the slot refuses it if it likes the job less
+    than the one that it has, or that waits already. What the job says is in the queue: no need to repeat it."""
+    machine = draft.state.machines.get(slot.machine)
+    likes_more = any(one is not None and value < one.rank for one in (slot.claim, slot.waiting))
+    if likes_more or (machine is not None and not accepts(machine)):
+        void(draft, slot, "claim_failed")
+        return
+    job = job_id(cluster.id, proc)
+    why = draft.why("better_match")
+    queue_up(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
+
+
+def withdraw(draft: Draft, cluster: int, procs: Iterable[int]) -> None:
+    """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
+    that the job there may go on at the policy's next round."""
+    state = draft.state
+    for job in ((cluster, proc) for proc in procs if state.promised):
+        slot = state.slots.get(state.promised.get(job, ""))
+        waiting = None if slot is None else slot.waiting
+        if slot is not None and waiting is not None and not waiting.holder and waiting.job == job_id(*job):
+            draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, waiting.id))
 
 
 LOCAL_MOST = 200
@@ -72,21 +119,26 @@ def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
     idle then, so does its holder."""
     tell(draft, slot, "job reported", "job_ended")
     job_gone(draft, slot)
-    if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Idle" and _own(slot):
+    if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Idle" and _goes_on(draft, slot):
         reuse(draft, slot, cluster)
 
 
-def _own(slot: Slot) -> bool:
-    """Whether the pool's own access point holds the slot."""
-    return slot.claim is not None and not slot.claim.holder
+def _goes_on(draft: Draft, slot: Slot) -> bool:
+    """Whether the pool's own access point holds the slot, and not for a job that is still to begin."""
+    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.ready
+
+
+def _ends(draft: Draft, slot: Slot) -> bool:
+    """Whether the slot's machine is shut down: no job begins there any more."""
+    machine = draft.state.machines.get(slot.machine)
+    return machine is not None and bool(machine.shutdown)
 
 
 def reuse(draft: Draft, slot: Slot, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
     assert slot.claim is not None
-    machine = draft.state.machines.get(slot.machine)
-    found = None if machine is not None and machine.shutdown else _next(draft, slot, slot.claim.submitter)
+    found = None if _ends(draft, slot) else _next(draft, slot, slot.claim.submitter)
     if found is None:
         release(draft, slot, "no_more_jobs")
     else:
@@ -102,10 +154,7 @@ def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | Non
     likeness = significance(state)
     refused: set[Signature] = set()
     skipped: set[int] = set()
-    taken = set(state.matches.values())
-    for cluster, proc in waiting(state, submitter, skipped=skipped):
-        if (cluster.id, proc) in taken:
-            continue
+    for cluster, proc in waiting(state, submitter, skipped):
         signature = likeness.signature(cluster, proc)
         if signature not in refused:
             if fits(draft, slot, cluster, proc, signature):

@@ -11,11 +11,12 @@ from ..lifecycle import DIALECTS
 from ..policy.readings import Sense, nothing
 from ..settings import settings
 from ..state import State
+from . import accounting
 from . import stimuli as s
 from .claims import claim_matches, start_local
+from .configuring import configure_pool
 from .draft import Draft, Refusal, Tables
 from .jobs import act, continue_slot, edit, submit, suspend_slot, vacate_slot
-from .matching import negotiate
 from .point import claiming, drains, rounds, shutdown
 from .point.machines import add_machine, reconfigure, remove_machine
 from .processes import ended, measured, started
@@ -41,17 +42,27 @@ def _claim(draft: Draft, stimulus: s.ClaimMatches) -> None:
     start_local(draft)
 
 
+def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
+    from .matching import negotiate  # it needs numpy, which a command that only asks for something need not import
+
+    negotiate(draft)
+
+
 _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Found: _found,
     s.AddMachine: add_machine,
     s.RemoveMachine: remove_machine,
     s.Reconfigure: reconfigure,
+    s.ConfigurePool: configure_pool,
     s.Drain: drains.drain,
     s.CancelDrain: drains.cancel,
     s.ShutDown: shutdown.shut_down,
     s.Submit: submit,
     s.Act: act,
     s.Edit: edit,
+    s.SetSubmitter: accounting.set_submitter,
+    s.ResetUsage: accounting.reset_usage,
+    s.DeleteSubmitter: accounting.delete_submitter,
     s.VacateSlot: vacate_slot,
     s.SuspendClaim: suspend_slot,
     s.ContinueClaim: continue_slot,
@@ -68,7 +79,7 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Heard: claiming.heard,
     s.Round: rounds.hold_round,
     s.BenchmarksDone: rounds.benchmarked,
-    s.Negotiate: lambda draft, stimulus: negotiate(draft, stimulus.clusters),
+    s.Negotiate: _negotiate,
     s.ClaimMatches: _claim,
     s.Tick: lambda draft, _: tick(draft),
     s.Started: started,
@@ -94,4 +105,5 @@ def decide(
     draft = Draft(state, stimulus.id, now, tables, sense, zone)
     _RULES[type(stimulus)](draft, stimulus)
     shutdown.finish(draft)
+    rounds.publish(draft)
     return draft.events

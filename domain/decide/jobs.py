@@ -8,7 +8,7 @@ jobs of his own; the pool's owner (QUEUE_SUPER_USERS) on all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from attrs import Factory, frozen
@@ -22,10 +22,11 @@ from ..state import RUNS, Cluster, Slot
 from ..texts import expression
 from ..variants import unpack
 from .answers import answer
-from .claims import signal, stop, vacate
+from .claims import signal, stop, vacate, withdraw
 from .draft import Draft, Refusal, ranges
 from .point.ending import continue_claim, suspend_claim
 from .stimuli import Act, ContinueClaim, Edit, Selection, Submit, SuspendClaim, VacateSlot
+from .submitters import GROUP, submitter_of
 from .waiting import job_ad
 
 HELD_BY_USER = 1
@@ -57,17 +58,17 @@ def submit(draft: Draft, command: Submit) -> None:
         raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")
     if command.count < 1:
         raise Refusal("nothing to submit: the queue statement yields no job")
-    _check(command)
+    columns = _check(command)
+    submitter = submitter_of(draft, command, columns)
     held = command.ad.get("JobStatus") == "5"
     status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
     now = seconds(draft.now)
     ad = {**command.ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
     ad["Owner"] = quoted(command.user)
-    submitter = f"{command.user}@{state.uid_domain}"
-    ad["User"] = quoted(submitter)
+    ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
-    columns = command.columns
-    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, columns, status))
+    packed = command.columns
+    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status))
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
 
 
@@ -76,8 +77,8 @@ _PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def _check(command: Submit) -> None:
-    """Refuse ads that are none: whatever is in the log must be readable for ever.
+def _check(command: Submit) -> Mapping[str, Sequence[str]]:
+    """What differs between the jobs. Ads that are none are refused: whatever is in the log must be readable for ever.
 
     :raises Refusal: a name or a text that no ad can have, or columns that do not fit the number of jobs
     """
@@ -96,6 +97,7 @@ def _check(command: Submit) -> None:
         for text in texts:
             if not _PLAIN.fullmatch(text) and expression(text) is None:
                 raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
+    return columns
 
 
 # Selecting
@@ -208,6 +210,7 @@ def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status
         "HoldReasonSubCode": str(command.subcode),
     }
     draft.move_jobs(cluster, ranges(procs), "hold", "user_hold", status, changes)
+    withdraw(draft, cluster.id, procs)
     _stop_all(draft, cluster, procs, "user_hold")
     return True
 
@@ -234,6 +237,7 @@ def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     if not running:
         draft.tables.job.fire("Removed", "leave")  # nothing of it runs: it goes into the history at once
     draft.move_jobs(cluster, ranges(procs), "remove", "user_remove", status, changes)
+    withdraw(draft, cluster.id, procs)
     if running:
         _stop_all(draft, cluster, procs, "user_remove")
     return True
@@ -306,6 +310,9 @@ def edit(draft: Draft, command: Edit) -> None:
             raise Refusal(f"{name!r} is no attribute's name: letters, digits and _, and no digit first")
         if name.lower() in IMMUTABLE or name.lower() in LIVED:
             raise Refusal(f"{name} cannot be changed: the pool itself keeps it")
+        if name.lower() == GROUP.lower():
+            words = "it says for whom the jobs count from the start; remove them and submit them again"
+            raise Refusal(f"{name} cannot be changed: {words}")
         try:
             parse(text)
         except ClassAdSyntaxError as error:
@@ -317,6 +324,7 @@ def edit(draft: Draft, command: Edit) -> None:
             continue
         for changes, group in _edits(command, cluster, procs):
             draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ranges(group), changes))
+            withdraw(draft, cluster.id, group)
             outcomes += [Outcome(cluster.id, first, last, "done", changes) for first, last in ranges(group)]
     answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
 
@@ -367,7 +375,7 @@ def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, ver
     if not slots:
         raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")
     if command.user not in super_users(draft.state.settings):
-        owners = {slot.claim.submitter.partition("@")[0] for slot in slots if slot.claim}
+        owners = {draft.state.user(slot).partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:
             raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may {verb} it")
     return slots

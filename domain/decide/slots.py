@@ -7,7 +7,7 @@ parent.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 from ..classad import ClassAd, EvaluationError
 from ..events import Ad, SlotBorn, SlotChanged, SlotDied
@@ -41,15 +41,6 @@ def _cutter(draft: Draft, slot: Slot) -> Cutter:
     found = known[3]
     assert isinstance(found, Cutter)
     return found
-
-
-def dynamic_name(parent: str, taken: Container[str]) -> str:
-    """The name of the next slot carved from `parent`: the lowest number that no living slot has."""
-    slot, _, machine = parent.partition("@")
-    number = 1
-    while (name := f"{slot}_{number}@{machine}") in taken:
-        number += 1
-    return name
 
 
 def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:

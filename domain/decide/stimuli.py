@@ -142,6 +142,32 @@ class CancelDrain(Command):
 
 
 @frozen
+class SetSubmitter(Command):
+    """Set one of ``events.SET`` of a submitter. ``duration``: seconds for which it holds (0: for good); only factor,
+    floor and ceiling can be lent like that. With ``cancel`` such a lease ends now, whatever ``value`` is."""
+
+    submitter: str
+    name: str
+    value: float = 0.0
+    duration: int = 0
+    cancel: bool = False
+
+
+@frozen
+class ResetUsage(Command):
+    """The usage that these submitters have accumulated counts from now on; that of all, if none are named."""
+
+    submitters: tuple[str, ...] = ()
+
+
+@frozen
+class DeleteSubmitter(Command):
+    """Forget a submitter: its priority, its usage, and what was set of it."""
+
+    submitter: str
+
+
+@frozen
 class ShutDown(Command):
     """End an execution point: ``how`` is Peaceful, Graceful or Fast."""
 
@@ -158,6 +184,14 @@ class Reconfigure(Stimulus):
     settings: Ad
     ad: Ad
     slots: tuple[SlotPlan, ...]
+
+
+@frozen
+class ConfigurePool(Stimulus):
+    """The negotiator's configuration was read: all ``settings`` that it makes others than the defaults
+    (``negotiation.settings.followed``)."""
+
+    settings: Ad
 
 
 # What a slot hears from holders of claims outside of this pool
@@ -260,10 +294,7 @@ class BenchmarksDone(Stimulus):
 
 @frozen
 class Negotiate(Stimulus):
-    """Hold a negotiation cycle; with ``clusters``, for the jobs of these alone: enough where no slot has become better
-    since the last cycle."""
-
-    clusters: tuple[int, ...] = ()
+    """Hold a negotiation cycle."""
 
 
 @frozen

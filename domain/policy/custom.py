@@ -183,7 +183,7 @@ def hand_out(customs: Iterable[Custom], cuts: Iterable[Cut]) -> dict[int, dict[s
     return given
 
 
-def assigned(ad: Ad, name: str) -> tuple[str, ...]:
+def assigned(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
     """The things of a resource that a slot's ad says it was given."""
     return tuple(filter(None, unquoted(ad.get(f"Assigned{name}", '""')).split(",")))
 

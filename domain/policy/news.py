@@ -1,8 +1,10 @@
-"""What a slot tells the pool of its machine's sensors: at most once in UPDATE_INTERVAL, and only what has changed.
+"""What a slot tells the pool of its machine's sensors: when its state or activity changes, else at most once in
+UPDATE_INTERVAL, and only what has changed.
 
-The policy asks the sensors themselves. Whoever reads the log (``poolbook status``, an audit) sees what was published:
-the load, the instant of the last input (KeyboardIdle as ``time() - <instant>``, so that time passing is no news), and
-what the owner's own sensors say of attributes that the slot's expressions read.
+The policy asks the sensors themselves. Whoever reads the log (the negotiator, ``poolbook status``, an audit) sees what
+was published: the load, the instant of the last input (KeyboardIdle as ``time() - <instant>``, so that time passing is
+no news), and what the owner's own sensors say of attributes that the slot's expressions read. What a job asks for
+besides is published before the cycle that sees it first, and from then on as the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator
 
 from ..events import Ad
 from .look import Look
-from .readings import NOTHING_READ
+from .readings import NOTHING_READ, Readings
 from .settings import duration
 from .view import MOMENT, Moment, since, static
 
@@ -41,14 +43,22 @@ def _turn(look: Look, at: int) -> int:
     return (at - joined) // apart if at >= joined else -1
 
 
-def news(look: Look) -> Ad:
-    """What would be published now: the attributes that differ from what was published last (an empty text: gone)."""
+def told_by(readings: Readings, slot: str) -> frozenset[str]:
+    """The attributes of a slot, in small letters, that a machine's sensors tell."""
+    own = readings.slots.get(slot, {})
+    return _ALWAYS.union(name.lower() for source in (readings.attributes, own) for name in source)
+
+
+def news(look: Look, also: frozenset[str] = frozenset()) -> Ad:
+    """What would be published now: the attributes that differ from what was published last (an empty text: gone), and
+    those of ``also``, in small letters."""
     moment = look.moment()
     before = look.slot.public
-    if moment.readings == NOTHING_READ and not before:
+    if not before and (moment.readings is NOTHING_READ or moment.readings == NOTHING_READ):
         return {}
     names = static(look.state, look.slot).names
-    said = dict(_said(moment, None if names is None else names | _SHOWN))
+    known = frozenset(name.lower() for name in before)
+    said = dict(_said(moment, None if names is None else names | _SHOWN | known | also))
     changes = {name: text for name, text in said.items() if before.get(name) != text}
     return changes | {name: "" for name in before if name not in said}
 
@@ -71,3 +81,4 @@ _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoad
 _IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
 _SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
 """What ``status`` shows."""
+_ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)

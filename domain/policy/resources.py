@@ -8,7 +8,7 @@ consumption policy it is what the slot's Consumption<resource> says. Source: the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from attrs import frozen
 
@@ -26,7 +26,7 @@ _LEAST = {CPUS: 1, MEMORY: 128, DISK: 1024}
 """What a job takes that asks for nothing that is a number."""
 
 
-def resources(ad: Ad) -> tuple[str, ...]:
+def resources(ad: Mapping[str, str]) -> tuple[str, ...]:
     """The resources that a slot is cut by: cores, memory and disk, and its machine's custom ones."""
     named = ad.get("MachineResources")
     if named is None:
@@ -34,7 +34,7 @@ def resources(ad: Ad) -> tuple[str, ...]:
     return STANDARD + tuple(name for name in unquoted(named).split() if name not in (*STANDARD, SWAP) and name in ad)
 
 
-def left_of(ad: Ad) -> dict[str, float]:
+def left_of(ad: Mapping[str, str]) -> dict[str, float]:
     """What is left of a slot, by its resources."""
     return {name: float(ad.get(name) or 0) for name in resources(ad)}
 
@@ -144,6 +144,15 @@ def _meets(require: Expression, thing: ClassAd | None, job: ClassAd, context: Co
         return thing is not None and require.evaluate(thing, job, context) is True
     except EvaluationError:
         return False
+
+
+def dynamic_name(parent: str, taken: Container[str]) -> str:
+    """The name of the next slot carved from `parent`: the lowest number that no living slot has."""
+    slot, _, machine = parent.partition("@")
+    number = 1
+    while (name := f"{slot}_{number}@{machine}") in taken:
+        number += 1
+    return name
 
 
 def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], given: Ad) -> Ad:

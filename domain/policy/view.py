@@ -16,7 +16,7 @@ from attrs import Factory, define, frozen
 
 from ..classad import ClassAd, Context, Expression
 from ..events import Ad
-from ..job_ad import Changes, unquoted
+from ..job_ad import Changes
 from ..state import Machine, Slot, State
 from ..texts import ad_of, expression
 from .load import load_of
@@ -214,9 +214,24 @@ def _job_id(m: Moment) -> Any:
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 
-def _owner(m: Moment) -> Any:
+def _user(m: Moment) -> Any:
+    return m.state.user(m.slot) or None
+
+
+def _group(m: Moment) -> Any:
+    """Whom the slot counts for, where that is not its job's user."""
     claim = m.slot.claim
-    return None if claim is None else unquoted(_job(m, "User") or "") or claim.submitter
+    return None if claim is None or claim.submitter == m.state.user(m.slot) else claim.submitter
+
+
+def _next_user(m: Moment) -> Any:
+    waiting = m.slot.waiting
+    return None if waiting is None else waiting.user or waiting.submitter
+
+
+def _next_group(m: Moment) -> Any:
+    waiting = m.slot.waiting
+    return None if waiting is None or waiting.submitter == _next_user(m) else waiting.submitter
 
 
 def _drain(m: Moment, what: Callable[[Any], Any]) -> Any:
@@ -299,8 +314,9 @@ MOMENT: dict[str, Attribute] = {
         ("Mips", lambda m: m.machine.benchmarks[0] or None if m.machine else None),
         ("KFlops", lambda m: m.machine.benchmarks[1] or None if m.machine else None),
         ("CurrentRank", lambda m: m.slot.claim.rank if m.slot.claim else 0.0),
-        ("RemoteOwner", _owner),
-        ("RemoteUser", _owner),
+        ("RemoteOwner", _user),
+        ("RemoteUser", _user),
+        ("AccountingGroup", _group),
         ("ClientMachine", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
         ("JobId", _job_id),
         ("JobStart", lambda m: m.slot.activation.began // MICROSECONDS if m.slot.activation else None),
@@ -308,8 +324,9 @@ MOMENT: dict[str, Attribute] = {
         ("TotalJobSuspendTime", _suspended),
         ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // MICROSECONDS if m.slot.claim else None),
         ("PreemptingRank", lambda m: m.slot.waiting.rank if m.slot.waiting else None),
-        ("PreemptingUser", lambda m: m.slot.waiting.submitter if m.slot.waiting else None),
-        ("PreemptingOwner", lambda m: m.slot.waiting.submitter if m.slot.waiting else None),
+        ("PreemptingUser", _next_user),
+        ("PreemptingOwner", _next_user),
+        ("PreemptingAccountingGroup", _next_group),
         ("AcceptedWhileDraining", lambda m: bool(m.slot.claim and "late" in m.slot.claim.marks)),
         ("Draining", lambda m: _drain(m, lambda drain: True)),
         ("DrainReason", lambda m: _drain(m, lambda drain: drain.reason)),
@@ -342,7 +359,8 @@ def view(
     ad = ClassAd(_values(m, names), known.ad)
     if start is not None:
         ad["Start"] = start
-    _of_other_slots(m, ad)
+    for name, value in of_other_slots(m).items():
+        ad[name] = value
     return ad
 
 
@@ -374,12 +392,11 @@ def _sensed_expressions(m: Moment) -> bool:
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
-def _of_other_slots(m: Moment, ad: ClassAd) -> None:
+def of_other_slots(m: Moment) -> dict[str, Any]:
     """The attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
-    if not wanted:
-        return
-    for other in neighbours(m.state, m.slot):
+    found: dict[str, Any] = {}
+    for other in neighbours(m.state, m.slot) if wanted else ():
         seen = Moment(m.state, other, m.machine, m.readings, m.now, m.context)
         prefix = other.name.partition("@")[0]
         for name in wanted:
@@ -389,7 +406,8 @@ def _of_other_slots(m: Moment, ad: ClassAd) -> None:
                 text = _given(m.readings, other, name)
                 value = None if text is None else expression(text)
             if value is not None:
-                ad[f"{prefix}_{name}"] = value
+                found[f"{prefix}_{name}"] = value
+    return found
 
 
 def _given(readings: Readings, slot: Slot, name: str) -> str | None:

@@ -51,8 +51,9 @@ def as_plain(state: State) -> dict[str, object]:
         )
         for cluster in state.clusters.values()
     }
-    names = ("position", "settings", "machines", "slots", "next_cluster", "skipped", "usage", "matches", "activations")
-    return {name: copy.deepcopy(getattr(state, name)) for name in names} | {"clusters": clusters}
+    names = ("position", "settings", "machines", "slots", "next_cluster", "skipped", "usage", "activations")
+    given = ("matches", "promised", "ready")
+    return {name: copy.deepcopy(getattr(state, name)) for name in (*names, *given)} | {"clusters": clusters}
 
 
 class PoolMachine(RuleBasedStateMachine):

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dialects import told
-from ...events import ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn
+from ...events import Ad, ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn
 from ...policy import terms
 from ...policy.rules import EVICTED, KILLING, VACATING, Rule, applying
-from ...state import Claim, Slot
+from ...state import Claim, Slot, State
 from ..draft import Draft
 from ..slots import merge, weight
 from .jobs import hold, resume, signal, suspend
@@ -221,9 +221,21 @@ def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
 
 
 def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
-    """Whether START is false for the job of the match that waits, with the evidence."""
-    look = draft.look(slot).matched(waiting.ad)
+    """Whether START is false for the job of the match that waits, with the evidence. While the machine drains it is,
+    unless the drain has one of its own."""
+    look = draft.look(slot).matched(_asking(draft.state, waiting))
+    drain = terms.drain_of(look)
+    if drain is not None and (drain.final or not drain.start):
+        return True, 0
     return (True, draft.evidence(look)) if look.truth("Start") is False else (False, 0)
+
+
+def _asking(state: State, waiting: Claim) -> Ad:
+    """The ad of the job that a claim waits for: of this pool's own queue, or as its holder told it."""
+    if waiting.holder:
+        return waiting.ad
+    number, _, proc = waiting.job.partition(".")
+    return state.clusters[int(number)].attributes(int(proc))
 
 
 def end_claim(draft: Draft, slot: Slot, cause: str) -> None:

@@ -22,15 +22,19 @@ from ...events import (
 )
 from ...policy import terms
 from ...policy.look import given
+from ...policy.resources import dynamic_name
 from ...policy.settings import MICROSECONDS, duration
 from ...state import Slot
 from ...texts import ad_of
 from .. import stimuli as s
 from ..draft import Draft, Refusal
-from ..slots import carve, dynamic_name, weight
+from ..slots import carve, weight
 from .change import change, end_claim, follow_policy, leave_preempting, mark, settle, tell
 from .drains import accepts
 from .jobs import signal
+
+HELD = ("Claimed", "Preempting")
+"""The states of a slot that somebody has."""
 
 
 def rank(draft: Draft, slot: Slot, job: Ad) -> float:
@@ -94,23 +98,27 @@ def requested(draft: Draft, stimulus: s.RequestClaim) -> None:
     if slot is None or slot.kind == "partitionable":
         slot = _carved(draft, stimulus, slot)
     value = rank(draft, slot, stimulus.ad)
-    if slot.state in ("Claimed", "Preempting"):
-        if slot.waiting is not None:  # one better match waits at a time: the last that came
-            draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
-        draft.emit(
-            ClaimWaits(
-                *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
-                stimulus.job, stimulus.ad, stimulus.lease,
-            )
+    if slot.state in HELD:
+        waits = ClaimWaits(
+            *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
+            stimulus.job, stimulus.ad, stimulus.lease,
         )  # fmt: skip
-        follow_policy(draft, slot)  # at once, as the real startd does
+        queue_up(draft, slot, waits)
         return
     made = ClaimMade(
         *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight(slot), value, stimulus.holder,
         stimulus.job, stimulus.ad, stimulus.lease,
     )  # fmt: skip
-    if not take(draft, slot, made) and slot.state not in ("Claimed", "Preempting") and not draft.events:
+    if not take(draft, slot, made) and slot.state not in HELD and not draft.events:
         raise Refusal(f"slot {slot.name} is {slot.pair}: it cannot be claimed there")
+
+
+def queue_up(draft: Draft, slot: Slot, waits: ClaimWaits) -> None:
+    """A better match waits for a slot that somebody has: one at a time, the last that came."""
+    if slot.waiting is not None:
+        draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
+    draft.emit(waits)
+    follow_policy(draft, slot)  # at once, as the real startd does
 
 
 def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot:

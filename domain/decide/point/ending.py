@@ -12,7 +12,7 @@ from .change import mark, tell
 def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
     """The claim is to end, and its job may use its retirement time and its time to end. What is not ``reversible`` is
     so whatever happens meanwhile. False if there is nothing to end."""
-    if slot.name in draft.state.matches:
+    if slot.claim is None and slot.name in draft.state.matches:
         return void(draft, slot, cause)
     if slot.state == "Claimed":
         mark(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
@@ -23,7 +23,7 @@ def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, pe
 
 def kill(draft: Draft, slot: Slot, cause: str) -> bool:
     """The claim is to end at once, and its job is killed. False if there is nothing to end."""
-    if slot.name in draft.state.matches:
+    if slot.claim is None and slot.name in draft.state.matches:
         return void(draft, slot, cause)
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")
@@ -36,7 +36,7 @@ def void(draft: Draft, slot: Slot, cause: str) -> bool:
     job = draft.state.matches.get(slot.name)
     if job is not None:
         draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))
-    if not tell(draft, slot, "match over", cause) and slot.kind == "dynamic":
+    if not tell(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
         merge(draft, slot)
     return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotBorn, SlotChanged, SlotDied
 from ...policy.news import news
 from ...policy.resources import STANDARD
@@ -111,7 +113,7 @@ def _same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ..
                 )
 
 
-def _difference(before: Ad, after: Ad) -> Ad:
+def _difference(before: Mapping[str, str], after: Ad) -> Ad:
     changes = {name: text for name, text in after.items() if before.get(name) != text}
     return changes | {name: "" for name in before if name not in after}
 

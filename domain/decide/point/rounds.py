@@ -7,7 +7,7 @@ slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no
 
 from __future__ import annotations
 
-from ...events import BenchmarksRan, BusyBegan, SlotChanged
+from ...events import BenchmarksRan, BusyBegan, SlotChanged, SlotMoved
 from ...policy import news
 from ...policy.settings import duration
 from ...policy.view import asks_busy, static
@@ -61,6 +61,16 @@ def _publish(draft: Draft, slot: Slot) -> None:
         draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 
 
+def publish(draft: Draft) -> None:
+    """A slot whose state or activity has changed tells at once what its machine's sensors say, as the real startd's
+    updates do."""
+    for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotMoved)):
+        slot = draft.state.slots.get(name)
+        changes = {} if slot is None else news.news(draft.look(slot))
+        if changes:
+            draft.emit(SlotChanged(*draft.why("published"), name, changes))
+
+
 def _note_busy(draft: Draft, slot: Slot) -> None:
     """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
     if not asks_busy(static(draft.state, slot).names):
@@ -75,8 +85,15 @@ def benchmarked(draft: Draft, stimulus: s.BenchmarksDone) -> None:
     slot = draft.state.slots.get(stimulus.slot)
     if slot is None or slot.activity != "Benchmarking":
         raise Refusal(f"no slot {stimulus.slot} runs benchmarks: their results are of no use")
-    if slot.machine in draft.state.machines:
-        draft.emit(
-            BenchmarksRan(*draft.why("benchmarks_done"), slot.machine, slot.name, stimulus.mips, stimulus.kflops)
-        )
+    machine = draft.state.machines.get(slot.machine)
+    if machine is not None:
+        results = stimulus.mips, stimulus.kflops
+        published = averaged(machine.benchmarks, results)
+        draft.emit(BenchmarksRan(*draft.why("benchmarks_done"), machine.name, slot.name, *results, published))
     tell(draft, slot, "benchmarks done", "benchmarks_done")
+
+
+def averaged(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
+    """The published figures after a further run: each the weighted average of what was published, which counts three
+    times, and the run's result; the first run's stand as they are."""
+    return now if before == (0, 0) else ((before[0] * 3 + now[0]) // 4, (before[1] * 3 + now[1]) // 4)

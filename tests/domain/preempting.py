@@ -1,0 +1,59 @@
+"""Pools of which more than one wants the same slot; and cycles made by hand, which give it to whoever the test says."""
+
+from __future__ import annotations
+
+from poolbook.domain.events import CycleHeld, EvidenceNoted, Match
+from poolbook.domain.state import State
+from poolbook.replay.virtual import Behaviour
+
+from .pools import TestPool
+
+DIALECTS = ["manual", "htcondor-25"]
+SLOT = "slot1@h"
+RETIRES = {"MaxJobRetirementTime": "60"}
+NEGOTIATED = "negotiated"
+LEFT_ALONE = {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"}
+"""Settings of a pool that by itself gives nobody what somebody has."""
+
+
+def contested(dialect: str, *behaviours: Behaviour, **policy: str) -> TestPool:
+    """A pool of one slot, which runs alice's job 1.0 since 10 s, while bob's 2.0 and 2.1 wait. The behaviours are those
+    of their clusters."""
+    kinds = behaviours or (Behaviour(100),)
+    pool = TestPool(
+        dialect=dialect, settings=LEFT_ALONE, behave=lambda launch: kinds[min(launch.cluster, len(kinds)) - 1]
+    )
+    pool.machine("h", 2, 2048, 1, **{"Rank": 'TARGET.Owner == "bob"', "MachineMaxVacateTime": "5"} | policy)
+    pool.submit(user="alice")
+    pool.advance(10)
+    pool.submit(2, user="bob")
+    return pool
+
+
+def cycle(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
+    """Append a cycle that gives the slot to the job, and nothing of what follows from it."""
+    now, stimulus = pool.engine.now(), f"by-hand-{pool.id()}"
+    note = EvidenceNoted(now, NEGOTIATED, stimulus, "Requirements", "true", "true", {})
+    pool.log.append([note, CycleHeld(now, NEGOTIATED, stimulus, (Match(job, slot, reason=reason),), ())])
+    pool.engine.read_on()
+
+
+def give(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
+    """Give the slot to the job, and let the access point do what follows from it."""
+    cycle(pool, job, slot, reason)
+    pool.engine.handle([])
+
+
+def waiting(state: State) -> dict[tuple[int, int], str]:
+    """The jobs that wait for a slot's present claim to go, with the slots."""
+    own = {
+        name: slot.waiting.job.split(".")
+        for name, slot in state.slots.items()
+        if slot.waiting is not None and not slot.waiting.holder
+    }
+    return {(int(cluster), int(proc)): name for name, (cluster, proc) in own.items()}
+
+
+def promises(state: State) -> dict[tuple[int, int], str]:
+    """The jobs that wait for a slot which they have been given, with the slots: what ``promised`` has to say."""
+    return waiting(state) | {job: name for given in (state.matches, state.ready) for name, job in given.items()}

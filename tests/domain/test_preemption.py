@@ -1,0 +1,380 @@
+"""Golden and property: a job of the pool's own gets a slot that somebody has as soon as that one has gone, and the job
+that had to go is run again.
+
+The cycles are made by hand: whom the negotiator prefers to whom is its own affair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.adapters.engine import Engine
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.evolve import evolve, fold
+from poolbook.domain.state import State
+from poolbook.replay.legality import judge
+from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld
+
+from ..policy.points import POLICIES, Point
+from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds
+from .pools import TestPool
+from .preempting import DIALECTS, RETIRES, SLOT, contested, cycle, give, promises, waiting
+from .test_invariants import as_plain
+
+
+def since_begin(pool: TestPool, event: e.Event) -> float:
+    return (event.at - pool.events()[0].at) / SECOND
+
+
+def begun(pool: TestPool) -> list[tuple[str, float]]:
+    """The jobs in the order in which they began, each with the second."""
+    events = [event for event in pool.events() if isinstance(event, e.JobActivated)]
+    return [(f"{event.cluster}.{event.proc}", since_begin(pool, event)) for event in events]
+
+
+def rows(pool: TestPool, since: int) -> list[str]:
+    """The slot's transitions behind a position, up to the next begin of a job."""
+    found = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotMoved)]
+    return found[: found.index("11") + 1]
+
+
+def pair(pool: TestPool) -> str:
+    return str(pool.state.slots[SLOT].pair)
+
+
+def withdrawn(pool: TestPool) -> list[str]:
+    return [event.cause for event in pool.events() if isinstance(event, e.ClaimWithdrawn)]
+
+
+def sound(pool: TestPool) -> None:
+    """Nothing of what happened was illegal, and whoever reads the log comes to where the pool is."""
+    assert [violation.words for violation in judge(pool.log.read())] == []
+    assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
+
+
+# How the job goes that has the slot
+
+KILLED = {"KILL": "time() - EnteredCurrentActivity >= 2", "MachineMaxVacateTime": "30"}
+SUSPENDED = {
+    "WANT_SUSPEND": "true",
+    "SUSPEND": "TotalJobRunTime == 10 && TotalJobSuspendTime == 0",
+    "CONTINUE": "TotalJobSuspendTime >= 5",
+}
+STUBBORN = Behaviour(1000, grace=None)
+WAYS: list[tuple[str, dict[str, str], Behaviour, float, tuple[str, str], list[str]]] = [
+    # how, policy, what alice's job does, when bob's begins,
+    #     the transitions until then: the manual's, the real startd's; what alice's is told
+    ("it has no retirement time", {}, Behaviour(100), 10,
+        ("13 18 23 11", "13a 23 11"), ["soft"]),
+    ("it takes its time to end", {}, Behaviour(100, grace=3), 13,
+        ("13 18 23 11", "13a 23 11"), ["soft"]),
+    ("it does not end", {}, STUBBORN, 15,
+        ("13 18 21 24 11", "13a 23 11"), ["soft", "hard"]),
+    ("KILL becomes true", KILLED, STUBBORN, 15,
+        ("13 18 21 24 11", "13a 21 24 11"), ["soft", "hard"]),
+    ("it retires until its time is over", RETIRES, Behaviour(1000), 55,
+        ("13 18 23 11", "13 18 23 11"), ["soft"]),
+    ("it ends by itself while it retires", RETIRES, Behaviour(40), 40,
+        ("13 18 23 11", "13 12b 12c 23 11"), []),
+    ("it is suspended, and goes on", RETIRES | SUSPENDED, Behaviour(1000), 60,
+        ("16 18 23 11", "16 18 23 11"), ["soft"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("policy", "alice", "begins", "way", "told"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS]
+)
+def test_the_better_match_takes_over_when_the_job_has_gone(
+    dialect: str, policy: dict[str, str], alice: Behaviour, begins: float, way: tuple[str, str], told: list[str]
+) -> None:
+    pool = contested(dialect, alice, Behaviour(20), **policy)
+    before = pool.state.position
+    give(pool, "2.0")
+    assert pool.state.promised == {(2, 0): SLOT}
+    pool.advance(55)
+    assert begun(pool)[:2] == [("1.0", 0), ("2.0", begins)]
+    assert rows(pool, before) == way[DIALECTS.index(dialect)].split()
+    signals = [event for event in pool.events() if isinstance(event, e.JobSignalled)]
+    assert [signal.how for signal in signals] == told
+    assert pool.state.promised == {}
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_job_that_had_to_go_waits_and_is_run_again(dialect: str) -> None:
+    pool = contested(dialect, Behaviour(100), Behaviour(20))
+    give(pool, "2.0")
+    pool.advance(5)
+    assert (pool.status("1.0"), pool.status("2.0"), pool.status("2.1")) == ("Idle", "Running", "Idle")
+    ended = next(event for event in pool.events() if isinstance(event, e.JobExited))
+    assert (ended.outcome, ended.row, ended.target) == ("evicted", "evict", "Idle")
+    claims = [event.submitter for event in pool.events() if isinstance(event, e.ClaimMade)]
+    assert claims == ["alice@example.org", "bob@example.org"]
+    pool.advance(200)
+    assert begun(pool) == [("1.0", 0), ("2.0", 10), ("2.1", 30), ("1.0", 50)]
+    assert not pool.state.clusters
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_holder_outside_of_the_pool_makes_way_as_well(dialect: str) -> None:
+    point = Point(dialect)
+    point.point({"Rank": 'TARGET.Owner == "bob"'})
+    point.claim()
+    point.job("bob", behaviour=Behaviour(20))
+    if not point.state.by_job:
+        give(point, "1.0", reason="rank")
+    assert [point.slot().claim.submitter] == ["bob@example.org"]  # type: ignore[union-attr]
+    assert point.pair() == "Claimed/Busy" and point.status("1.0") == "Running"
+    sound(point)
+
+
+# What waits is wanted no longer
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("what", ["hold", "remove", "edit"])
+def test_a_job_that_waits_no_longer_lets_the_other_go_on(dialect: str, what: str) -> None:
+    pool = contested(dialect, Behaviour(100), **RETIRES)
+    give(pool, "2.0")
+    pool.advance(3)
+    assert pair(pool) == "Claimed/Retiring"
+    answer = pool.edit("2.0", user="bob", JobPrio="5") if what == "edit" else pool.act(what, "2.0", user="bob")
+    assert not answer.refusal
+    assert pool.state.promised == {} and withdrawn(pool) == ["better_match_gone"]
+    pool.advance(5)
+    assert pair(pool) == "Claimed/Busy"
+    pool.advance(100)
+    assert begun(pool)[:2] == [("1.0", 0), ("2.1" if what != "edit" else "2.0", 100)]
+    assert not any(isinstance(event, e.JobSignalled) for event in pool.events())
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_better_match_that_goes_while_the_job_ends_leaves_the_slot_to_all(dialect: str) -> None:
+    pool = contested(dialect, STUBBORN)
+    give(pool, "2.0")
+    pool.act("remove", "2", user="bob")
+    pool.advance(30)
+    assert begun(pool) == [("1.0", 0), ("1.0", 15)]
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("held", "next_job"), [("2.0", "2.1"), ("2", "1.0")])
+def test_a_job_that_is_held_in_the_instant_of_its_turn_leaves_the_claim_to_the_next(
+    dialect: str, held: str, next_job: str
+) -> None:
+    pool = contested(dialect, Behaviour(1000))
+    cycle(pool, "2.0")
+    ends = s.Ended("end", pool.state.by_job[1, 0].key, pool.engine.now(), signal=15)
+    pool.engine.matching = False  # the access point is slow
+    pool.handle(s.ClaimMatches("claims"))
+    pool.handle(ends)
+    assert pool.state.ready == {SLOT: (2, 0)} and pair(pool) == "Claimed/Idle"
+    pool.engine.matching = True
+    pool.act("hold", held, user="bob")
+    pool.advance(0)
+    assert begun(pool)[1:] == [(next_job, 10)]
+    assert pool.state.promised == {}
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("what", "policy"),
+    [
+        ("START", {"Start": 'TARGET.Owner =!= "bob"'}),
+        ("the drain", {}),
+    ],
+)
+def test_a_better_match_that_is_refused_in_the_end_is_promised_nothing(
+    dialect: str, what: str, policy: dict[str, str]
+) -> None:
+    pool = contested(dialect, Behaviour(1000, grace=3), **policy)
+    give(pool, "2.0")
+    if what == "the drain":
+        pool.handle(s.Drain(pool.id(), "root", "h", "Quick"))
+    pool.advance(5)
+    assert withdrawn(pool) == ["better_match_refused"]
+    assert pool.state.promised == {}
+    assert begun(pool)[1:2] == ([("1.0", 13)] if what == "START" else [])
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
+    pool = contested(dialect, **RETIRES)
+    give(pool, "2.0")
+    pool.submit(user="carol")
+    give(pool, "3.0", reason="priority")
+    assert withdrawn(pool) == []
+    assert pool.state.promised == {(2, 0): SLOT}, "the slot does not prefer carol's to bob's, which waits"
+    give(pool, "2.1", reason="priority")
+    assert withdrawn(pool) == ["better_match"]
+    assert pool.state.promised == {(2, 1): SLOT}
+    pool.advance(100)
+    assert [job for job, _ in begun(pool)][:2] == ["1.0", "2.1"]
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_slot_refuses_a_job_that_it_likes_less_than_the_one_that_it_has(dialect: str) -> None:
+    pool = contested(dialect, Rank='TARGET.Owner == "alice"')
+    give(pool, "2.0", reason="priority")
+    assert pool.state.promised == {} and pair(pool) == "Claimed/Busy"
+    assert [(event.cause, event.job) for event in pool.events() if isinstance(event, e.MatchVoided)] == [
+        ("claim_failed", "2.0")
+    ]
+    sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_job_that_was_promised_a_slot_is_given_no_other(dialect: str) -> None:
+    pool = contested(dialect, **RETIRES)
+    give(pool, "2.0")
+    pool.machine("i", static=1, cpus=1)
+    pool.advance(10)
+    assert begun(pool)[1:] == [("2.1", 10)]
+    assert pool.state.promised == {(2, 0): SLOT}
+    sound(pool)
+
+
+# The pool is killed
+
+
+def resumed(pool: TestPool, position: int, seconds: float) -> Engine:
+    """Another process that finds the log as it was at a position, and lives on for so long."""
+    log = open_log("memory:", create=True)
+    log.append([event for at, event in pool.log.read() if at <= position])
+    engine = Engine(log, VirtualWorld(pool.world.behave))
+    engine.load()
+    engine.world.clock = engine.state.at  # type: ignore[attr-defined]
+    engine.recover()
+    until = engine.state.at + round(seconds * SECOND)
+    while engine.step(until):
+        pass
+    return engine
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("policy", [{}, RETIRES])
+def test_whenever_the_pool_is_killed_both_jobs_come_to_their_end(dialect: str, policy: dict[str, str]) -> None:
+    pool = contested(dialect, Behaviour(100, grace=3), Behaviour(20), **policy)
+    pool.act("remove", "2.1", user="bob")
+    steps: list[int] = []
+    pool.engine.subscribe(lambda first, events: steps.append(first + len(events) - 1))
+    cycle(pool, "2.0")
+    steps.append(pool.state.position)
+    pool.engine.handle([])
+    pool.advance(300)
+    assert len(steps) > 5
+    for position in steps:
+        engine = resumed(pool, position, 300)
+        events = [event for _, event in engine.log.read()]
+        completed = [(ev.cluster, ev.proc) for ev in events if isinstance(ev, e.JobExited) and ev.target == "Completed"]
+        assert sorted(completed) == [(1, 0), (2, 0)]
+        assert engine.state.promised == {}
+        assert list(judge(engine.log.read())) == []
+
+
+# Whatever happens
+
+
+class Sought(Point):
+    """An execution point whose slots are given to the jobs that wait, whoever has them."""
+
+    def better(self, which: int, reason: str, at_once: bool) -> None:
+        """The first job that waits for a slot is given one that somebody has; before its claim comes, something else
+        may happen at the same instant."""
+        held = [name for name, slot in self.state.slots.items() if slot.claim and name not in self.state.matches]
+        job = self._first()
+        if held and job:
+            (give if at_once else cycle)(self, job, held[which % len(held)], reason)
+
+    def does(self, deed: Deed) -> None:
+        name, arguments, named = deed
+        if name != "reconfigure" or "h" in self.state.machines:
+            getattr(self, name)(*arguments, **named)
+
+    def _first(self) -> str:
+        for cluster in self.state.clusters.values():
+            for proc in cluster.procs():
+                job = cluster.id, proc
+                taken = job in self.state.by_job or job in self.state.promised
+                if cluster.status_of(proc) == "Idle" and not taken:
+                    return f"{cluster.id}.{proc}"
+        return ""
+
+
+BETTER: st.SearchStrategy[Deed] = st.builds(
+    lambda which, reason, at_once: ("better", (which, reason, at_once), {}),
+    st.integers(0, 3),
+    st.sampled_from(["rank", "priority"]),
+    st.booleans(),
+)
+EDITS: st.SearchStrategy[Deed] = st.builds(
+    lambda what: ("edit", (what,), {"user": "root", "JobPrio": "3"}), st.sampled_from(["1", "2.0", "2"])
+)
+HOLDS: st.SearchStrategy[Deed] = st.builds(
+    lambda action, what: ("act", (action, what), {"user": "root"}),
+    st.sampled_from(["hold", "remove", "release"]),
+    st.sampled_from(["1.2", "2.0", "2.1", "2"]),
+)
+STRIFE: dict[str, st.SearchStrategy[Any]] = LIVES | {
+    "story": st.lists(
+        st.tuples(st.tuples(APART, BETTER), st.tuples(APART, st.one_of(DEEDS, EDITS, HOLDS))), min_size=2, max_size=8
+    ),
+    "policy": st.sampled_from(["always", "retiring", "loaded", "tests only"]),
+}
+
+
+def what_is_promised_is_kept(
+    dialect: str,
+    policy: str,
+    kind: str,
+    story: list[tuple[tuple[float, Deed], tuple[float, Deed]]],
+    shared: str,
+    offset: float,
+) -> None:
+    point = Sought(dialect)
+    point.advance(offset)
+    point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
+    point.job("alice", 3, Behaviour(200, grace=4))
+    point.job("bob", 3, Behaviour(30))
+    for (apart, better), (later, deed) in story:
+        point.advance(apart)
+        point.does(better)
+        point.advance(0 if point.state.matches else later)
+        point.does(deed)
+        point.engine.handle([])
+    point.advance(300)
+    sound(point)
+    state, stimulus = State(), ""
+    for event in point.events():
+        if event.stimulus != stimulus:
+            for cluster, proc in waiting(state):
+                assert state.clusters[cluster].status_of(proc) == "Idle" and (cluster, proc) not in state.by_job
+        stimulus = event.stimulus
+        evolve(state, event)
+        assert state.promised == promises(state)
+
+
+@bounds(60)
+@given(**STRIFE)
+def test_what_jobs_are_promised_is_what_they_wait_for(**life: Any) -> None:
+    what_is_promised_is_kept(**life)
+
+
+@pytest.mark.soak
+@bounds(SOAK // 5)
+@given(**STRIFE)
+def test_what_jobs_are_promised_is_what_they_wait_for_at_length(**life: Any) -> None:
+    what_is_promised_is_kept(**life)

@@ -1,0 +1,499 @@
+"""A negotiation cycle as the manual tells it, for comparison: one job and one slot at a time, by scalar evaluation over
+whole ads, with lists and sorts, and nothing kept from one question to the next.
+
+Sources: the manual, "Negotiation" and "The Layperson's Description of the Pie Spin and Pie Slice"; where they leave it
+open, the order in which the reference's negotiator does things.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from typing import Any
+
+from attrs import define, field
+
+from poolbook.domain.accounting import ceiling, factor, floor, group_of, updated
+from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
+from poolbook.domain.classad.match import accepts, requirements_met
+from poolbook.domain.dialects import told
+from poolbook.domain.negotiation.likeness import significance
+from poolbook.domain.negotiation.settings import Negotiator, read
+from poolbook.domain.policy.look import Look
+from poolbook.domain.policy.published import shown
+from poolbook.domain.policy.readings import NOTHING_READ, Readings
+from poolbook.domain.policy.resources import Cutter, cutter, dynamic_name, left_of
+from poolbook.domain.policy.terms import drain_left, retirement_left
+from poolbook.domain.policy.view import MOMENT, Moment, start_meanwhile, static, view
+from poolbook.domain.state import IDLE, Slot, State, Submitter
+from poolbook.domain.texts import ad_of
+
+WORST = -1.7976931348623157e308
+NO_PREEMPTION, RANK, PRIORITY = "", "rank", "priority"
+PREFERS, NO_WORSE = parse("MY.Rank > MY.CurrentRank"), parse("MY.Rank >= MY.CurrentRank")
+SLACK = 1e-9
+
+
+@define
+class Offer:
+    """A slot, as it is offered: ``free`` for a match without preemption, or ``held`` by ``user``."""
+
+    slot: Slot
+    place: int
+    ad: ClassAd
+    free: bool
+    held: bool
+    user: str
+    weight: float
+    cutter: Cutter | None = None
+    left: dict[str, float] = field(factory=dict)
+    cuts: int = 0
+
+
+@define
+class Job:
+    cluster: int
+    proc: int
+    ad: ClassAd
+    order: tuple[float, ...]
+    kind: object
+
+    @property
+    def id(self) -> str:
+        return f"{self.cluster}.{self.proc}"
+
+
+@define
+class User:
+    name: str
+    real: float
+    priority: float
+    using: float
+    floor: float
+    ceiling: float
+    jobs: list[Job] = field(factory=list)
+    idle: int = 0
+    starvation: float = 0.0
+
+
+@define
+class Given:
+    """A match, as ``events.Match`` has it."""
+
+    job: str
+    slot: str
+    rank: float
+    reason: str
+    pre: float
+    post: float
+    preemption: float
+    submitter: str
+    cores: float
+
+
+@define
+class Refused:
+    """A job that got nothing: how many slots it accepts, and how many accept it too."""
+
+    accepted: int
+    both: int
+
+
+@define
+class Spin:
+    """What one submitter may have in one spin, and has got."""
+
+    limit: float
+    unclaimed: float
+    room: float
+    got: float = 0.0
+    fresh: float = 0.0
+    short: bool = False
+
+
+class Negotiation:
+    """One cycle. ``matches`` and ``left`` (the jobs that got nothing, by their submitters) are what it comes to."""
+
+    def __init__(self, state: State, now: int, context: Context) -> None:
+        self.state, self.now, self.context = state, now, context
+        self.rules: Negotiator = read(state.settings)
+        self.users: dict[str, User] = {}
+        self.offers = [self._offer(slot, place) for place, slot in enumerate(state.slots.values())]
+        self.names, self.matches = set(state.slots), list[Given]()
+        limited = self.rules.match_limits and state.dialect != "manual"
+        self.most = self.rules.most_matches if limited else math.inf
+        self._got: Counter[str] = Counter()
+        self.total = sum(offer.weight for offer in self.offers if self._in_pie(offer))
+        there = [self._lightest(offer) for offer in self.offers if self._there(offer)]
+        self.lightest = min(there, default=math.inf)
+        for offer in self.offers:
+            if not self._there(offer):
+                offer.free = offer.held = False
+        self._collect_jobs()
+        self._publish()
+        self._begun = {id(offer): ClassAd(dict(offer.ad.items())) for offer in self.offers}
+
+    # What there is
+
+    def _offer(self, slot: Slot, place: int) -> Offer:
+        state, machine = self.state, self.state.machines.get(slot.machine)
+        readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
+        whole = view(Moment(state, slot, machine, readings, self.now, self.context), whole=True)
+        ad = ClassAd({name: value for name, value in whole.items() if shown(name) or name.lower() in MOMENT})
+        drained = machine is not None and machine.drain is not None
+        closed = machine is not None and (bool(machine.shutdown) or (drained and start_meanwhile(state, slot) is None))
+        if closed or slot.waiting is not None or slot.state in ("Matched", "Preempting"):
+            ad["Requirements"] = False
+        claim, taken = slot.claim, slot.name in state.matches
+        held = claim is not None and not taken and slot.waiting is None and slot.state == "Claimed"
+        if state.dialect == "manual" and slot.activity == "Idle":
+            held = False
+        if not self.rules.consider_preemption:
+            held = False
+        if held and not self.rules.consider_early_preemption and retirement_left(self._look(slot)) > 0:
+            held = False
+        free = claim is None and not taken and self._takes_claims(slot)
+        offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
+        if slot.kind == "partitionable":
+            offer.cutter = cutter(state, machine, slot, static(state, slot).ad, self.context)
+            offer.left = left_of(slot.ad)
+        return offer
+
+    def _look(self, slot: Slot) -> Look:
+        def sense(machine: str) -> Readings:
+            slots = self.state.machines[machine].slots if machine in self.state.machines else {}
+            return Readings(slots={name: one.public for name, one in slots.items()})
+
+        return Look(self.state, slot, sense, self.now, self.context)
+
+    def _takes_claims(self, slot: Slot) -> bool:
+        machine = self.state.machines.get(slot.machine)
+        willing = bool(told(self.state.dialect, "claim", slot.pair)) and slot.pair != "Matched/Idle"
+        if machine is None or (machine.drain is None and not machine.shutdown):
+            return willing
+        if machine.shutdown or machine.drain is None or not machine.drain.start or machine.drain.final:
+            return False
+        if slot.pair != "Drained/Retiring" or not (slot.kind == "partitionable" or willing):
+            return False
+        return drain_left(self._look(slot)) > 0
+
+    def _weight(self, ad: ClassAd) -> float:
+        if not self.rules.use_slot_weights:
+            return 1.0
+        value = self._number(parse("SlotWeight" if "SlotWeight" in ad else "Cpus"), ad, ClassAd())
+        return round(value * 1000) / 1000 if math.isfinite(value) and value >= 0 else 1.0
+
+    def _lightest(self, offer: Offer) -> float:
+        """What the lightest part of a slot weighs, taken that one of its cores is asked for."""
+        cores = self._number(parse("Cpus"), offer.ad, ClassAd())
+        split = offer.cutter is not None and self.rules.use_slot_weights and cores > 1
+        return offer.weight * 1000 / cores / 1000 if split else offer.weight
+
+    def _there(self, offer: Offer) -> bool:
+        constraint = self.rules.slot_constraint
+        return constraint is None or self._true(constraint, offer.ad, ClassAd())
+
+    def _in_pie(self, offer: Offer) -> bool:
+        constraint = self.rules.poolsize_constraint
+        return self._there(offer) and (constraint is None or self._true(constraint, offer.ad, ClassAd()))
+
+    def _collect_jobs(self) -> None:
+        state, likeness = self.state, significance(self.state)
+        for cluster in state.clusters.values():
+            if cluster.local:
+                continue
+            if cluster.counts[IDLE]:
+                self._user(cluster.submitter).idle += cluster.counts[IDLE]
+            for proc in cluster.procs(lambda status: status == IDLE):
+                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.promised:
+                    continue
+                ad = ad_of(cluster.attributes(proc))
+                if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
+                    continue
+                order = (*(_order(ad, name) for name in ORDER), cluster.id, proc)
+                kind = likeness.signature(cluster, proc)
+                self._user(cluster.submitter).jobs.append(Job(cluster.id, proc, ad, order, kind))
+        for user in self.users.values():
+            user.jobs.sort(key=lambda job: job.order)
+
+    def _user(self, name: str) -> User:
+        if name not in self.users:
+            state, now, terms = self.state, self.now, self.rules.accounting
+            record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
+            real, most = updated(record, state.accounted, now, terms.halflife), ceiling(record, now)
+            self.users[name] = User(
+                name,
+                real,
+                real * factor(record, terms, now),
+                record.using / 1000 if self.rules.use_slot_weights else record.slots,
+                floor(record, now),
+                math.inf if most < 0 else most,
+            )
+        return self.users[name]
+
+    # What ads say of submitters
+
+    def _publish(self) -> None:
+        for offer in self.offers:
+            if offer.user:
+                for name, value in self._of("Remote", offer.user).items():
+                    offer.ad[name] = value
+        if self.rules.cross_slot_prios:
+            for offer in self.offers:
+                for other in self.offers:
+                    if other.user and other.slot.kind != "dynamic" and other.slot.machine == offer.slot.machine:
+                        prefix = f"slot{other.slot.ad.get('SlotID', '')}_"
+                        for name, value in self._of("Remote", other.user).items():
+                            offer.ad[prefix + name] = value
+
+    def _of(self, whose: str, name: str) -> dict[str, Any]:
+        user = self._user(name)
+        found: dict[str, Any] = {
+            f"{whose}UserPrio": user.priority,
+            f"{whose}UserResourcesInUse": user.using,
+            f"{whose}NegotiatingGroup": "<none>",
+            f"{whose}Autoregroup": False,
+        }
+        if whose == "Submitter":
+            found["SubmittorPrio"] = user.priority
+        group = self._group(name)
+        lower = group.lower()
+        if group and (lower in self.rules.quotas or lower in self.rules.shares):
+            quota = self.rules.quotas.get(lower)
+            used = sum(self._user(one).using for one in self.state.submitters if self._group(one) == group)
+            found[f"{whose}Group"] = group
+            found[f"{whose}GroupResourcesInUse"] = used
+            found[f"{whose}GroupQuota"] = self.rules.shares[lower] * self.total if quota is None else quota
+        return found
+
+    def _group(self, name: str) -> str:
+        own = group_of(name).lower()
+        return next((group for group in self.rules.groups if group.lower() == own), "")
+
+    # The pie
+
+    def run(self) -> Negotiation:
+        taking = [user for user in self.users.values() if user.idle]
+        if self.rules.consider_preemption:
+            others = [self._user(name) for name, record in self.state.submitters.items() if record.slots]
+            taking += [user for user in others if user not in taking]
+        below = [user for user in taking if user.idle and user.using < user.floor]
+        self._spin_pie(below, floors=True)
+        self._spin_pie(taking, floors=False)
+        return self
+
+    def _spin_pie(self, taking: list[User], floors: bool) -> None:
+        spin = 0
+        while taking:
+            spin += 1
+            worst = max(user.priority for user in taking)
+            normal = sum(worst / user.priority for user in taking)
+
+            def slice_of(user: User, worst: float = worst, normal: float = normal) -> float:
+                if self.rules.ignore_user_priorities:
+                    return 1e300
+                return max(0.0, worst / (user.priority * normal) * self.total - user.using)
+
+            pie = sum(slice_of(user) for user in taking)
+            if pie <= 0 and not self.rules.consider_preemption:
+                return
+            if spin == 1:
+                for user in taking:
+                    whole = user.using + slice_of(user)
+                    user.starvation = user.using / whole if whole > 0 else math.inf
+                taking = sorted(taking, key=lambda user: (user.priority, user.starvation, user.name))
+            before, rest = pie, []
+            for user in taking:
+                own = slice_of(user)
+                if floors:
+                    own = min(own, user.floor - user.using)
+                done, got = self._negotiate(user, min(own, pie), own, spin)
+                pie -= got
+                if not done:
+                    rest.append(user)
+            progress = pie < before or len(rest) < len(taking)
+            taking = rest
+            if floors or not progress or not any(offer.free or offer.held for offer in self.offers):
+                return
+
+    def _negotiate(self, user: User, limit: float, unclaimed: float, spin: int) -> tuple[bool, float]:
+        if not user.idle:
+            return True, 0.0
+        if spin > 1 and limit < self.lightest:
+            return False, 0.0
+        room = user.ceiling - user.using - self._promised(user)
+        if room <= 0 or room < self.lightest:
+            return True, 0.0
+        own, rejected = Spin(limit, unclaimed, room), set[object]()
+        for job in list(user.jobs):
+            over = own.got >= own.limit
+            if over and not (spin == 1 and self.rules.consider_preemption):
+                return False, own.got
+            if own.got >= own.room:
+                return False, own.got
+            if self._got[user.name] >= self.most:
+                break
+            if job.kind in rejected and not self.rules.all_jobs:
+                continue
+            if not self._match(user, job, own, only_rank=over):
+                rejected.add(job.kind)
+        return not (own.short or own.got >= own.limit), own.got
+
+    def _promised(self, user: User) -> float:
+        """What it has been given and does not hold yet."""
+        state, found = self.state, 0.0
+        for (number, _), name in state.promised.items():
+            if state.clusters[number].submitter == user.name and name not in state.ready:
+                found += sum(offer.weight for offer in self.offers if offer.slot.name == name)
+        return found
+
+    # One job
+
+    def _match(self, user: User, job: Job, own: Spin, only_rank: bool) -> bool:
+        if not (self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable):
+            self._publish()
+        ad = ClassAd(self._of("Submitter", user.name), job.ad)
+        short, best = False, None
+        for offer in self.offers:
+            if not (offer.free or offer.held) or (offer.free and only_rank):
+                continue
+            parts = None
+            if offer.cutter is not None and offer.free:
+                parts = offer.cutter.taken(job.ad, offer.left)
+                if parts is None:
+                    continue
+            if not symmetric_match(ad, offer.ad, self.context):
+                continue
+            reason = self._reason(user, ad, offer)
+            if reason is None or (only_rank and reason != RANK):
+                continue
+            cores = offer.weight if parts is None else self._weight_of_part(offer, parts)
+            if own.got + cores > own.room + SLACK:
+                continue
+            used, most = (own.fresh, own.unclaimed) if reason == NO_PREEMPTION else (own.got, own.limit)
+            if reason != RANK and used + cores > most + SLACK and not used <= 0 < most:
+                short = True
+                continue
+            ranks = self._ranks(ad, offer, reason)
+            key = (*(-rank for rank in ranks), offer.place)
+            if best is None or key < best[0]:
+                best = key, offer, reason, ranks, parts, cores
+        if best is None:
+            own.short = own.short or short or only_rank
+            return False
+        _, offer, reason, ranks, parts, cores = best
+        self._take(user, job, offer, reason, ranks, parts, cores)
+        own.got += cores
+        own.fresh += cores if reason == NO_PREEMPTION else 0.0
+        return True
+
+    def _reason(self, user: User, job: ClassAd, offer: Offer) -> str | None:
+        """Why the job may have a slot; None: it may not."""
+        if offer.free:
+            return NO_PREEMPTION
+        if self._true(PREFERS, offer.ad, job):
+            return RANK
+        if offer.user == user.name:
+            return None
+        if self.state.dialect == "manual" and self._user(offer.user).priority <= user.priority:
+            return None
+        requirements = self.rules.preemption_requirements
+        if requirements is not None and not self._true(requirements, offer.ad, job):
+            return None
+        return PRIORITY if self._true(NO_WORSE, offer.ad, job) else None
+
+    def _ranks(self, job: ClassAd, offer: Offer, reason: str) -> tuple[float, float, float, float, float]:
+        """PRE_JOB_RANK, Rank, POST_JOB_RANK, the reason, PREEMPTION_RANK."""
+        rules, ad = self.rules, offer.ad
+        rank = self._number(job["Rank"], job, ad) if "Rank" in job else 0.0
+        rank = 0.0 if math.isnan(rank) else min(max(rank, WORST), -WORST)
+        last = WORST if reason == NO_PREEMPTION else self._single(rules.preemption_rank, ad, job)
+        standing = {NO_PREEMPTION: 2.0, RANK: 1.0, PRIORITY: 0.0}[reason]
+        pre, post = (self._single(one, ad, job) for one in (rules.pre_job_rank, rules.post_job_rank))
+        return pre, rank, post, standing, last
+
+    def _weight_of_part(self, offer: Offer, parts: dict[str, int]) -> float:
+        if not self.rules.use_slot_weights:
+            return 1.0
+        return self._weight(ClassAd({name: int(amount) for name, amount in parts.items()}, offer.ad))
+
+    def _take(
+        self, user: User, job: Job, offer: Offer, reason: str, ranks: tuple[float, ...],
+        parts: dict[str, int] | None, cores: float,
+    ) -> None:  # fmt: skip
+        name = offer.slot.name
+        pre, rank, post, _, last = ranks
+        if parts is not None:
+            name = dynamic_name(name, self.names)
+            self.names.add(name)
+            offer.cuts += 1
+            for key, amount in parts.items():
+                offer.left[key] -= amount
+                offer.ad[key] = int(offer.left[key])
+        else:
+            offer.free = offer.held = False
+        user.jobs.remove(job)
+        self._got[user.name] += 1
+        user.using += cores
+        if reason != NO_PREEMPTION and offer.slot.claim is not None:
+            before = self._user(offer.user)
+            before.using = max(0.0, before.using - cores)
+        rules = self.rules
+        pre = 0.0 if rules.pre_job_rank is None else pre  # what is told of a rank that there is no expression for
+        post = 0.0 if rules.post_job_rank is None else post
+        last = 0.0 if rules.preemption_rank is None or not reason else last
+        self.matches.append(Given(job.id, name, rank, reason, pre, post, last, user.name, cores))
+
+    # What is asked of single jobs
+
+    def matched(self, user: User, job: Job, offer: Offer) -> tuple[object, ...]:
+        """Whether job and slot accept each other, and the ranks that they have for each other."""
+        ad = ClassAd(self._of("Submitter", user.name), job.ad)
+        ranks = self._ranks(ad, offer, RANK) if symmetric_match(ad, offer.ad, self.context) else None
+        parts = None if offer.cutter is None or ranks is None else offer.cutter.taken(job.ad, offer.left)
+        return ranks, ranks and self._true(PREFERS, offer.ad, ad), parts
+
+    def refused(self, user: str, job: Job) -> Refused:
+        """Of the slots that are told of (dynamic ones are not), as the cycle found them."""
+        ad = ClassAd(self._of("Submitter", user), job.ad)
+        offers = [self._begun[id(offer)] for offer in self.offers if offer.slot.kind != "dynamic"]
+        accepted = [offer for offer in offers if requirements_met(ad, offer, self.context)]
+        return Refused(len(accepted), sum(requirements_met(offer, ad, self.context) for offer in accepted))
+
+    # Evaluation
+
+    def _number(self, expression: Expression, my: ClassAd, target: ClassAd) -> float:
+        try:
+            value = expression.evaluate(my, target, self.context)
+        except EvaluationError:
+            return math.nan
+        return float(value) if isinstance(value, int | float) else math.nan
+
+    def _true(self, expression: Expression, my: ClassAd, target: ClassAd) -> bool:
+        try:
+            return accepts(expression.evaluate(my, target, self.context))
+        except EvaluationError:
+            return False
+
+    def _single(self, expression: Expression | None, my: ClassAd, target: ClassAd) -> float:
+        """Ranks of the negotiator are of single precision; what is no number is the worst."""
+        value = math.nan if expression is None else self._number(expression, my, target)
+        if math.isnan(value):
+            return WORST
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+        return min(max(value, WORST), -WORST)
+
+
+ORDER = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
+
+
+def _order(job: ClassAd, name: str) -> float:
+    """What a job is ordered by: who has more goes first, who has none goes last."""
+    value = job[name].evaluate(job, None) if name in job else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return -float(value)
+    return 0.0 if name == "JobPrio" else math.inf

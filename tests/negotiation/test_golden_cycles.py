@@ -1,0 +1,271 @@
+"""Golden: what a real negotiator matched, and how its accountant's priorities moved, beside what ours make of the same.
+
+Each folder of recorded runs is a case, and the same code takes each apart. Every number below is what the comparison of
+that folder has to come to: a cycle that is suddenly left out shows as well as a match that differs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from attrs import evolve
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.htcondor.trace_cycles import record
+from poolbook.replay.cycles import REASONS, Report, compare, off
+from poolbook.replay.cycles.words import clock
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+TRACES = {path.parent.name.partition("-")[0]: path.parent for path in sorted(DATA.glob("traces/*/NegotiatorLog*"))}
+"""The recorded runs by their short names; 04, 05, 10, 15 and 20c are about priorities, preemption and ranks."""
+CYCLES = {path.parent.name: path.parent for path in sorted(DATA.glob("cycles/*/NegotiatorLog*"))}
+"""Further runs, recorded after the code that takes them apart was written."""
+FOLDERS = TRACES | CYCLES
+DIGITS = 5e-5
+"""What agrees to four digits differs by less than this part of it."""
+
+
+@cache
+def compared(run: str) -> Report:
+    return compare(record(FOLDERS[run]))
+
+
+class Expected(NamedTuple):
+    """Of cycles: compared, left out. Of samples and of priorities in the negotiator's log: compared, all. Of matches:
+    all, the same by user and number, the same by slot, not compared by slot. The exceptions, by their reasons."""
+
+    cycles: tuple[int, int]
+    samples: tuple[int, int]
+    named: tuple[int, int]
+    matches: tuple[int, int, int, int]
+    exceptions: dict[str, int]
+
+
+EXPECTED = {
+    "04": Expected((63, 0), (11, 11), (0, 0), (6, 6, 6, 0), {"aged": 1}),
+    "05": Expected((20, 7), (7, 9), (22, 22), (12, 12, 12, 0), {}),
+    "10": Expected((101, 0), (48, 48), (232, 232), (136, 136, 131, 5), {"equals": 2}),
+    "15": Expected((34, 8), (4, 4), (20, 20), (11, 11, 11, 0), {}),
+    "20c": Expected((20, 1), (2, 2), (0, 0), (3, 3, 3, 0), {}),
+    "fair-mixed": Expected((46, 0), (35, 35), (142, 142), (45, 45, 45, 0), {}),
+    "prio-early": Expected((55, 0), (33, 33), (82, 82), (13, 12, 12, 0), {"listed": 1}),
+    "weights": Expected((37, 0), (34, 34), (0, 0), (27, 26, 25, 1), {"equals": 1, "floors": 1}),
+    "01": Expected((28, 0), (2, 2), (0, 0), (4, 4, 4, 0), {}),
+    "02": Expected((91, 0), (6, 6), (0, 0), (5, 4, 4, 0), {"sensed": 1}),
+    "03": Expected((57, 0), (4, 4), (0, 0), (5, 5, 5, 0), {}),
+    "07": Expected((98, 0), (6, 6), (0, 0), (7, 7, 7, 0), {"shared": 1, "unseen": 1}),
+    "08a": Expected((35, 0), (7, 7), (28, 28), (3, 3, 3, 0), {"shared": 3}),
+    "09a": Expected((10, 2), (4, 10), (12, 12), (31, 26, 11, 0), {"quotas": 1}),
+    "09b": Expected((8, 2), (1, 9), (3, 3), (20, 20, 20, 0), {"quotas": 2}),
+    "11": Expected((24, 10), (3, 3), (21, 21), (13, 13, 13, 0), {"limits": 21}),
+    "12": Expected((16, 0), (3, 3), (0, 0), (4, 4, 4, 0), {}),
+    "13": Expected((57, 8), (4, 4), (0, 0), (10, 5, 3, 0), {"deferred": 6}),
+    "16": Expected((51, 5), (0, 0), (0, 0), (0, 0, 0, 0), {}),
+    "18": Expected((2, 0), (0, 0), (0, 0), (0, 0, 0, 0), {}),
+    "18b": Expected((30, 0), (1, 1), (0, 0), (1, 1, 1, 0), {}),
+    "19": Expected((31, 0), (1, 1), (0, 0), (1, 1, 1, 0), {}),
+    "20b": Expected((41, 0), (2, 2), (27, 27), (8, 8, 8, 0), {}),
+    "21": Expected((23, 0), (3, 3), (0, 0), (5, 5, 4, 1), {"equals": 1}),
+}
+SPARE = {"alike", "unsubmitted", "uncertain"}
+"""Reasons that a folder has to lack something for."""
+
+
+def numbers(found: Report) -> Expected:
+    samples, named = ([one.why is None for one in some] for some in (found.samples, found.named))
+    return Expected(
+        (found.cycles, sum(found.left_out.values())),
+        (sum(samples), len(samples)),
+        (sum(named), len(named)),
+        (found.matches, found.users, found.slots, found.open),
+        dict(Counter(one.reason for one in found.differences)),
+    )
+
+
+# The comparison
+
+
+@pytest.mark.parametrize("run", EXPECTED)
+def test_a_recorded_run_comes_to_these_numbers_and_nothing_differs_without_a_reason(run: str) -> None:
+    found = compared(run)
+    assert numbers(found) == EXPECTED[run]
+    assert [str(one) for one in found.unexplained] == []
+    for one in (*found.samples, *found.named):
+        if one.why is None:  # the real and the effective priority, to four digits
+            assert one.effective == pytest.approx(one.sample.effective, rel=DIGITS), one
+            assert one.real == pytest.approx(one.sample.effective / one.sample.factor, rel=DIGITS), one
+    for one in found.samples:
+        if one.usage is not None:  # the weighted usage, exactly
+            assert one.usage == pytest.approx(one.sample.usage, abs=1e-6), one
+    assert found.agrees
+
+
+def test_every_folder_with_a_negotiators_log_is_a_case() -> None:
+    assert set(EXPECTED) == set(FOLDERS)
+
+
+def test_every_reason_is_needed_somewhere() -> None:
+    assert {reason for one in EXPECTED.values() for reason in one.exceptions} | SPARE == set(REASONS)
+
+
+def test_only_submitters_of_equal_priority_are_not_compared_by_slot() -> None:
+    found = compared("weights")
+    first, _ = found.differences
+    assert (list(map(str, first.real)), list(map(str, first.ours))) == (["bob slot1"], ["alice slot1"])
+    assert (found.open, round(found.share, 3)) == (1, 0.963)
+
+
+# Under another configuration it would come to something else
+
+
+def changed(
+    run: str, folder: Path, *lines: str, without: tuple[str, ...] = (), log: tuple[str, str] = ("", "")
+) -> Report:
+    """The comparison of a folder with further lines in its configuration, without some of its files, and with other
+    words in the negotiator's log."""
+    for path in FOLDERS[run].rglob("*"):
+        name = path.relative_to(FOLDERS[run])
+        if path.is_file() and not path.name.startswith(without or "\0"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(path.read_bytes())
+    with (folder / "scenario.conf").open("a", encoding="utf-8") as file:
+        file.write("".join(f"\n{line}" for line in lines) + "\n")
+    if log[0]:
+        told = gzip.decompress((folder / "NegotiatorLog.gz").read_bytes()).decode()
+        assert log[0] in told
+        (folder / "NegotiatorLog.gz").write_bytes(gzip.compress(told.replace(*log).encode(), 1))
+    return compare(record(folder))
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ("05", "PRIORITY_HALFLIFE = 61"),
+        ("fair-mixed", "NICE_USER_PRIO_FACTOR = 5001"),
+        ("20c", "DEFAULT_PRIO_FACTOR = 1001"),
+    ],
+)
+def test_with_another_halflife_or_factor_the_priorities_would_not_agree(run: str, line: str, tmp_path: Path) -> None:
+    found = changed(run, tmp_path, line)
+    assert max(off(found.samples), off(found.named)) > DIGITS
+    assert not found.agrees
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ("04", "RANK = 0"),
+        ("05", "NEGOTIATOR_CONSIDER_PREEMPTION = False"),
+        ("15", "SlotJob = 1"),
+        ("20c", 'START = Owner =!= "bob"'),
+        ("weights", "NEGOTIATOR_USE_SLOT_WEIGHTS = False"),
+    ],
+)
+def test_with_other_ranks_or_conditions_the_matches_would_be_others(run: str, line: str, tmp_path: Path) -> None:
+    found = changed(run, tmp_path, line)
+    assert found.unexplained
+    assert not found.agrees
+
+
+def test_settings_are_those_that_the_negotiator_names(tmp_path: Path) -> None:
+    """It was reconfigured at 22:48:26, of which only its log tells."""
+    found = changed("15", tmp_path, log=("NEGOTIATOR_PRE_JOB_RANK = 0\n", "\n"))
+    assert [str(one) for one in found.differences] == [
+        "22:48:30: really bob slot3; bob slot2; bob slot5; here bob slot5; bob slot3; bob slot2"
+    ]
+
+
+def test_slots_that_the_ranks_value_alike_are_told_as_such(tmp_path: Path) -> None:
+    """Every slot is worth the same to each job, but in the records some went first."""
+    even = "SlotPre = 1", "SlotJob = 1", "SlotPost = 1"
+    found = changed("15", tmp_path, *even)
+    assert numbers(found).exceptions == {"alike": 3}
+    assert numbers(found).matches == (11, 11, 1, 10)
+
+
+def test_where_priorities_are_not_known_exactly_that_may_be_why(tmp_path: Path) -> None:
+    """In the second of 22:35:03 the records do not show whose slot2 was: so bob's priority is not known exactly."""
+    known = record(FOLDERS["04"])
+    (late,) = (one for one in known.cycles if clock(one.at) == "22:35:24")
+    other = evolve(late, matches=(evolve(late.matches[0], submitter="carol@localhost"),))
+    cycles = tuple(other if one is late else one for one in known.cycles)
+    reasons = [(clock(one.at), one.reason) for one in compare(evolve(known, counted={}, cycles=cycles)).differences]
+    assert ("22:35:24", "uncertain") in reasons
+    assert ("22:35:24", "") in [
+        (clock(one.at), one.reason) for one in compare(evolve(known, cycles=cycles)).differences
+    ]
+
+
+# What a folder need not have
+
+
+def test_without_the_accountants_log_accounts_begin_with_the_first_sample(tmp_path: Path) -> None:
+    found = changed("fair-mixed", tmp_path, without=("Accountantnew",))
+    assert found.started == 4
+    assert numbers(found) == Expected((43, 3), (31, 31), (135, 142), (40, 40, 40, 0), {})
+    assert found.agrees
+
+
+@pytest.mark.parametrize(
+    ("run", "without"),
+    [
+        ("04", ("EventLog", "alice-job", "bob-job")),
+        ("05", ("EventLog", "MatchLog", "SchedLog", "history")),
+        ("15", ("EventLog", "carol-job", "machine-ads")),
+        ("20c", ("machine-ads", "q-", "epoch", "startd_history")),
+        ("20c", ("alice-a.sub", "bob-a.sub")),
+    ],
+)
+def test_less_is_enough_for_the_same_matches(run: str, without: tuple[str, ...], tmp_path: Path) -> None:
+    assert numbers(changed(run, tmp_path, without=without)) == EXPECTED[run]
+
+
+def test_without_the_submissions_it_is_told_that_they_are_missing(tmp_path: Path) -> None:
+    found = changed("20c", tmp_path, without=("timeline", "history", "q-", "epoch", "startd_history"))
+    assert numbers(found).exceptions == {"unsubmitted": 3}
+
+
+@pytest.mark.parametrize("missing", ["StartLog", "NegotiatorLog"])
+def test_a_folder_without_one_of_the_two_logs_is_refused_in_words(missing: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=f"there is no {missing}"):
+        changed("20c", tmp_path, without=(missing,))
+
+
+# The command
+
+
+def test_the_command_tells_what_was_compared_and_every_exception(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "-trace", str(FOLDERS["04"]), "-cycles"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "04-retirement: 63 cycles compared: nothing differs without a reason"
+    assert told[1].startswith("  priorities in samples: 11 of 11 compared, off by at most ")
+    assert "matches: 6; the same by user and number 6, by slot 6 (100.0% were compared by slot)" in told[2]
+    assert told[3].startswith("  aged: 22:35:07: really nothing; here bob slot1 from alice: ")
+    assert len(told) == 4
+
+
+def test_the_command_tells_what_was_left_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "-trace", str(FOLDERS["05"]), "-cycles"]) == 0
+    told = capsys.readouterr().out
+    assert "left out, 6 cycles: the negotiator's log of them is not whole" in told
+    assert "not compared, 2 samples: no cycle is known that brought it up to date" in told
+
+
+def test_the_command_ends_with_1_where_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed("20c", tmp_path, "RANK = 0")
+    assert main(["play", "-trace", str(tmp_path), "-cycles"]) == 1
+    assert "different: 22:55:23: really bob slot1 from alice; here nothing" in capsys.readouterr().out
+
+
+def test_the_command_tells_it_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "-trace", str(FOLDERS["weights"]), "-cycles", "-json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["matches"], told["same_users"], told["same_slots"]) == (27, 26, 25)
+    assert [one["reason"] for one in told["exceptions"]] == ["equals", "floors"]
+    assert told["samples_off"] < DIGITS

@@ -1,0 +1,62 @@
+"""How many matches a submitter gets in one cycle: the real access point offers no more jobs than it may send files
+of."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.events import CycleHeld
+from poolbook.domain.state import IDLE
+
+from ..domain.pools import TestPool
+from .pools import Pool
+
+LIMITED = "SCHEDD_ENABLE_PER_USER_MATCH_LIMITS"
+MOST = "MAX_CONCURRENT_UPLOADS_PER_USER"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "settings", "got"),
+    [
+        ("htcondor-25", {LIMITED: "true"}, {"ann": 20, "bob": 5}),
+        ("htcondor-25", {LIMITED: "true", MOST: "3"}, {"ann": 3, "bob": 3}),
+        ("htcondor-25", {LIMITED: "false"}, {"ann": 25, "bob": 5}),
+        ("manual", {LIMITED: "true"}, {"ann": 25, "bob": 5}),
+    ],
+)
+def test_a_cycle_gives_each_submitter_so_many_matches(
+    dialect: str, settings: dict[str, str], got: dict[str, int]
+) -> None:
+    pool = Pool(dialect, **settings)
+    pool.slots(40)
+    pool.submit("ann", 25)
+    pool.submit("bob", 5)
+    assert pool.got() == got
+
+
+def test_why_the_others_wait_is_told() -> None:
+    pool = Pool(**{LIMITED: "true"})
+    pool.slots(40)
+    pool.submit("ann", 25)
+    held = pool.hold().held
+    assert held is not None
+    assert [(one.jobs, one.limit, one.taken) for one in held.unmatched] == [(5, "matches", 20)]
+    assert held.statistics["SubmittersMatchLimit"] == 1
+
+
+def test_a_kind_of_jobs_that_nothing_fits_takes_nothing_from_the_others() -> None:
+    pool = Pool(**{LIMITED: "true"})
+    pool.slots(40)
+    pool.submit("ann", 50, Requirements="TARGET.Memory > 99999")
+    pool.submit("ann", 25)
+    assert pool.got() == {"ann": 20}
+
+
+def test_the_next_cycle_follows_at_once() -> None:
+    pool = TestPool(dialect="htcondor-25")
+    pool.machine(cpus=64, memory=65536, static=64)
+    pool.submit(50, Args='"3600"')
+    pool.engine.step()
+    pool.engine.step()
+    assert [len(event.matches) for event in pool.events() if isinstance(event, CycleHeld)] == [20, 20, 10]
+    assert pool.state.clusters[1].counts[IDLE] == 0

@@ -1,0 +1,134 @@
+"""Property: a partitionable slot is matched by many jobs in one cycle, as long as enough is left of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .pools import Pool
+
+NO_RANKS = {"NEGOTIATOR_PRE_JOB_RANK": "", "NEGOTIATOR_POST_JOB_RANK": ""}
+FITS = "TARGET.RequestCpus <= MY.Cpus && TARGET.RequestMemory <= MY.Memory"
+BY_POLICY = {
+    "ConsumptionCpus": "quantize(TARGET.RequestCpus, {2})",
+    "ConsumptionMemory": "quantize(TARGET.RequestMemory, {512})",
+    "ConsumptionDisk": "0",
+}
+
+
+def partitionable(pool: Pool, machine: str = "h", cpus: int = 8, /, **more: str) -> None:
+    ad = {"Cpus": str(cpus), "Memory": "8192", "PartitionableSlot": "true", "WithinResourceLimits": FITS}
+    pool.slot(f"slot1@{machine}", "partitionable", **ad | more)
+
+
+def taken(pool: Pool) -> dict[str, int]:
+    """How many jobs each machine gets."""
+    found: dict[str, int] = {}
+    for _, slot in pool.matched():
+        machine = slot.partition("@")[2]
+        found[machine] = found.get(machine, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "count"),
+    [
+        ({}, {}, 8),
+        ({"RequestCpus": "2"}, {}, 4),
+        ({"RequestCpus": "3"}, {}, 2),
+        ({"RequestMemory": "3000"}, {}, 2),
+        ({"RequestCpus": "9"}, {}, 0),
+        ({"RequestCpus": "undefined", "Requirements": "true"}, {"WithinResourceLimits": "true"}, 8),
+        ({}, BY_POLICY, 4),
+        ({"RequestMemory": "1100"}, BY_POLICY, 4),
+        ({"RequestMemory": "2100"}, BY_POLICY, 3),
+        ({}, {"MODIFY_REQUEST_EXPR_REQUESTCPUS": "quantize(RequestCpus, {4})"}, 8),
+    ],
+)
+def test_jobs_get_parts_until_too_little_is_left(job: dict[str, str], more: dict[str, str], count: int) -> None:
+    pool = Pool(**NO_RANKS)
+    partitionable(pool, **more)
+    pool.submit("ann", 20, **job)
+    if "MODIFY_REQUEST_EXPR_REQUESTCPUS" in more:
+        count = 2  # 4 cores each, and then what is asked for where 4 are not left: there is nothing left
+    assert taken(pool) == ({"h": count} if count else {})
+
+
+def test_each_part_has_the_name_of_the_dynamic_slot_that_it_becomes() -> None:
+    pool = Pool(**NO_RANKS)
+    partitionable(pool, "h", 3)
+    pool.slot("slot1_2@h", "dynamic", "slot1@h")
+    pool.claim("slot1_2@h", "bob@here")
+    pool.submit("ann", 9)
+    assert [slot for _, slot in pool.matched()] == ["slot1_1@h", "slot1_3@h", "slot1_4@h"]
+
+
+def test_jobs_of_different_kinds_and_users_share_it() -> None:
+    pool = Pool(**NO_RANKS)
+    partitionable(pool)
+    pool.submit("ann", 9, RequestCpus="2")
+    pool.submit("bob", 9, RequestCpus="1")
+    assert pool.got() == {"ann": 2, "bob": 4}
+
+
+@pytest.mark.parametrize(
+    ("rank", "order"),
+    [
+        ("-Cpus", "aaaabbbb"),  # what has been cut is better than what is whole
+        ("Cpus", "abababab"),
+        ("", "aaaabbbb"),
+        ("-Memory", "aaaabbbb"),
+    ],
+)
+def test_what_is_left_is_ranked_as_it_is_then(rank: str, order: str) -> None:
+    pool = Pool(NEGOTIATOR_PRE_JOB_RANK=rank, NEGOTIATOR_POST_JOB_RANK="")
+    for machine in "ab":
+        partitionable(pool, machine, 4)
+    pool.submit("ann", 8)
+    assert "".join(slot[-1] for _, slot in pool.matched()) == order
+
+
+def test_a_slot_that_another_kind_of_job_has_cut_may_be_better_than_it_was() -> None:
+    """The second machine was behind the first, in the order that the second kind would have found at the beginning."""
+    pool = Pool(NEGOTIATOR_PRE_JOB_RANK="-Cpus", NEGOTIATOR_POST_JOB_RANK="")
+    for machine in "ab":
+        partitionable(pool, machine, 4)
+    pool.submit("ann", 1, Requirements='TARGET.Machine == "b"')
+    pool.submit("ann", 1)
+    assert [slot for _, slot in pool.matched()] == ["slot1_1@b", "slot1_2@b"]
+
+
+def test_a_slot_that_a_kind_of_jobs_has_seen_already_may_become_better_by_anothers() -> None:
+    pool = Pool(NEGOTIATOR_PRE_JOB_RANK="-Cpus", NEGOTIATOR_POST_JOB_RANK="")
+    partitionable(pool, "a", 4)
+    partitionable(pool, "b", 6)
+    pool.submit("ann", 1, JobPrio="3")
+    pool.submit("ann", 1, JobPrio="2", Requirements='TARGET.Machine == "b"', RequestCpus="4")
+    pool.submit("ann", 1, JobPrio="1", RequestMemory="129")
+    pool.submit("ann", 1, JobPrio="0")
+    assert [slot[-1] for _, slot in pool.matched()] == ["a", "b", "b", "b"]
+
+
+@pytest.mark.parametrize(("weight", "cores"), [("", 2.0), ("Cpus", 2.0), ("Memory / 1024.0", 0.5), ("3", 3.0)])
+def test_a_part_counts_for_what_it_weighs(weight: str, cores: float) -> None:
+    pool = Pool(**NO_RANKS)
+    partitionable(pool, SlotWeight=weight)
+    pool.submit("ann", 1, RequestCpus="2", RequestMemory="512")
+    assert [choice.cores for choice in pool.hold().choices] == [cores]
+
+
+def test_parts_are_had_within_the_share_and_the_ceiling() -> None:
+    pool = Pool(**NO_RANKS)
+    partitionable(pool)
+    pool.submit("ann", 9, RequestCpus="1")
+    pool.submit("bob", 9, RequestCpus="2")
+    pool.grant("ann", "ceiling", 3)
+    assert pool.got() == {"ann": 3, "bob": 2}
+
+
+def test_a_rank_that_reads_what_is_left_is_told_as_it_was_when_it_decided() -> None:
+    pool = Pool(NEGOTIATOR_PRE_JOB_RANK="-Cpus", NEGOTIATOR_POST_JOB_RANK="")
+    partitionable(pool, "h", 3)
+    pool.submit("ann", 3, Rank="TARGET.Memory")
+    held = pool.hold().held
+    assert held is not None
+    assert [(match.pre, match.rank) for match in held.matches] == [(-3, 8192), (-2, 8064), (-1, 7936)]

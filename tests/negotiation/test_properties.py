@@ -1,0 +1,292 @@
+"""Property: what must hold of every cycle, whatever users, machines, administrators and claims have done before."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from poolbook.domain.accounting import ceiling
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.decide.slots import weight
+from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotBorn
+from poolbook.domain.evolve import evolve
+from poolbook.domain.state import State
+from poolbook.replay.virtual import Behaviour
+
+from ..domain.pools import TestPool
+from ..domain.test_invariants import as_plain
+from .pools import USERS, Pool
+
+PREEMPTION = {
+    "never": {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"},
+    "by rank": {},
+    "by priority": {"PREEMPTION_REQUIREMENTS": "true"},
+    "by usage": {
+        "PREEMPTION_REQUIREMENTS": "RemoteUserResourcesInUse > SubmitterUserResourcesInUse",
+        "PREEMPTION_REQUIREMENTS_STABLE": "false",
+    },
+}
+RANKS = ["0.0", 'TARGET.Owner == "ann"', "TARGET.RequestMemory", "undefined"]
+
+
+def promised(state: State) -> Counter[str]:
+    """What submitters have been given and do not hold yet, in thousandths of cores."""
+    found: Counter[str] = Counter()
+    for (cluster, _), name in state.promised.items():
+        if name in state.slots and name not in state.ready:
+            found[state.clusters[cluster].submitter] += weight(state.slots[name])
+    return found
+
+
+class Cycles(RuleBasedStateMachine):
+    """A live pool in virtual time. Each cycle that its log has is judged by the state that the log had before."""
+
+    @initialize(
+        dialect=st.sampled_from(["manual", "htcondor-25"]),
+        preemption=st.sampled_from(list(PREEMPTION)),
+        weights=st.sampled_from(["true", "false"]),
+    )
+    def begin(self, dialect: str, preemption: str, weights: str) -> None:
+        configured = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false", "NEGOTIATOR_USE_SLOT_WEIGHTS": weights}
+        self.pool = TestPool(
+            dialect=dialect,
+            settings=configured | PREEMPTION[preemption] | {"MachineMaxVacateTime": "100"},
+            behave=lambda launch: Behaviour(150 * (1 + launch.cluster % 3), grace=launch.cluster % 4 * 30),
+        )
+        self.state, self.read = State(), 0
+        self.weighted = weights == "true"
+
+    @rule(cpus=st.integers(1, 6), static=st.integers(0, 3), rank=st.sampled_from(RANKS))
+    def machine(self, cpus: int, static: int, rank: str) -> None:
+        name = f"m{len(self.pool.state.machines)}"
+        self.pool.machine(name, max(cpus, static), 4096, static, Rank=rank)
+
+    @rule(
+        count=st.integers(1, 5),
+        user=st.sampled_from(USERS),
+        cpus=st.sampled_from(["1", "1", "2"]),
+        memory=st.sampled_from(["128", "600", "3000"]),
+        prio=st.integers(0, 2),
+    )
+    def submit(self, count: int, user: str, cpus: str, memory: str, prio: int) -> None:
+        self.pool.submit(count, user, RequestCpus=cpus, RequestMemory=memory, JobPrio=str(prio))
+
+    @rule(
+        user=st.sampled_from(USERS),
+        what=st.sampled_from(
+            [
+                ("ceiling", 0),
+                ("ceiling", 1),
+                ("ceiling", 3),
+                ("ceiling", -1),
+                ("floor", 2),
+                ("factor", 1),
+                ("priority", 9),
+            ]
+        ),
+    )
+    def grant(self, user: str, what: tuple[str, float]) -> None:
+        self.pool.handle(s.SetSubmitter(self.pool.id(), "root", f"{user}@example.org", what[0], float(what[1])))
+
+    @rule(seconds=st.sampled_from([1, 20, 61, 400]))
+    def advance(self, seconds: int) -> None:
+        self.pool.advance(seconds)
+
+    @precondition(lambda self: self.pool.state.slots)
+    @rule(data=st.data(), fast=st.booleans())
+    def vacate(self, data: st.DataObject, fast: bool) -> None:
+        self.pool.vacate_slot(data.draw(st.sampled_from(list(self.pool.state.slots))), fast=fast)
+
+    @rule(user=st.sampled_from(USERS))
+    def remove(self, user: str) -> None:
+        self.pool.act("remove", user, user=user)
+
+    # What holds
+
+    @invariant()
+    def every_cycle_keeps_to_the_rules(self) -> None:
+        for _, event in self.pool.log.read(self.read):
+            if isinstance(event, CycleHeld):
+                self.judge(event)
+            evolve(self.state, event)
+            self.read += 1
+
+    def judge(self, cycle: CycleHeld) -> None:
+        state = self.state
+        slots, jobs = [match.slot for match in cycle.matches], [match.job for match in cycle.matches]
+        assert len(set(slots)) == len(slots), "a slot is matched once in a cycle: nobody preempts what it has matched"
+        assert len(set(jobs)) == len(jobs)
+        new: Counter[str] = Counter()
+        cut: Counter[str] = Counter()
+        for match in cycle.matches:
+            number, proc = map(int, match.job.split("."))
+            cluster = state.clusters[number]
+            assert cluster.status_of(proc) == "Idle"
+            assert (number, proc) not in state.promised
+            slot = state.slots.get(match.slot)
+            if slot is None:  # to be cut from a partitionable slot
+                parent = f"{match.slot.partition('@')[0].rpartition('_')[0]}@{match.slot.partition('@')[2]}"
+                cut[parent] += int(cluster.value(proc, "RequestCpus"))
+                cores = 1000 * int(cluster.value(proc, "RequestCpus"))
+            else:
+                assert match.slot not in state.matches
+                assert slot.waiting is None
+                assert (slot.claim is not None) == bool(match.reason)
+                cores = weight(slot)
+            new[cluster.submitter] += cores if self.weighted else 1000
+        for parent, cores in cut.items():
+            assert cores <= int(state.slots[parent].ad["Cpus"])
+        waiting = promised(state) if self.weighted else Counter()
+        for name, cores in new.items():
+            most = ceiling(state.submitters[name], cycle.at)
+            has = state.submitters[name].using if self.weighted else 1000 * state.submitters[name].slots
+            gone = sum(self.had(match.slot) for match in cycle.matches if self.holder(match.slot) == name)
+            assert most < 0 or has - gone + waiting[name] + cores <= 1000 * most, name
+
+    def holder(self, slot: str) -> str:
+        known = self.state.slots.get(slot)
+        return known.claim.submitter if known is not None and known.claim is not None else ""
+
+    def had(self, slot: str) -> int:
+        claim = self.state.slots[slot].claim
+        return (claim.weight if self.weighted else 1000) if claim is not None else 0
+
+    @invariant()
+    def what_is_cut_of_a_slot_and_what_is_left_are_what_it_had(self) -> None:
+        state = self.pool.state
+        had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotBorn)}
+        for slot in state.slots.values():
+            if slot.kind == "partitionable":
+                parts = [int(one.ad["Cpus"]) for one in state.slots.values() if one.parent == slot.name]
+                assert int(slot.ad["Cpus"]) + sum(parts) == int(had[slot.name]["Cpus"])
+                assert int(slot.ad["Cpus"]) >= 0
+
+    @invariant()
+    def the_sum_of_usage_is_that_of_the_claims_intervals_exactly(self) -> None:
+        now, used = self.pool.engine.now(), Counter[str]()
+        held: dict[str, ClaimMade] = {}
+        for event in self.pool.events():
+            if isinstance(event, ClaimMade):
+                held[event.slot] = event
+            elif isinstance(event, ClaimEnded):
+                made = held.pop(event.slot)
+                used[made.submitter] += (event.at - made.at) * made.weight
+        for made in held.values():
+            used[made.submitter] += (now - made.at) * made.weight
+        assert {name: one.used(now) for name, one in self.pool.state.submitters.items() if one.used(now)} == {
+            name: amount for name, amount in used.items() if amount
+        }
+
+
+def bounds(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+def test_every_cycle_of_a_living_pool_keeps_to_the_rules() -> None:
+    run_state_machine_as_test(Cycles, settings=bounds(40, 20))
+
+
+@pytest.mark.soak
+def test_every_cycle_of_a_living_pool_keeps_to_the_rules_at_length() -> None:
+    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
+    run_state_machine_as_test(Cycles, settings=bounds(examples, 50))
+
+
+# Who is below its share
+
+
+@st.composite
+def unequal(draw: st.DrawFn) -> Pool:
+    """Slots that everybody may have, some of them in use, and users who want some."""
+    pool = Pool(NEGOTIATOR_CONSIDER_PREEMPTION=draw(st.sampled_from(["true", "false"])))
+    weights = draw(st.lists(st.sampled_from([1, 1, 1, 2, 4]), min_size=1, max_size=12))
+    for number, cpus in enumerate(weights, 1):
+        pool.slot(f"slot{number}@h", Cpus=str(cpus))
+        user = draw(st.sampled_from(["", "", *USERS]))
+        if user:
+            pool.claim(f"slot{number}@h", f"{user}@here", weight=cpus)
+    for user in draw(st.lists(st.sampled_from(USERS), min_size=1, unique=True)):
+        pool.submit(user, draw(st.integers(1, 9)))
+        pool.grant(user, "priority", draw(st.sampled_from([0.5, 1, 7, 50])))
+    return pool
+
+
+def due(pool: Pool) -> dict[str, float]:
+    """What each of those who wait is to have further, by the inverse ratio of effective priorities."""
+    state = pool.state
+    waiting = {one.submitter for one in state.clusters.values() if one.counts[1]}
+    running = {name for name, one in state.submitters.items() if one.slots}
+    part = waiting | (running if state.settings.get("NEGOTIATOR_CONSIDER_PREEMPTION") == "true" else set())
+    inverse = {name: 1 / (state.submitters[name].priority * (state.submitters[name].factor or 1000)) for name in part}
+    total = sum(int(slot.ad["Cpus"]) for slot in state.slots.values())
+    whole = sum(inverse.values())
+    return {name: inverse[name] / whole * total - state.submitters[name].using / 1000 for name in waiting}
+
+
+def free(pool: Pool) -> list[float]:
+    return [float(slot.ad["Cpus"]) for slot in pool.state.slots.values() if slot.claim is None]
+
+
+@given(unequal())
+def test_no_cycle_leaves_a_slot_free_that_somebody_below_its_share_has_room_for(pool: Pool) -> None:
+    pool.cycle()
+    slots = free(pool)
+    assert not slots or all(more < min(slots) - 1e-6 for more in due(pool).values())
+
+
+@given(unequal())
+def test_what_is_less_than_a_slot_for_each_goes_to_one_of_them_in_the_next_cycle(pool: Pool) -> None:
+    """A cycle rounds up once for each: whoever has room for a part of a slot gets one."""
+    for _ in range(40):
+        before = free(pool)
+        below = any(more > 1e-6 for more in due(pool).values())
+        pool.cycle()
+        if before and below:
+            assert len(free(pool)) < len(before)
+        if not free(pool):
+            return
+    assert not any(more > 1e-6 for more in due(pool).values())
+
+
+@given(unequal())
+def test_a_cycle_changes_nothing_of_the_state_that_it_is_held_on(pool: Pool) -> None:
+    before = as_plain(pool.state)
+    first, second = pool.hold(), pool.hold()
+    assert (first.held, first.priorities) == (second.held, second.priorities)
+    assert as_plain(pool.state) == before == as_plain(pool.folded())
+
+
+# What has been given and is not there yet
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_what_a_user_has_been_given_counts_for_its_ceiling_before_it_has_it(dialect: str) -> None:
+    """bob's jobs take 80 seconds to end: meanwhile there are further cycles, and ann waits for one of his slots."""
+    pool = TestPool(
+        dialect=dialect,
+        settings={"PREEMPTION_REQUIREMENTS": "RemoteUserPrio > SubmitterUserPrio", "MachineMaxVacateTime": "100"},
+        behave=lambda launch: Behaviour(1000, grace=80),
+    )
+    pool.machine("h", 2, 2048, 2, Rank="0.0")
+    pool.submit(3, user="bob")
+    pool.advance(10)
+    for user, name, value in (("bob", "priority", 50.0), ("ann", "ceiling", 1.0)):
+        pool.handle(s.SetSubmitter(pool.id(), "root", f"{user}@example.org", name, value))
+    pool.submit(3, user="ann")
+    pool.advance(300)
+    matched = [m.job for event in pool.events() if isinstance(event, CycleHeld) for m in event.matches if m.reason]
+    assert matched == ["2.0"]

@@ -1,0 +1,52 @@
+"""Property: the same story gives a log with the same digest under any PYTHONHASHSEED, and whatever the processor can
+do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numpy._core import _multiarray_umath as core  # type: ignore[attr-defined]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STORY = """
+import sys
+sys.path[:0] = [{root!r}]
+from tests.replay.contested_pool import contested
+from poolbook.replay.decisions import take_again
+for dialect in ("manual", "htcondor-25"):
+    pool = contested(dialect)
+    found = take_again(pool.log.read())
+    print(dialect, pool.log.head.position, pool.log.head.digest, found.taken, found.differing)
+"""
+FOUND = " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name])
+"""What numpy has found this processor to be able to do, beyond what every one can."""
+
+
+def told(seed: str, disabled: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", STORY.format(root=str(ROOT))],
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": str(ROOT / ".path"),
+            "NPY_DISABLE_CPU_FEATURES": disabled,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_the_same_story_gives_the_same_digest_under_other_seeds_and_on_other_processors() -> None:
+    first = told("0", "")
+    assert [line.split()[-1] for line in first.splitlines()] == ["0", "0"]
+    assert told("1", FOUND) == told("4242", "") == first
+
+
+@pytest.mark.soak
+def test_the_same_story_gives_the_same_digest_under_eight_seeds_with_and_without_features() -> None:
+    assert len({told(str(seed), disabled) for seed in range(8) for disabled in ("", FOUND)}) == 1

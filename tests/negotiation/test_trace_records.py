@@ -1,0 +1,228 @@
+"""What is taken from a real negotiator's records for a golden trace, where it is not plain to see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.htcondor.trace_files import TraceFiles
+from poolbook.adapters.htcondor.trace_negotiator import AccountReader, CycleReader
+from poolbook.adapters.htcondor.trace_queue import commands
+from poolbook.domain import events as e
+from poolbook.replay.cycles.books import Books, Why
+from poolbook.replay.cycles.record import Claimed, Counted, Happened, Sample, Told
+from poolbook.replay.cycles.sight import Sight, Sights
+
+SECOND = 1_000_000
+NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND
+ALICE, BOB = "alice@node7", "bob@node7"
+
+# The negotiator's log
+
+BEGIN = ["---------- Started Negotiation Cycle ----------", "Phase 2:  Performing accounting ..."]
+END = ["---------- Finished Negotiation Cycle ----------"]
+NEGOTIATE = "  Negotiating with alice@node7 at <10.0.0.7:9618>"
+REQUEST = "    Request 00007.00001: autocluster 2 (request count 1 of 3)"
+PREFETCH = "Starting prefetch negotiation for alice@node7."
+
+
+def read(*lines: str, second: int = 0) -> CycleReader:
+    return CycleReader("".join(f"11/20/26 12:00:{second:02} {line}\n" for line in lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked"),
+    [
+        ([NEGOTIATE, REQUEST], (ALICE,)),
+        # it has jobs, but no share, or no slots are left for any request
+        ([PREFETCH, "Prefetch summary: 1 attempted, 1 successful."], (ALICE,)),
+        ([NEGOTIATE, "  Negotiation with alice@node7 skipped as pieLeft < minSlotWeight"], (ALICE,)),
+        ([NEGOTIATE, "    Reached submitter resource limit: 0.000000 ... stopping"], (ALICE,)),
+        # a later spin takes nothing back
+        ([NEGOTIATE, REQUEST, PREFETCH, NEGOTIATE], (ALICE,)),
+        # its access point offered nothing, did not answer, or its ad says that nothing waits
+        ([PREFETCH, NEGOTIATE], ()),
+        ([PREFETCH, "Prefetch summary: 1 attempted, 0 successful."], ()),
+        ([PREFETCH, "  Negotiating with alice@node7 skipped because no idle jobs"], ()),
+    ],
+)
+def test_those_were_asked_who_had_jobs_to_offer(lines: list[str], asked: tuple[str, ...]) -> None:
+    (cycle,) = read(*BEGIN, *lines, *END).cycles
+    assert cycle.asked == asked
+
+
+def test_a_match_has_the_job_that_was_requested_and_whose_has_to_go() -> None:
+    preempting = (
+        "      Preempting bob@node7 (user prio=9.00, startd rank=0.00) on slot2@node7 for alice@node7 (user prio=1.00)"
+    )
+    first, second = (
+        ["      Successfully matched with slot1@node7"],
+        [preempting, "      Successfully matched with slot2@node7"],
+    )
+    (cycle,) = read(*BEGIN, NEGOTIATE, REQUEST, *first, REQUEST, *second, *END).cycles
+    assert cycle.matches == (
+        Told(NOON, ALICE, "slot1@node7", "", "7.1"),
+        Told(NOON, ALICE, "slot2@node7", BOB, "7.1"),
+    )
+    assert cycle.requested == {"7.1"}
+
+
+def test_a_cycle_of_which_lines_were_taken_out_is_not_whole_and_what_follows_it_is_not_sure() -> None:
+    text = "".join(f"11/20/26 12:00:00 {line}\n" for line in (*BEGIN, *END, *BEGIN))
+    text += "...... trimmed: 9 bytes in all ......\n"
+    text += "".join(f"11/20/26 12:00:09 {line}\n" for line in (REQUEST, *END, *BEGIN, *END, *BEGIN, *END))
+    found = CycleReader(text.encode())
+    assert [(one.whole, one.after != 0) for one in found.cycles] == [
+        (True, False), (False, True), (True, False), (True, True)
+    ]  # fmt: skip
+    assert found.lost == 1
+
+
+def test_what_is_set_in_the_second_of_a_cycle_holds_for_it_if_it_was_told_before() -> None:
+    factor = "Setting the priority factor of alice@node7 to {}.000000"
+    found = read(factor.format(2), *BEGIN, factor.format(3), *END)
+    assert [(one.at - NOON, one.value) for one in found.settings if isinstance(one, e.SubmitterSet)] == [(0, 2), (1, 3)]
+
+
+def test_the_settings_that_it_names_are_its_configuration() -> None:
+    found = read("PREEMPTION_REQUIREMENTS = MY.Cpus > 1", "PREEMPTION_RANK = (not set)", "NEGOTIATOR_INTERVAL = 2 sec")
+    assert [one.settings for one in found.settings if isinstance(one, e.PoolConfigured)] == [
+        {"PREEMPTION_REQUIREMENTS": "MY.Cpus > 1"}, {"PREEMPTION_RANK": ""}
+    ]  # fmt: skip
+
+
+# The accountant's log, the timeline
+
+
+def test_what_was_counted_in_a_cycle_and_from_when_on(tmp_path: Path) -> None:
+    claim = "Resource.slot1@node7@<10.0.0.7:9618?addrs=x>"
+    (tmp_path / "Accountantnew.log").write_text(
+        "107 1 CreationTimestamp 100\n101 Customer.alice@node7 * *\n103 Customer.alice@node7 Priority 7.500000\n"
+        "103 Accountant. LastUpdateTime 100\n"
+        "103 Accountant. LastUpdateTime 102\n105 \n103 Customer.alice@node7 Priority 7.250000\n106 \n"
+        f'105 \n103 {claim} RemoteUser "alice@node7"\n103 {claim} SlotWeight 2.000000\n'
+        f"103 {claim} StartTime 103\n106 \n"
+    )
+    found = AccountReader(TraceFiles(tmp_path))
+    assert (found.began, [(one.submitter, one.real) for one in found.known]) == (100 * SECOND, [(ALICE, 7.5)])
+    cycle = found.counted[102 * SECOND]
+    assert cycle.claims == (Claimed("slot1@node7", ALICE, 2000),)
+    assert (cycle.after, cycle.since, cycle.priorities) == (100 * SECOND, 103 * SECOND, {ALICE: 7.25})
+
+
+def test_a_submission_is_one_that_was_answered_with_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "timeline.txt").write_text(
+        "11/20/26 12:00:01 alice$ condor_submit a.sub -append 'request_memory = 7'\n1 job(s) submitted to cluster 4.\n"
+        "11/20/26 12:00:02 bob$ condor_submit wrong.sub\nERROR: Failed to parse command file\n"
+        "11/20/26 12:00:03 bob$ condor_submit -terse b.sub\n5.0 - 5.1\n"
+    )
+    assert [(one.at - NOON, one.user, one.arguments, one.cluster) for one in commands(TraceFiles(tmp_path))] == [
+        (SECOND, "alice", ("a.sub", "-append", "request_memory = 7"), 4),
+        (3 * SECOND, "bob", ("-terse", "b.sub"), 5),
+    ]
+
+
+# Which changes a cycle had heard of
+
+
+def pool(*moments: tuple[int, str]) -> list[e.Event]:
+    """slot1 is claimed by somebody, or by nobody, at these seconds."""
+    found: list[e.Event] = []
+    for second, who in moments:
+        at, last = second * SECOND, found[-1] if found else None
+        if isinstance(last, e.ClaimMade):
+            found.append(e.ClaimEnded(at, "", "", "slot1", "1", last.submitter, 0))
+        move = "Claimed/Idle" if who else "Unclaimed/Idle"
+        found.append(e.SlotMoved(at, "", "", "slot1", "", "", move))
+        if who:
+            found.append(e.ClaimMade(at, "", "", "slot1", "1", who, 1000))
+    return found
+
+
+def seen(cycle: Happened | None, counted: Counted | None, *moments: tuple[int, str]) -> Sight:
+    at = 10 * SECOND
+    cycles = {at: cycle} if cycle is not None else {}
+    return Sights(pool(*moments)).of([at], cycles, {at: counted} if counted is not None else {})[at]
+
+
+NINE = ((1, ALICE), (9, BOB))
+"""In the second before the cycle, bob's claim takes over from alice's."""
+
+
+def had(who: str) -> Counted:
+    return Counted(10 * SECOND, (Claimed("slot1", who, 1000),), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("cycle", "counted", "expected", "doubtful"),
+    [
+        (None, had(ALICE), ALICE, frozenset()),
+        (None, had(BOB), BOB, frozenset()),
+        # what the negotiator tells itself: whose job has to go, and who uses how much
+        (Happened(10 * SECOND, (Told(10 * SECOND, "carol", "slot1", BOB, "3.0"),)), None, BOB, frozenset()),
+        (Happened(10 * SECOND, usage={ALICE: 1.0}), None, ALICE, frozenset()),
+        # nothing tells: the usual delay, with doubts
+        (None, None, ALICE, frozenset({ALICE, BOB})),
+    ],
+)
+def test_what_is_recorded_of_a_cycle_tells_what_it_had_heard_of(
+    cycle: Happened | None, counted: Counted | None, expected: str, doubtful: frozenset[str]
+) -> None:
+    found = seen(cycle, counted, *NINE)
+    assert ([one.submitter for one in found.claims], found.doubtful, found.agrees) == ([expected], doubtful, True)
+
+
+def test_ads_that_are_late_show_a_claim_that_is_long_gone() -> None:
+    found = seen(Happened(10 * SECOND), had(ALICE), (1, ALICE), (6, BOB))
+    assert [one.submitter for one in found.claims] == [ALICE]
+
+
+def test_claims_that_were_never_so_are_contradicted() -> None:
+    found = seen(Happened(10 * SECOND), had("carol"), *NINE)
+    assert not found.agrees
+
+
+# The books
+
+
+def books(*events: e.Event) -> Books:
+    found = Books()
+    found.take(e.PoolFounded(0, "", "", "pool", "htcondor-25", "node7", "", {"PRIORITY_HALFLIFE": "10"}))
+    for event in events:
+        found.take(event)
+    return found
+
+
+def test_a_match_that_preempts_counts_besides_the_claim_until_the_next_cycle() -> None:
+    found = books()
+    found.account(0)
+    found.count(0, [Claimed("slot1", ALICE, 2000)])
+    found.match(1 * SECOND, Claimed("slot1", BOB, 2000))
+    found.account(10 * SECOND)
+    found.count(10 * SECOND, [Claimed("slot1", BOB, 2000)])
+    found.account(20 * SECOND)
+    used = {name: one.used(20 * SECOND) / 1e9 for name, one in found.state.submitters.items()}
+    assert used == {ALICE: 20, BOB: 18 + 20}
+    real = {name: found.state.submitters[name].priority for name in (ALICE, BOB)}
+    assert real == {ALICE: pytest.approx((0.25 + 1) / 2), BOB: pytest.approx((0.25 + 0.9 + 2) / 2)}
+
+
+def test_a_priority_that_is_set_between_cycles_ages_by_all_of_the_time_between_them() -> None:
+    found = books()
+    found.account(10 * SECOND)
+    found.take(e.SubmitterSet(15 * SECOND, "", "", ALICE, "root", "priority", 8.0))
+    found.account(20 * SECOND)
+    assert found.state.submitters[ALICE].priority == pytest.approx(4.0)
+
+
+def test_of_who_is_heard_of_first_while_accounts_are_lost_nothing_is_known_until_it_is_told() -> None:
+    found = books()
+    found.lose(Why("missing", NOON))
+    found.match(NOON, Claimed("slot1", ALICE, 1000))
+    sample = Sample(NOON, "userprio-1.txt", ALICE, 2000.0, 1000.0, 7.0)
+    assert str(found.compare(sample).why) == "cycles before that of 12:00:00 are missing"
+    found.begin(NOON, ALICE, 2.0, 7.0)
+    compared = found.compare(sample)
+    assert (compared.why, compared.effective, compared.usage) == (None, 2000.0, 7.0)
