@@ -1,23 +1,23 @@
-"""Who used how much: the usage that each submitter's ended claims add up to, and how many claims there were."""
+"""Who is granted how much, and has used how much: the accountant's books (``domain/accounting``).
+
+What an event does to them is ``domain/evolve``'s to say. Of claims only the weights are kept, by their slots; where a
+log begins in the middle of a claim, nothing is known of it.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
 
-from attrs import define
+import msgspec
 
-from ..domain.events import ClaimEnded, ClaimMade, Event
+from ..domain import events as e
+from ..domain.evolve import evolve
+from ..domain.state import State, Submitter
 from .schema import insertion
 
-
-@define
-class _Submitter:
-    name: str
-    usage: int = 0
-    claims: int = 0
-    ended: int = 0
-    last_use: int = 0
+_decode = msgspec.json.Decoder(dict[str, tuple[float, int]]).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class AccountingFold:
@@ -25,33 +25,88 @@ class AccountingFold:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._submitters: dict[str, _Submitter] = {}
-        self.handlers: dict[type[Event], Callable[..., None]] = {
-            ClaimMade: self._claim_made,
-            ClaimEnded: self._claim_ended,
+        self._books = State()
+        self._known: dict[str, None] = {}
+        self._claims: dict[str, int | None] = {}
+        self.handlers: dict[type[e.Event], Callable[..., None]] = {
+            e.ClusterSubmitted: self._submitted,
+            e.ClaimMade: self._claim_made,
+            e.ClaimEnded: self._claim_ended,
+            e.PrioritiesUpdated: self._priorities,
+            e.SubmitterSet: self._one,
+            e.SubmittersReset: self._reset,
+            e.SubmitterDeleted: self._one,
         }
 
-    def _submitter(self, name: str) -> _Submitter:
-        known = self._submitters.get(name)
-        if known is None:
-            row = self._connection.execute("SELECT * FROM submitters WHERE submitter=?", (name,)).fetchone()
-            known = _Submitter(name) if row is None else _Submitter(name, int(row[1]), *row[2:])
-            self._submitters[name] = known
-        return known
+    def _read(self, name: str) -> None:
+        """Have the submitter's record among the books, if it has one."""
+        if name in self._known:
+            return
+        self._known[name] = None
+        row = self._connection.execute("SELECT * FROM submitters WHERE submitter=?", (name,)).fetchone()
+        if row is None:
+            return
+        (_, priority, updated, factor, floor, ceiling, leases, using, slots, counted, weighted, plain, drawn, usage,
+         ended, begin, last) = row  # fmt: skip
+        self._books.submitters[name] = Submitter(
+            name, priority, updated, factor, floor, ceiling, _decode(leases), using, slots, counted, int(weighted),
+            int(plain), int(drawn), int(usage), ended, begin, last,
+        )  # fmt: skip
 
-    def _claim_made(self, position: int, event: ClaimMade) -> None:
-        submitter = self._submitter(event.submitter)
-        submitter.claims += 1
-        submitter.last_use = event.at
+    def _submitter(self, name: str, at: int) -> Submitter:
+        self._read(name)
+        self._books.at = at
+        return self._books.submitter(name)
 
-    def _claim_ended(self, position: int, event: ClaimEnded) -> None:
-        submitter = self._submitter(event.submitter)
-        submitter.ended += 1
-        submitter.usage += event.usage
-        submitter.last_use = event.at
+    def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+        self._submitter(event.submitter, event.at)
+
+    def _claim_made(self, position: int, event: e.ClaimMade) -> None:
+        self._claims[event.slot] = event.weight
+        self._submitter(event.submitter, event.at).take(event.weight, event.at)
+
+    def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:
+        self._submitter(event.submitter, event.at).give_back(self._weight(event.slot), event.usage, event.at)
+        self._claims[event.slot] = None
+
+    def _weight(self, slot: str) -> int | None:
+        """What the slot's claim weighs; None if it has none."""
+        if slot not in self._claims:
+            row = self._connection.execute("SELECT weight FROM claims WHERE slot=?", (slot,)).fetchone()
+            self._claims[slot] = None if row is None else row[0]
+        return self._claims[slot]
+
+    def _priorities(self, position: int, event: e.PrioritiesUpdated) -> None:
+        for name in event.priorities:
+            self._read(name)
+        evolve(self._books, event)
+
+    def _one(self, position: int, event: e.SubmitterSet | e.SubmitterDeleted) -> None:
+        self._read(event.submitter)
+        evolve(self._books, event)
+
+    def _reset(self, position: int, event: e.SubmittersReset) -> None:
+        for name in event.submitters:
+            self._read(name)
+        evolve(self._books, event)
 
     def flush(self) -> None:
-        self._connection.executemany(
-            insertion("submitters", "INSERT OR REPLACE"),
-            [(s.name, str(s.usage), s.claims, s.ended, s.last_use) for s in self._submitters.values()],
-        )
+        books = self._books.submitters
+        gone = [(name,) for name in self._known if name not in books]
+        self._connection.executemany("DELETE FROM submitters WHERE submitter=?", gone)
+        self._connection.executemany(insertion("submitters", "INSERT OR REPLACE"), map(_row, books.values()))
+        claims = self._claims.items()
+        over = [(slot,) for slot, weight in claims if weight is None]
+        self._connection.executemany("DELETE FROM claims WHERE slot=?", over)
+        held = [(slot, weight) for slot, weight in claims if weight is not None]
+        self._connection.executemany(insertion("claims", "INSERT OR REPLACE"), held)
+        if self._books.accounted:
+            self._connection.execute("UPDATE pool SET accounted=?", (self._books.accounted,))
+
+
+def _row(one: Submitter) -> tuple[object, ...]:
+    return (
+        one.name, one.priority, one.updated, one.factor, one.floor, one.ceiling, _encode(one.leases).decode(),
+        one.using, one.slots, one.counted, str(one.weighted), str(one.plain), str(one.drawn), str(one.usage), one.ended,
+        one.begin, one.last,
+    )  # fmt: skip

@@ -174,11 +174,16 @@ def _own(name: str) -> str:
     return _OWN.format(name=name, micros=f"{_MICROS} FROM history")
 
 
+def _string(attribute: str, otherwise: str = "''") -> str:
+    """What an attribute of the jobs' cluster says; ``otherwise`` (empty) if it has none."""
+    return f"COALESCE(TRIM(json_extract(c.ad, '$.{attribute}'), '\"'), {otherwise})"
+
+
 BY: Final[dict[str, tuple[str, str]]] = {
-    "user": ("SELECT user, jobs, wall, cpu, slot_time FROM accounts", _own("c.submitter")),
+    "user": ("SELECT user, jobs, wall, cpu, slot_time FROM accounts", _own(_string("User", "c.submitter"))),
     "group": (
         "SELECT acct_group, jobs, wall, cpu, slot_time FROM accounts",
-        _own("COALESCE(TRIM(json_extract(c.ad, '$.AcctGroup'), '\"'), '')"),
+        _own(_string("AcctGroup")),
     ),
     "cluster": (
         "SELECT cluster, COUNT(*), SUM(wall), SUM(cpu), SUM(slot_time) FROM archive WHERE counted=1 GROUP BY cluster",

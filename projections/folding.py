@@ -38,4 +38,4 @@ def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], d
     for fold in folds:
         fold.flush()
     position, last = events[-1]
-    reach(connection, Reached(position, digest, fingerprint(last)))
+    reach(connection, Reached(position, digest, fingerprint(last), last.at))

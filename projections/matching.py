@@ -1,4 +1,5 @@
-"""Why jobs wait: what the latest cycles said of the jobs that got nothing. A match takes back what was said."""
+"""Why jobs wait: what the latest cycles said of the jobs that got nothing. A match takes back what was said. And the
+statistics of the last cycles."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ import msgspec
 from ..domain.events import CycleHeld, Event, Unmatched
 from .schema import insertion
 
+CYCLES = 4
+"""Of so many cycles the statistics are kept: HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH, and the one before these."""
+
 
 class MatchingFold:
     """Folds a batch of events; ``flush`` writes what they changed."""
@@ -17,6 +21,7 @@ class MatchingFold:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._refusals: dict[str, tuple[int, Unmatched] | None] = {}
+        self._cycles: list[tuple[int, int, str]] = []
         self.handlers: dict[type[Event], Callable[..., None]] = {CycleHeld: self._cycle}
 
     def _cycle(self, position: int, event: CycleHeld) -> None:
@@ -24,17 +29,32 @@ class MatchingFold:
             self._refusals[match.job] = None
         for unmatched in event.unmatched:
             self._refusals[unmatched.job] = (event.at, unmatched)
+        if event.statistics:
+            self._cycles = [*self._cycles, (position, event.at, _json(event.statistics))][-CYCLES:]
 
     def flush(self) -> None:
         execute = self._connection.executemany
         execute("DELETE FROM refusals WHERE cluster=? AND proc=?", [_id(job) for job in self._refusals])
         execute(
             insertion("refusals"),
-            [
-                (*_id(u.job), at, u.jobs, u.slots, msgspec.json.encode(u.clauses).decode(), u.refused_by_slot, u.taken)
-                for at, u in filter(None, self._refusals.values())
-            ],
+            [_row(at, unmatched) for at, unmatched in filter(None, self._refusals.values())],
         )
+        if self._cycles:
+            execute(insertion("cycles"), self._cycles)
+            last = "SELECT position FROM cycles ORDER BY position DESC LIMIT ?"
+            self._connection.execute(f"DELETE FROM cycles WHERE position NOT IN ({last})", (CYCLES,))
+
+
+def _row(at: int, u: Unmatched) -> tuple[object, ...]:
+    denied = "" if u.denied is None else _json(u.denied)
+    return (
+        *_id(u.job), at, u.jobs, u.slots, _json(u.clauses), u.refused_by_slot, u.taken, u.submitter, denied, u.limit,
+        u.allowed, u.used,
+    )  # fmt: skip
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _id(job: str) -> tuple[int, int]:

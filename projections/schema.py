@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 4
+FORMAT = 6
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
 
 SLOT_ATTRIBUTES = "STARTD_SLOT_ATTRS"
@@ -30,8 +30,14 @@ class Table(NamedTuple):
 
 TABLES: dict[str, Table] = {
     # How far the views have come in the log: see tracking.py.
-    "tracking": Table({"name": str, "position": int, "digest": str, "last": str}, "name"),
-    "pool": Table({"name": str, "dialect": str, "uid_domain": str, "version": str, "founded": int, "settings": str}),
+    "tracking": Table({"name": str, "position": int, "digest": str, "last": str, "at": int}, "name"),
+    # `settings`: those in force. `accounted`: when the priorities were brought up to date last.
+    "pool": Table(
+        {
+            "name": str, "dialect": str, "uid_domain": str, "version": str, "founded": int, "settings": str,
+            "accounted": int,
+        },
+    ),
     # A submission; it stays for the sake of the history. `chunks` holds what differs between its jobs.
     "clusters": Table(
         {
@@ -69,16 +75,29 @@ TABLES: dict[str, Table] = {
         },
         "name",
     ),
-    # `usage`: microseconds times thousandths, as text: in a large pool it outgrows SQLite's 64 bits.
-    "submitters": Table({"submitter": str, "usage": str, "claims": int, "ended": int, "last_use": int}, "submitter"),
+    # What the accountant has of who has jobs (state.Submitter). `weighted`, `drawn` and `usage` are microseconds times
+    # thousandths, `plain` microseconds, as text: in a large pool they outgrow SQLite's 64 bits. `leases`: what is lent,
+    # with its value and its end.
+    "submitters": Table(
+        {
+            "submitter": str, "priority": float, "updated": int, "factor": float, "floor": float, "ceiling": float,
+            "leases": str, "in_use": int, "slots": int, "counted": int, "weighted": str, "plain": str, "drawn": str,
+            "usage": str, "ended": int, "begin": int, "last": int,
+        },
+        "submitter",
+    ),
+    # What the slots' claims weigh, in thousandths.
+    "claims": Table({"slot": str, "weight": int}, "slot"),
     # Why jobs got nothing in the last cycle that said so, by the first job of each kind (events.Unmatched).
     "refusals": Table(
         {
             "cluster": int, "proc": int, "at": int, "jobs": int, "slots": int, "clauses": str, "refused_by_slot": int,
-            "taken": int,
+            "taken": int, "submitter": str, "denied": str, "limited": str, "allowed": float, "used": float,
         },
         ("cluster", "proc"),
     ),
+    # The statistics of the last cycles that decided anything, as JSON (events.CycleHeld).
+    "cycles": Table({"position": int, "at": int, "statistics": str}, "position"),
     # Ads of the history that an import kept: where each stands, when its job left the queue (seconds), and what it used
     # (microseconds). `counted`: 0 if a later ad of the same job stands for it.
     "archive": Table(

@@ -13,8 +13,8 @@ import msgspec
 from attrs import astuple, define
 
 from ..domain import events as e
-from ..domain.evolve import BIRTH, averaged
-from ..domain.job_ad import quoted
+from ..domain.evolve import BIRTH
+from ..domain.job_ad import quoted, unquoted
 from ..domain.lifecycle.drain import OPEN
 from .schema import SLOT_ATTRIBUTES, insertion
 
@@ -75,7 +75,14 @@ def _seconds(at: int) -> str:
 
 
 _OF_A_DRAIN = ("Draining", "DrainReason", "DrainingRequestId")
-_OF_A_WAITING_CLAIM = ("PreemptingOwner", "PreemptingUser", "PreemptingRank")
+_OF_A_CLAIM = ("RemoteOwner", "RemoteUser", "AccountingGroup")
+_OF_A_WAITING_CLAIM = ("PreemptingOwner", "PreemptingUser", "PreemptingAccountingGroup", "PreemptingRank")
+
+
+def _users(names: tuple[str, ...], user: str, submitter: str) -> dict[str, str]:
+    """What is said of a claim whose job is `user`'s: owner, user, and who it counts for where that is somebody else."""
+    owner, name, group = names
+    return {} if user == submitter else {owner: quoted(user), name: quoted(user), group: quoted(submitter)}
 
 
 def _seen(position: int, event: e.SlotMoved) -> _Slot:
@@ -96,8 +103,10 @@ class SlotsFold:
         self._connection = connection
         self._slots: dict[str, _Slot | None] = {}
         self._machines: dict[str, _Machine | None] = {}
+        self._users: dict[int, str] = {}
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             e.PoolFounded: self._founded,
+            e.PoolConfigured: self._pool_configured,
             e.MachineJoined: self._joined,
             e.MachineConfigured: self._configured,
             e.MachineLeft: self._left,
@@ -117,6 +126,7 @@ class SlotsFold:
             e.ClaimMarked: self._claim_marked,
             e.ClaimActivated: self._job_began,
             e.ClaimDeactivated: self._job_gone,
+            e.ClusterSubmitted: self._submitted,
             e.JobActivated: self._activated,
             e.JobExited: self._exited,
         }
@@ -135,12 +145,29 @@ class SlotsFold:
             )
         return self._machines[name]
 
+    def _user(self, cluster: int) -> str:
+        """Whose a cluster's jobs are; empty for one of which nothing is known."""
+        if cluster not in self._users:
+            statement = "SELECT json_extract(ad, '$.User') FROM clusters WHERE cluster=?"
+            (text,) = self._connection.execute(statement, (cluster,)).fetchone() or ("",)
+            self._users[cluster] = unquoted(text or "")
+        return self._users[cluster]
+
+    def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+        self._users[event.cluster] = unquoted(event.ad.get("User", ""))
+
     def _founded(self, position: int, event: e.PoolFounded) -> None:
         settings = msgspec.json.encode(event.settings).decode()
         self._connection.execute("DELETE FROM pool")
         self._connection.execute(
-            insertion("pool"), (event.name, event.dialect, event.uid_domain, event.version, event.at, settings)
+            insertion("pool"), (event.name, event.dialect, event.uid_domain, event.version, event.at, settings, 0)
         )
+
+    def _pool_configured(self, position: int, event: e.PoolConfigured) -> None:
+        (before,) = self._connection.execute("SELECT settings FROM pool").fetchone() or ("{}",)
+        settings = {**_ad(before), **event.settings}
+        in_force = msgspec.json.encode({name: text for name, text in settings.items() if text}).decode()
+        self._connection.execute("UPDATE pool SET settings=?", (in_force,))
 
     def _joined(self, position: int, event: e.MachineJoined) -> None:
         facts = {SLOT_ATTRIBUTES: event.settings[SLOT_ATTRIBUTES]} if SLOT_ATTRIBUTES in event.settings else {}
@@ -157,10 +184,8 @@ class SlotsFold:
     def _benchmarks(self, position: int, event: e.BenchmarksRan) -> None:
         machine = self._machine(event.machine)
         if machine is not None:
-            facts = machine.facts
-            before = (int(facts.get("Mips", "0")), int(facts.get("KFlops", "0")))
-            mips, kflops = averaged(before, (event.mips, event.kflops))
-            facts |= {"Mips": str(mips), "KFlops": str(kflops), "LastBenchmark": _seconds(event.at)}
+            mips, kflops = event.published
+            machine.facts |= {"Mips": str(mips), "KFlops": str(kflops), "LastBenchmark": _seconds(event.at)}
 
     def _drain_began(self, position: int, event: e.DrainBegan) -> None:
         machine = self._machine(event.machine)
@@ -222,15 +247,23 @@ class SlotsFold:
         slot = self._slot(event.slot)
         if slot is not None:
             slot.claim, slot.submitter, slot.weight, slot.claimed = event.claim, event.submitter, event.weight, event.at
-            slot.facts = {"CurrentRank": repr(event.rank)}
+            slot.facts = {"CurrentRank": repr(event.rank), **_users(_OF_A_CLAIM, self._asks(event), event.submitter)}
             if event.holder:
                 slot.facts["ClientMachine"] = quoted(event.holder)
 
     def _claim_waits(self, position: int, event: e.ClaimWaits) -> None:
         slot = self._slot(event.slot)
         if slot is not None:
-            who = quoted(event.submitter)
-            slot.facts |= dict(zip(_OF_A_WAITING_CLAIM, (who, who, repr(event.rank)), strict=True))
+            user = self._asks(event)
+            slot.facts = {name: text for name, text in slot.facts.items() if name not in _OF_A_WAITING_CLAIM}
+            slot.facts |= {"PreemptingOwner": quoted(user), "PreemptingUser": quoted(user)}
+            slot.facts |= _users(_OF_A_WAITING_CLAIM[:3], user, event.submitter) | {"PreemptingRank": repr(event.rank)}
+
+    def _asks(self, event: e.ClaimMade | e.ClaimWaits) -> str:
+        """Whose the job is that a claim is for."""
+        cluster = event.job.partition(".")[0]
+        user = unquoted(event.ad.get("User", "")) if event.holder or not cluster else self._user(int(cluster))
+        return user or event.submitter
 
     def _claim_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
         slot = self._slot(event.slot)
@@ -249,21 +282,24 @@ class SlotsFold:
             slot.facts = {name: text for name, text in slot.facts.items() if name in _OF_A_WAITING_CLAIM}
 
     def _activated(self, position: int, event: e.JobActivated) -> None:
-        self._begin(event.slot, f"{event.cluster}.{event.proc}", event.at)
+        self._begin(event.slot, f"{event.cluster}.{event.proc}", event.at, self._user(event.cluster))
 
     def _exited(self, position: int, event: e.JobExited) -> None:
         self._end(event.slot)
 
     def _job_began(self, position: int, event: e.ClaimActivated) -> None:
-        self._begin(event.slot, event.job, event.at)
+        self._begin(event.slot, event.job, event.at, unquoted(event.ad.get("User", "")))
 
     def _job_gone(self, position: int, event: e.ClaimDeactivated) -> None:
         self._end(event.slot)
 
-    def _begin(self, name: str, job: str, at: int) -> None:
+    def _begin(self, name: str, job: str, at: int, user: str) -> None:
         slot = self._slot(name)
         if slot is not None:
             slot.job = job
+            if user:
+                slot.facts = {name: text for name, text in slot.facts.items() if name not in _OF_A_CLAIM}
+                slot.facts |= _users(_OF_A_CLAIM, user, slot.submitter)
             slot.facts["JobStart"] = _seconds(at)
 
     def _end(self, name: str) -> None:

@@ -3,6 +3,7 @@
 One row, written in the transaction that writes the rows it speaks of. ``digest`` is the log's own where the views have
 reached its head, and empty on the way there. ``last`` is a digest of the event at ``position``: with it a log that has
 been cut and written on, or another log in its place, is told from the one that was folded, wherever its head is.
+``at`` is that event's instant.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ class Reached(NamedTuple):
     position: int
     digest: str
     last: str
+    at: int
 
 
-BEGINNING = Reached(0, "", "")
+BEGINNING = Reached(0, "", "", 0)
 
 
 def reached(connection: sqlite3.Connection) -> Reached:
     """How far the views have come; 0 for views that have folded nothing."""
-    row = connection.execute("SELECT position, digest, last FROM tracking WHERE name=?", (_ROW,)).fetchone()
+    row = connection.execute("SELECT position, digest, last, at FROM tracking WHERE name=?", (_ROW,)).fetchone()
     return Reached(*row) if row else BEGINNING
 
 
 def reach(connection: sqlite3.Connection, now: Reached) -> None:
     """Remember how far the views have come."""
-    connection.execute("INSERT OR REPLACE INTO tracking VALUES (?,?,?,?)", (_ROW, *now))
+    connection.execute("INSERT OR REPLACE INTO tracking VALUES (?,?,?,?,?)", (_ROW, *now))
 
 
 def fingerprint(event: Event) -> str:

@@ -63,19 +63,46 @@ class SlotRow(NamedTuple):
 
 
 class SubmitterRow(NamedTuple):
-    """Who used how much. ``usage``: microseconds of ended claims times their slots' weights in thousandths. ``claims``
-    counts all, ``ended`` those that are over; ``last_use`` is when the last one began or ended, in microseconds."""
+    """What the accountant has of a submitter: see ``domain/state.Submitter``, whose fields these are."""
 
     submitter: str
+    priority: float
+    updated: int
+    factor: float
+    floor: float
+    ceiling: float
+    leases: dict[str, tuple[float, int]]
+    using: int
+    slots: int
+    counted: int
+    weighted: int
+    plain: int
+    drawn: int
     usage: int
-    claims: int
     ended: int
-    last_use: int
+    begin: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        return self.submitter
+
+
+class PoolRow(NamedTuple):
+    """The pool: when it was founded (microseconds), its settings in force, and when the priorities were brought up to
+    date last (0: they never were)."""
+
+    name: str
+    dialect: str
+    founded: int
+    settings: dict[str, str]
+    accounted: int
 
 
 class RefusalRow(NamedTuple):
     """Why jobs like ``job`` got nothing in the cycle at ``at`` (microseconds): see ``domain/events.Unmatched``.
-    ``clauses``: the condition, how many slots it leaves alone, and how many with those before."""
+    ``clauses``: the condition, how many slots it leaves alone, and how many with those before. ``denied``: the fields
+    of ``events.Denied`` that are not 0."""
 
     job: str
     at: int
@@ -84,6 +111,20 @@ class RefusalRow(NamedTuple):
     clauses: tuple[tuple[str, int, int], ...]
     refused_by_slot: int
     taken: int
+    submitter: str
+    denied: dict[str, int]
+    limit: str
+    allowed: float
+    used: float
+
+
+class CycleRow(NamedTuple):
+    """A cycle that decided something, at ``at`` (microseconds): HTCondor's LastNegotiationCycle*, without that
+    prefix."""
+
+    position: int
+    at: int
+    statistics: dict[str, float]
 
 
 class Views:
@@ -105,6 +146,11 @@ class Views:
     def position(self) -> int:
         """The position of the last event that these views tell of."""
         return reached(self.connection).position
+
+    @property
+    def at(self) -> int:
+        """The instant of that event, in microseconds."""
+        return reached(self.connection).at
 
     # Jobs in the queue
 
@@ -204,10 +250,29 @@ class Views:
 
     # Accounting and matching
 
+    def pool(self) -> PoolRow:
+        """The pool itself."""
+        row = self.connection.execute("SELECT name, dialect, founded, settings, accounted FROM pool").fetchone()
+        name, dialect, founded, settings, accounted = row or ("", "", 0, "{}", 0)
+        return PoolRow(name, dialect, founded, json.loads(settings), accounted)
+
     def submitters(self) -> list[SubmitterRow]:
-        """All who ever held a claim, by name."""
-        rows = self.connection.execute("SELECT * FROM submitters ORDER BY submitter")
-        return [SubmitterRow(name, int(usage), *rest) for name, usage, *rest in rows]
+        """All that ever submitted anything or held a claim, by name."""
+        found = []
+        for row in self.connection.execute("SELECT * FROM submitters ORDER BY submitter"):
+            leases = {name: (value, until) for name, (value, until) in json.loads(row[6]).items()}
+            found.append(SubmitterRow._make((*row[:6], leases, *row[7:10], *map(int, row[10:14]), *row[14:])))
+        return found
+
+    def waiting(self) -> set[str]:
+        """The submitters that have idle jobs."""
+        statement = "SELECT DISTINCT c.submitter FROM jobs j JOIN clusters c USING (cluster) WHERE j.status=1"
+        return {name for (name,) in self.connection.execute(statement)}
+
+    def claims_of(self, submitter: str) -> list[tuple[str, int]]:
+        """The slots that a submitter has, each with the instant since when (microseconds), in the pool's order."""
+        statement = "SELECT name, claimed FROM slots WHERE submitter=? AND claim<>'' ORDER BY born"
+        return [(name, since) for name, since in self.connection.execute(statement, (submitter,))]
 
     def spent(self, by: str = "user") -> list[archive.Spent]:
         """What the jobs that have left used, by user, group or cluster: those of an import's history, and the pool's
@@ -222,10 +287,21 @@ class Views:
             "ORDER BY r.at, r.cluster, r.proc"
         )
         found = []
-        for cluster, proc, at, jobs, slots, clauses, refused, taken in self.connection.execute(statement):
+        for cluster, proc, *row in self.connection.execute(statement):
+            at, jobs, slots, clauses, refused, taken, who, denied, limit, allowed, used = row
             told = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
-            found.append(RefusalRow(f"{cluster}.{proc}", at, jobs, slots, told, refused, taken))
+            counts = {name: count for name, count in json.loads(denied or "{}").items() if count}
+            found.append(
+                RefusalRow(
+                    f"{cluster}.{proc}", at, jobs, slots, told, refused, taken, who, counts, limit, allowed, used
+                )
+            )
         return found
+
+    def cycles(self) -> list[CycleRow]:
+        """The last cycles that decided anything, the last one first."""
+        rows = self.connection.execute("SELECT position, at, statistics FROM cycles ORDER BY position DESC")
+        return [CycleRow(position, at, json.loads(statistics)) for position, at, statistics in rows]
 
 
 class _Machine(NamedTuple):
@@ -270,7 +346,8 @@ def _slot_ad(row: SlotRow, children: list[SlotRow], machine: _Machine | None, po
     ad["EnteredCurrentState"] = row.entered_state // 1_000_000
     ad["EnteredCurrentActivity"] = row.entered_activity // 1_000_000
     if row.claim:
-        ad["RemoteOwner"] = ad["RemoteUser"] = row.submitter
+        if "RemoteUser" not in facts:
+            ad["RemoteOwner"] = ad["RemoteUser"] = row.submitter
         ad["PublicClaimId"] = row.claim
         if "ClientMachine" not in facts:
             ad["ClientMachine"] = pool

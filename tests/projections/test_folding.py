@@ -16,7 +16,7 @@ from poolbook.domain.policy.readings import nothing
 from poolbook.domain.policy.view import moment, view
 from poolbook.domain.state import State
 from poolbook.projections.folding import apply
-from poolbook.projections.views import Views
+from poolbook.projections.views import SubmitterRow, Views
 from poolbook.replay.virtual import SECOND
 
 from ..replay.test_legality_of_edited_points import sound
@@ -72,11 +72,17 @@ def is_the_state(views: Views, state: State) -> None:
             (slot.claim.id, slot.claim.submitter, slot.claim.weight, slot.claim.since) if slot.claim else ("", "", 0, 0)
         )
         assert row.job == ((job.job or f"{job.cluster}.{job.proc}") if job else "")
-    assert {row.submitter: row.usage for row in views.submitters() if row.ended} == state.usage
-    held = [slot.claim.submitter for slot in state.slots.values() if slot.claim]
-    assert {row.submitter: row.claims - row.ended for row in views.submitters() if row.claims > row.ended} == {
-        submitter: held.count(submitter) for submitter in held
-    }
+    is_the_books(views, state)
+
+
+def is_the_books(views: Views, state: State) -> None:
+    """Check that views and a state have the same of the submitters."""
+    books = {row.submitter: row for row in views.submitters()}
+    assert books.keys() == state.submitters.keys()
+    for name, one in state.submitters.items():
+        assert list(books[name]) == [getattr(one, field) for field in ("name", *SubmitterRow._fields[1:])]
+    pool = views.pool()
+    assert (pool.settings, pool.accounted, views.at) == (state.settings, state.accounted, state.at)
 
 
 def is_the_policys_view(views: Views, state: State) -> None:

@@ -319,7 +319,10 @@ def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() 
     cancelled = e.DrainMoved(*WHY, "h", 1, "cancel", "Graceful", "Open")
     assert told(drain, cancelled) == [requirements, "Start = true", "LastDrainStopTime = 7"]
     assert told(e.ShutdownBegan(*WHY, "h", "Fast")) == ["Requirements = false"]
-    runs = [e.BenchmarksRan(*WHY, "h", "slot1@h", mips, 1000) for mips in (100, 200)]
+    runs = [
+        e.BenchmarksRan(*WHY, "h", "slot1@h", mips, 1000, (published, 1000))
+        for mips, published in ((100, 100), (200, 125))
+    ]
     assert told(*runs)[-1] == "Mips = 125"
 
 
@@ -382,4 +385,19 @@ def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e
 def test_a_match_takes_back_what_was_said(happens: list[e.Event], told: list[str]) -> None:
     found = views(submitted(1, "alice", {}), *happens).refusals()
     assert [row.job for row in found] == told
-    assert all(row[1:] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1) for row in found)
+    assert all(row[1:8] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1, "") for row in found)
+
+
+def test_what_else_stood_in_the_way_is_told() -> None:
+    why = e.Unmatched("1.0", 2, 5, (), 1, 1, "alice@h", e.Denied(policy=2, own=1), "share", 12.5, 12.0)
+    (row,) = views(submitted(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).refusals()
+    assert row[7:] == ("alice@h", {"policy": 2, "own": 1}, "share", 12.5, 12.0)
+
+
+def test_the_last_four_cycles_have_their_statistics_the_last_one_first() -> None:
+    held = [e.CycleHeld(*WHY, (), (), {"Matches": float(number)}) for number in range(5)]
+    assert [row.statistics for row in views(*held).cycles()] == [{"Matches": number} for number in (4, 3, 2, 1)]
+
+
+def test_a_cycle_of_a_release_that_kept_no_statistics_has_none() -> None:
+    assert views(cycle(refusals=("1.0",))).cycles() == []
