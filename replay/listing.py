@@ -79,7 +79,9 @@ def _ad(changes: e.Ad) -> str:
 
 def _submitted(event: e.ClusterSubmitted) -> _Part:
     row = "submit_on_hold" if event.status == "Held" else "submit"
-    return _Part(row, f"by {event.submitter}", UNSUBMITTED, event.status)
+    user = unquoted(event.ad.get("User", "")) or event.submitter
+    counts = f", for {event.submitter}" if user != event.submitter else ""
+    return _Part(row, f"by {user}{counts}", UNSUBMITTED, event.status)
 
 
 _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
@@ -165,11 +167,11 @@ def _drain_began(event: e.DrainBegan) -> _Part:
 
 
 def _claim(event: e.ClaimMade | e.ClaimWaits) -> list[str]:
-    """Who holds a claim or waits for it, and for which job, where it is not the pool's own access point."""
+    """Who holds a claim or waits for it, and for which job, where it is not made and activated at once."""
     held = [f"by {event.submitter}"]
-    if event.holder:
-        held += [f"of {event.holder}", f"for job {event.job}"]
-        held += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
+    held += [f"of {event.holder}"] if event.holder else []
+    held += [f"for job {event.job}"] if event.job else []
+    held += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
     return held
 
 
@@ -188,6 +190,19 @@ def _unheard(event: e.ClaimUnheard) -> _Part:
     if not event.until:
         return _Part("heard", "the holder, again")
     return _Part("unheard", f"the lease ends at {instant(event.until)} UTC")
+
+
+def _priorities(event: e.PrioritiesUpdated) -> _Part:
+    return _Part("updated", shortened(", ".join(f"{name} {value:.6g}" for name, value in event.priorities.items())))
+
+
+def _submitter_set(event: e.SubmitterSet) -> _Part:
+    by = f"by {event.user}"
+    if event.until > event.at:
+        return _Part("lent", f"{event.name} {event.value:g} until {instant(event.until)} UTC, {by}")
+    if event.until:
+        return _Part("lease ended", f"{event.name}, {by}")
+    return _Part("set", f"{event.name} {event.value:g}, {by}")
 
 
 def _table(event: e.TableWritten) -> _Part:
@@ -217,6 +232,14 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
         "pool",
         lambda event: _Part("founded", f"{event.name}, dialect {event.dialect}, version {event.version}"),
     ),
+    e.PoolConfigured: ("pool", lambda event: _Part("configured", _settings(event.settings))),
+    e.PrioritiesUpdated: ("accountant", _priorities),
+    e.SubmitterSet: (".submitter", _submitter_set),
+    e.SubmittersReset: (
+        "accountant",
+        lambda event: _Part("reset", f"the usage of {_some(list(event.submitters))}, by {event.user}"),
+    ),
+    e.SubmitterDeleted: (".submitter", lambda event: _Part("deleted", f"by {event.user}")),
     e.WriterBegan: ("pool", lambda event: _Part("writer", f"epoch {event.epoch}: {event.writer}")),
     e.RequestAnswered: (
         ".user",
@@ -277,7 +300,8 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:
     for match in event.matches:
-        yield match.job, _Part("match", f"with {match.slot}, rank {match.rank:g}")
+        by = f", by {match.reason}" if match.reason else ""
+        yield match.job, _Part("match", f"with {match.slot}, rank {match.rank:g}{by}")
     for reason in event.unmatched:
         like = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
         left = reason.clauses[-1].left if reason.clauses else reason.slots
@@ -379,7 +403,7 @@ class Wanted:
     proc: int | None = None
 
 
-_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator")
+_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant")
 # The first that fits: what people say, and the stream that it means.
 _SAID = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),
@@ -400,7 +424,7 @@ def wanted(text: str) -> Wanted:
             return Wanted(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
         f"{text!r} names nothing that a log keeps: give a job (3.1), a cluster (3), a slot (slot1@host), "
-        f"machine/NAME, or one of {', '.join(_NAMED_STREAMS)}; of an imported log also submitter/NAME, source/1, "
+        f"machine/NAME, submitter/NAME, or one of {', '.join(_NAMED_STREAMS)}; of an imported log also source/1, "
         "ads/history, table/queue and others of their kind"
     )
 

@@ -247,22 +247,38 @@ def queue(log: Log, at: int | None = None, number: int | None = None) -> Queue:
 
 
 def _sampled(log: Log, at: int) -> Queue:
-    """The jobs of the last sample of the queue that was taken by then. A sample is a file."""
+    """The jobs of the last sample of the queue that was taken by then."""
+    ads, taken = sample(log, "job_ads", at)
+    return Queue(sorted((ad for ad in ads if _id(ad) is not None), key=lambda ad: _id(ad) or (0, 0)), taken)
+
+
+class Sample(NamedTuple):
+    """Ads that a tool of HTCondor's printed, and when they were true last."""
+
+    ads: list[Ad]
+    at: int
+
+
+def sample(log: Log, kind: str, at: int | None = None) -> Sample:
+    """The last sample of a kind ("job_ads", "submitter_ads") that was taken by an instant. A sample is a file.
+
+    Raises ``NotKnown`` if there is none.
+    """
+    when = EVER if at is None else at
     samples: dict[int, list[e.AdsKept]] = {}
     early: list[int] = []
-    for _, event in log.read_stream("ads/job_ads"):
+    for _, event in log.read_stream(f"ads/{kind}"):
         place = place_of(event.stimulus)
         if not isinstance(event, e.AdsKept) or place is None:
             continue
-        if event.at <= at:
+        if event.at <= when:
             samples.setdefault(place.source, []).append(event)
         else:
             early.append(event.at)
     if not samples:
         raise NotKnown(min(early, default=0))
     last = max(samples.values(), key=lambda events: events[-1].at)
-    jobs = [_ad_of(kept.text) for event in last for kept in archive.unpack(event)]
-    return Queue(sorted((ad for ad in jobs if _id(ad) is not None), key=lambda ad: _id(ad) or (0, 0)), last[-1].at)
+    return Sample([_ad_of(kept.text) for event in last for kept in archive.unpack(event)], last[-1].at)
 
 
 def _ad_of(text: str) -> Ad:

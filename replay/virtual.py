@@ -93,6 +93,8 @@ class VirtualWorld:
     _stirred: set[str] = field(factory=set)
     _loads: dict[str, dict[str, float]] = field(factory=dict)
     """By machine: what the jobs on its slots add to its load; what runs without any is not here."""
+    _loaded: dict[str, Readings] = field(factory=dict)
+    """The readings of a machine with the load of its jobs."""
     _runs: dict[str, _Run] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
@@ -106,16 +108,21 @@ class VirtualWorld:
 
     def sense(self, machine: str) -> Readings:
         """What was set for the machine, and on top of it the load that its jobs make."""
-        readings = self._readings.get(machine, NOTHING_READ)
         loads = self._loads.get(machine)
         if not loads:
-            return readings
-        condor = {**readings.condor_load, **loads}
-        return evolve(readings, load=readings.load + sum(loads.values()), condor_load=condor)
+            return self._readings.get(machine, NOTHING_READ)
+        known = self._loaded.get(machine)
+        if known is None:
+            readings = self._readings.get(machine, NOTHING_READ)
+            condor = {**readings.condor_load, **loads}
+            load = readings.load + sum(loads.values())
+            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor)
+        return known
 
     def set_readings(self, machine: str, readings: Readings) -> None:
         """What the machine's sensors say from now on."""
         self._readings[machine] = readings
+        self._loaded.pop(machine, None)
         self._stirred.add(machine)
 
     def stirred(self) -> set[str]:
@@ -167,6 +174,7 @@ class VirtualWorld:
             machine = run.slot.partition("@")[2]
             loads = self._loads.setdefault(machine, {})
             loads.pop(run.slot, None)
+            self._loaded.pop(machine, None)
             self._stirred.add(machine)
             if load:
                 loads[run.slot] = load

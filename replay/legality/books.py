@@ -15,7 +15,7 @@ from attrs import frozen
 from ...domain import events as e
 from ...domain.job_ad import job_procs
 from ...domain.lifecycle import HTCONDOR_25, MANUAL, STATUS_NUMBERS, Machine, job_machine, slot_machine
-from ...domain.state import LOCAL_UNIVERSE
+from ...domain.state import LOCAL_UNIVERSE, State
 from ..listing import Member, line, member_of, members
 
 KEPT = 8
@@ -70,13 +70,13 @@ class Host:
 
 
 class Claim:
-    __slots__ = ("expected", "holder", "id", "marks", "reason", "since", "submitter", "until", "weight")
+    __slots__ = ("expected", "holder", "id", "marks", "rank", "reason", "since", "submitter", "until", "weight")
 
     def __init__(self, event: e.ClaimMade, expected: tuple[int, int] | None) -> None:
         self.id, self.submitter, self.weight, self.since = event.claim, event.submitter, event.weight, event.at
         self.expected = expected
         """The job that it was made for, until it is activated."""
-        self.holder = event.holder
+        self.holder, self.rank = event.holder, event.rank
         self.until = 0
         self.marks: set[str] = set()
         self.reason = ""
@@ -214,7 +214,10 @@ class Books:
         self.unused_clusters: list[tuple[int, int | None]] = [(1, None)]
         """Ranges of numbers that no cluster had yet, the last without an end."""
         self.matches: dict[str, tuple[int, int]] = {}
-        self.matched: set[tuple[int, int]] = set()
+        self.matched: dict[tuple[int, int], str] = {}
+        """The jobs that wait for a slot which they have been given, with the slot."""
+        self.accounts = State()
+        """What the accountant keeps, and nothing else: submitters, when they were updated, and the settings."""
         self.moves: dict[str, int] = {}
         self.job_moves: dict[str, int] = {}
         # What is looked at when all is done that follows from a stimulus:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from ...domain import events as e
 from ...domain.lifecycle import HTCONDOR_25, state
 from ..wording import interval
+from . import accounting
 from .books import Books, Claim, Slot, Stay, Stop, job_of, wishes
 from .books import known_slot as known
-from .jobs import IDLE, READY, leaves, wrong_order
+from .jobs import READY, leaves, waits_for_a_slot, wrong_order
+from .rules import REASONS
 
 MOST_DIGITS = 12
 """A number of seconds has no more."""
@@ -15,6 +17,7 @@ MOST_DIGITS = 12
 
 def made(books: Books, event: e.ClaimMade) -> None:
     slot = known(books, event.slot)
+    accounting.takes(books, event)
     if slot is None:
         return
     if slot.claim is not None:
@@ -35,6 +38,12 @@ def made(books: Books, event: e.ClaimMade) -> None:
     if machine is not None and machine.shutdown and not (takes_over and books.dialect == HTCONDOR_25):
         books.blame_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
     _lease(books, slot, event)
+    if waited is not None and takes_over and not event.holder:
+        job = job_of(waited.job)
+        if job is not None and not waits_for_a_slot(books, *job):
+            books.blame_slot(slot.name, "waiting", f"its better match is for job {event.job}, which waits no longer")
+    elif waited is not None:
+        drop_waiting(books, waited)
     slot.waiting, slot.notified = None, False
     slot.claim = Claim(event, job)
 
@@ -42,6 +51,13 @@ def made(books: Books, event: e.ClaimMade) -> None:
 def _claimed(event: e.ClaimMade | e.ClaimWaits) -> tuple[object, ...]:
     """What a claim that waited still is when it is made."""
     return event.claim, event.submitter, event.rank, event.holder, event.job, event.ad, event.lease
+
+
+def drop_waiting(books: Books, waited: e.ClaimWaits) -> None:
+    """A better match waits no longer: its job, if it is of the pool's own queue, may be given another slot."""
+    job = None if waited.holder else job_of(waited.job)
+    if job is not None:
+        books.matched.pop(job, None)
 
 
 def _lease(books: Books, slot: Slot, event: e.ClaimMade | e.ClaimWaits) -> None:
@@ -68,7 +84,23 @@ def waits(books: Books, event: e.ClaimWaits) -> None:
     if slot.waiting is not None and slot.waiting.claim == event.claim:
         books.blame_slot(slot.name, "waiting", f"{event.claim} is said to wait for it a second time")
     _lease(books, slot, event)
+    if slot.waiting is not None:
+        drop_waiting(books, slot.waiting)
+    if not event.holder:
+        _own_waits(books, slot, event)
     slot.waiting = event
+
+
+def _own_waits(books: Books, slot: Slot, event: e.ClaimWaits) -> None:
+    """The pool's own access point waits for a slot that it was given; its job is not given another until then."""
+    job = books.matches.pop(slot.name, None)
+    if job is None or f"{job[0]}.{job[1]}" != event.job:
+        books.blame_slot(slot.name, "match", f"job {event.job} waits for it, but it was not matched with that job")
+    elif not waits_for_a_slot(books, *job):
+        books.blame_slot(slot.name, "match", f"job {event.job} waits for it, but not for a slot")
+    if slot.claim is not None and event.rank < slot.claim.rank:
+        words = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"
+        books.blame_slot(slot.name, "waiting", words)
 
 
 def withdrawn(books: Books, event: e.ClaimWithdrawn) -> None:
@@ -77,6 +109,8 @@ def withdrawn(books: Books, event: e.ClaimWithdrawn) -> None:
         return
     if slot.waiting is None or slot.waiting.claim != event.claim:
         books.blame_slot(slot.name, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
+    if slot.waiting is not None:
+        drop_waiting(books, slot.waiting)
     slot.waiting = None
 
 
@@ -158,6 +192,7 @@ def unheard(books: Books, event: e.ClaimUnheard) -> None:
 
 def ended(books: Books, event: e.ClaimEnded) -> None:
     slot = known(books, event.slot)
+    accounting.gives_back(books, event, slot)
     if slot is None:
         return
     claim, slot.claim = slot.claim, None
@@ -165,6 +200,8 @@ def ended(books: Books, event: e.ClaimEnded) -> None:
         has = "it has none" if claim is None else f"its claim is {claim.id}"
         books.blame_slot(slot.name, "claim", f"claim {event.claim} ends, but {has}")
         return
+    if claim.expected is not None:
+        books.matched.pop(claim.expected, None)
     if claim.submitter != event.submitter:
         books.blame_slot(slot.name, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
     if state(slot.pair) == "Claimed" and not _ends_there(books, slot, claim, event):
@@ -219,7 +256,7 @@ def _seconds(text: str) -> int | None:
 def drop_match(books: Books, slot: str) -> tuple[int, int] | None:
     job = books.matches.pop(slot, None)
     if job is not None:
-        books.matched.discard(job)
+        books.matched.pop(job, None)
     return job
 
 
@@ -232,15 +269,28 @@ def cycle(books: Books, event: e.CycleHeld) -> None:
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
             books.blame(match.job, "reference", f"there is no job {match.job} to match")
             continue
-        status = cluster.status[job[1]]
-        if status != IDLE or job[1] in cluster.runs or job in books.matched:
+        if not waits_for_a_slot(books, *job) or job in books.matched:
             books.blame_job(*job, "match", f"it is matched with {match.slot}, but does not wait")
+        _reason(books, match)
         if match.slot in books.matches:
             books.blame_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
             drop_match(books, match.slot)
         books.matches[match.slot] = job
-        books.matched.add(job)
+        books.matched[job] = match.slot
         books.touched[match.slot] = None
+
+
+def _reason(books: Books, match: e.Match) -> None:
+    """A slot that somebody has is matched for a reason, one that nobody has for none."""
+    slot = books.slots.get(match.slot)
+    claim = None if slot is None else slot.claim
+    if match.reason and match.reason not in REASONS:
+        books.blame_slot(match.slot, "value", f"{match.reason!r} is no reason of a match: {', '.join(REASONS)}")
+    elif match.reason and claim is None:
+        books.blame_slot(match.slot, "match", f"it is matched by {match.reason}, but nobody has it")
+    elif claim is not None and not match.reason:
+        words = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
+        books.blame_slot(match.slot, "match", words)
 
 
 def voided(books: Books, event: e.MatchVoided) -> None:

@@ -56,7 +56,9 @@ def _fits(books: Books, slot: Slot, event: e.SlotMoved, wanted: Decided | None, 
         books.blame_slot(slot.name, "evidence", f"that {_words(event)} is not for {note.name} to decide")
     elif truth_of(note.value) not in wanted.truths:
         books.blame_slot(slot.name, "evidence", f"it says that {_words(event)}, but {note.name} was {note.value}")
-    own = slot.policy.get(note.name.lower())
+    machine = books.machines.get(slot.machine)
+    drain = None if machine is None else machine.drain
+    own = drain.start if name == "start" and drain is not None and drain.start else slot.policy.get(note.name.lower())
     if own is not None and unparsed(own) != unparsed(note.expression):
         words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}"
         books.blame_slot(slot.name, "evidence", words)

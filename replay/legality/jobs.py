@@ -3,14 +3,16 @@ looked into only if it is not as it should be."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...domain import events as e
 from ...domain.decide.jobs import IMMUTABLE
-from ...domain.job_ad import TERMINAL, quoted
+from ...domain.job_ad import TERMINAL, unquoted
 from ...domain.lifecycle import UNSUBMITTED
 from ...domain.state import RUNS
 from ...domain.variants import CHUNK
+from . import accounting
 from .books import MOST_JOBS, NAMES, NUMBERS, Books, Cluster, Run, Slot, Stay, Stop, wishes
 from .rules import NEEDS, OUTCOMES
 
@@ -41,7 +43,11 @@ def submitted(books: Books, event: e.ClusterSubmitted) -> None:
         count = 0
     elif event.columns and len(event.columns) != -(-count // CHUNK):
         books.blame(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
-    own = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count), "User": quoted(event.submitter)}
+    accounting.appears(books, event.submitter, event.at)
+    if event.submitter not in _submitters(event):
+        words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
+        books.blame(name, "value", words)
+    own = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count)}
     for attribute, text in own.items():
         if event.ad.get(attribute, text) != text:
             books.blame(name, "value", f"its ad has {attribute} = {event.ad[attribute]}, and the event {text}")
@@ -51,6 +57,18 @@ def submitted(books: Books, event: e.ClusterSubmitted) -> None:
     cluster = books.clusters[event.cluster] = Cluster(event, count, NUMBERS.get(event.status, _NONE))
     cluster.story.append((books.position, event))
     _count(books, rows[0] if rows else "submit", count)
+
+
+def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
+    """Whom a cluster may count for: its user (in logs of before AccountingGroup counted, always), or what its
+    AccountingGroup says. Where that takes the evaluation of an expression, anybody."""
+    user = unquoted(event.ad.get("User", "")) or event.submitter
+    text = next((text for name, text in event.ad.items() if name.lower() == "accountinggroup"), "")
+    domain = user.rpartition("@")[2]
+    return (user, f"{unquoted(text)}@{domain}" if _STRING.fullmatch(text) else event.submitter if text else user)
+
+
+_STRING = re.compile(r"\"[^\"\\]*\"")
 
 
 def _is_new(books: Books, number: int) -> bool:
@@ -118,10 +136,13 @@ def moved(books: Books, event: e.JobsMoved) -> None:
 
 
 def _touch(books: Books, cluster: Cluster, first: int, behind: int) -> None:
-    """The slots that run jobs of a range have to agree with what these are from here on."""
+    """The slots that run jobs of a range, or that these wait for, have to agree with what they are from here on."""
     for proc, run in cluster.runs.items():
         if first <= proc < behind:
             books.touched[run.slot] = None
+    for (number, proc), slot in books.matched.items():
+        if number == cluster.id and first <= proc < behind:
+            books.touched[slot] = None
 
 
 def _wrong_source(books: Books, cluster: Cluster, event: e.JobsMoved, first: int, part: bytearray, source: int) -> None:
@@ -218,9 +239,21 @@ def activated(books: Books, event: e.JobActivated) -> None:
     if claim.submitter != cluster.submitter:
         words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         books.blame_job(number, proc, "activation", words)
-    if claim.expected not in (None, (number, proc)):
-        books.blame_job(number, proc, "match", f"{event.slot} was claimed for another job, which is to run first")
+    if claim.expected is not None and claim.expected != (number, proc):
+        if waits_for_a_slot(books, *claim.expected):
+            books.blame_job(number, proc, "match", f"{event.slot} was claimed for another job, which is to run first")
+        if (number, proc) in books.matched:
+            books.blame_job(number, proc, "match", f"it begins on {event.slot}, but was given another slot")
+    if claim.expected is not None:
+        books.matched.pop(claim.expected, None)
     claim.expected = None
+
+
+def waits_for_a_slot(books: Books, number: int, proc: int) -> bool:
+    """Whether a job is Idle, with nothing left of an earlier run."""
+    cluster = books.clusters.get(number)
+    idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
+    return cluster is not None and idle and proc not in cluster.runs
 
 
 def _run(books: Books, number: int, proc: int) -> Run | None:

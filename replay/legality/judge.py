@@ -11,12 +11,13 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.lifecycle import SLOT_TABLES
 from ..listing import LETTERS
-from . import claims, evidence, jobs, machines, slots
+from . import accounting, claims, evidence, jobs, machines, slots
 from .books import Books, Violation
 from .rules import ASKED
 
 _RULES: dict[type[e.Event], Callable[[Books, Any], None]] = {
     e.PoolFounded: slots.founded,
+    e.PoolConfigured: accounting.configured,
     e.WriterBegan: slots.writer,
     e.RequestAnswered: slots.answered,
     e.EvidenceNoted: evidence.noted,
@@ -45,6 +46,10 @@ _RULES: dict[type[e.Event], Callable[[Books, Any], None]] = {
     e.ClaimEnded: claims.ended,
     e.CycleHeld: claims.cycle,
     e.MatchVoided: claims.voided,
+    e.PrioritiesUpdated: accounting.priorities,
+    e.SubmitterSet: accounting.submitter_set,
+    e.SubmittersReset: accounting.submitters_reset,
+    e.SubmitterDeleted: accounting.submitter_deleted,
     e.ClusterSubmitted: jobs.submitted,
     e.JobsMoved: jobs.moved,
     e.JobsEdited: jobs.edited,

@@ -18,7 +18,8 @@ RULES: Final[dict[str, str]] = {
     "value": "a number is one, in its unit's range",
     "source": "a transition begins where the thing is",
     "row": "a transition is a row of the dialect's table",
-    "match": "a match is made for a waiting job and a slot, and claimed or voided",
+    "match": "a match is made for a waiting job and a slot, with a reason if somebody has the slot, and claimed, "
+    "waited for or voided",
     "claim": "a slot in Claimed or Preempting has one claim, and no other slot has any",
     "usage": "a claim's usage is the time that it was held, times its weight",
     "activation": "a job runs once at a time, on a slot that its submitter holds, and a slot runs one job at a time",
@@ -33,13 +34,18 @@ RULES: Final[dict[str, str]] = {
     "evidence": "a cycle that matches notes what it read; a transition that an expression decided names what it noted: "
     "the slot's own expression, in the same decision, with the truth that the transition needs",
     "decision": "an expression that was noted has the truth that was noted, with the values that it read",
+    "granted": "the pool's owner alone sets things of submitters: what can be set, in its range; a lease keeps its end",
+    "priority": "a real priority is what the formula makes of the last one and of what was used since then",
     "immutable": "what the pool itself keeps of a job is not edited",
 }
 """Every rule that a violation may name."""
 
+REASONS: Final = ("rank", "priority")
+"""Why a slot that somebody has may be matched."""
+
 ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
-     "suspend_command", "continue_command", "drain_command"}
+     "suspend_command", "continue_command", "drain_command", "granted"}
 )  # fmt: skip
 """The causes that are somebody's request: its answer is in the log under the same stimulus."""
 
@@ -59,8 +65,8 @@ def _needs(pair: str) -> Needs:
     job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
     if activity == "Cleaning":  # the job has ended, its starter is there
         job = None
-    # Where the slot is not told of its match, it is where it can be matched until it is claimed.
-    may_match = pair in ("Owner/Idle", "Unclaimed/Idle", "Drained/Retiring")
+    # Where the slot is not told of its match, it is where it can be matched until it is claimed, or waited for.
+    may_match = claim or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
     return Needs(claim, job, True if state == "Matched" else None if may_match else False)
 
 

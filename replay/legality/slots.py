@@ -9,10 +9,12 @@ from ...domain.lifecycle import DIALECTS, MANUAL, job_machine, slot_machine
 from ...domain.policy.resources import STANDARD, resources
 from ...domain.policy.slot_types import CPUS
 from ...domain.state import RUNS
-from .books import NAMES, Books, Slot, Stop, amount
+from . import accounting
+from .books import NAMES, Books, Slot, Stop, amount, job_of
 from .books import known_slot as known
-from .claims import drop_match, lease_over, retirement_over
+from .claims import drop_match, drop_waiting, lease_over, retirement_over
 from .evidence import decided
+from .jobs import waits_for_a_slot
 from .machines import BENCHMARKING, idle_in_drained
 from .rules import NEEDS, POLICY
 
@@ -24,6 +26,7 @@ def founded(books: Books, event: e.PoolFounded) -> None:
     if books.founded:
         books.blame("pool", "founded", "the pool was founded before")
     books.founded = True
+    accounting.founded(books, event)
     books.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
     if event.dialect not in DIALECTS:
         books.blame("pool", "reference", f"{event.dialect} is no dialect: the rest is judged as {MANUAL}")
@@ -188,6 +191,8 @@ def died(books: Books, event: e.SlotDied) -> None:
     if parent is not None and slot.kind == "dynamic":
         _carve(books, parent, slot.have, -1)
     drop_match(books, slot.name)
+    if slot.waiting is not None:
+        drop_waiting(books, slot.waiting)
     books.forget_slot(slot)
 
 
@@ -218,6 +223,9 @@ def settle_slot(books: Books, name: str) -> None:
             _agrees(books, slot, "match", "a match", needs.match, name in books.matches or slot.notified)
     if slot.waiting is not None and slot.claim is None:
         books.blame_slot(name, "waiting", f"{slot.waiting.claim} waits for it, and nobody has it")
+    job = job_of(slot.waiting.job) if slot.waiting is not None and not slot.waiting.holder else None
+    if job is not None and not waits_for_a_slot(books, *job):
+        books.blame_slot(name, "waiting", f"job {_job(job)} waits for it in name alone: it does not wait for a slot")
     stay = slot.stay
     if stay is not None and stay.own is not None:
         _settle_job(books, slot, *stay.own)

@@ -12,8 +12,8 @@ if __name__ != "poolbook.replay.why":
     raise ImportError(f"import this folder as poolbook.replay.why, not as {__name__}")
 
 from .gather import job_events, slot_events
-from .job import why_job
+from .job import judged, why_job
 from .sentences import Sentence, UnknownThingError, tell
 from .slot import why_slot
 
-__all__ = ["Sentence", "UnknownThingError", "job_events", "slot_events", "tell", "why_job", "why_slot"]
+__all__ = ["Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell", "why_job", "why_slot"]

@@ -9,6 +9,8 @@ from ...domain.log import Log
 from .sentences import WANTED, Told
 
 _SHARED = ("negotiator", "requests", "evidence")
+_WAITS = (e.ClaimWaits, e.ClaimWithdrawn)
+_HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
 def job_events(log: Log, cluster: int) -> list[Told]:
@@ -23,7 +25,7 @@ def job_events(log: Log, cluster: int) -> list[Told]:
     jobs = {reason.job for cycle in cycles for reason in cycle.unmatched}
     slots |= {match.slot for cycle in cycles for match in cycle.matches if _cluster(match.job) == str(cluster)}
     for slot in slots:
-        found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided))
+        found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided, *_WAITS, *_HOLDS))
     for other in {_cluster(job) for job in jobs} - {str(cluster)}:
         found.update(_of_kind(log.read_stream(f"cluster/{other}"), e.ClusterSubmitted, e.JobsEdited))
     return sorted(found.items())
@@ -39,11 +41,11 @@ def _of_kind(events: Iterable[Told], *kinds: type[e.Event]) -> dict[int, e.Event
 
 def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
     """The transitions of a slot that its policy decided, or by which its claim began to end because somebody wanted
-    so."""
+    so; and who waited for it."""
     return {
         position: event
         for position, event in events
-        if isinstance(event, e.SlotMoved) and (event.evidence or event.cause in WANTED)
+        if isinstance(event, _WAITS) or (isinstance(event, e.SlotMoved) and (event.evidence or event.cause in WANTED))
     }
 
 

@@ -13,8 +13,19 @@ from ...domain.variants import Variants
 from ..listing import ending
 from ..wording import counted, instant, interval, memory
 from .refusals import Refusals, evidence_of
-from .sentences import WANTED, Context, Sentence, Told, UnknownThingError, capital, read_values, until
-from .slot import transition
+from .sentences import (
+    WANTED,
+    Context,
+    Sentence,
+    Told,
+    UnknownThingError,
+    capital,
+    preferred,
+    ranked,
+    read_values,
+    until,
+)
+from .slot import claimant, transition
 
 
 def why_job(
@@ -39,6 +50,18 @@ def why_job(
     return [*life.answer(), *life.chain]
 
 
+def judged(events: Iterable[Told], cluster: int, proc: int) -> tuple[tuple[int, e.Unmatched] | None, int]:
+    """The last refusal of the job or its like, with its instant, and when it was matched last (0: never).
+
+    ``events`` are the log's, or those that ``job_events`` gathers.
+    """
+    life = _Life(cluster, proc, UTC)
+    for position, event in events:
+        life.read(position, event)
+    found = life.refusals.last_of(life.name, life.ad)
+    return None if found is None else (found[1].at, found[2]), life.matched_at
+
+
 class _Life:
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         self.zone = zone
@@ -55,11 +78,18 @@ class _Life:
         self.left: Sentence | None = None
         """What let it leave the queue, after it was removed."""
         self.match = ""
+        self.matched_at = 0
         self.run: e.JobActivated | None = None
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
         self.told: Sentence | None = None
         """What told its processes to end."""
+        self.reasons: dict[str, str] = {}
+        """Why slots that somebody had were matched last."""
+        self.holders: dict[str, str] = {}
+        """Who has each slot."""
+        self.waits: dict[str, Sentence] = {}
+        """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
 
     @property
     def ad(self) -> e.Ad:
@@ -69,6 +99,8 @@ class _Life:
         self.refusals.note(position, event)
         if isinstance(event, e.CycleHeld):
             for match in event.matches:
+                if match.reason:
+                    self.reasons[match.slot] = match.reason
                 if match.job == self.name:
                     self._matched(position, event, match)
             return
@@ -77,8 +109,9 @@ class _Life:
                 self.match = ""
                 self._say(position, event, f"Its match with {event.slot} came to nothing: {self.context.words(event)}.")
             return
-        if isinstance(event, e.SlotMoved):
-            self._slot_moved(position, event)
+        slots = _OF_SLOTS.get(type(event))
+        if slots is not None:
+            slots(self, position, event)
             return
         jobs = job_procs(event)
         if jobs is None or jobs[0] != self.cluster or not any(first <= self.proc <= last for first, last in jobs[1]):
@@ -96,22 +129,49 @@ class _Life:
     # Its life
 
     def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
-        self.match = match.slot
-        rank = f", which its Rank values {match.rank:g}" if match.rank else ""
+        self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         why = f"; its {read_values(note)}" if note else ""
-        self._say(position, event, f"A negotiation cycle matched it with {match.slot}{rank}{why}.")
+        has = preferred(match.reason, "this job", self.holders.get(match.slot, "")) or ", which nobody had"
+        self._say(position, event, f"A negotiation cycle matched it with {match.slot}{ranked(match)}{has}{why}.")
 
     def _slot_moved(self, position: int, event: e.SlotMoved) -> None:
         """What the policy of the slot decided on which it runs is a part of its life, and who wanted the slot's claim
         to end."""
         if self.run is None or self.run.slot != event.slot:
             return
-        decided = self.context.decided(event)
-        wanted = event.cause in WANTED and event.stimulus != self.chain[-1].stimulus
+        decided, last = self.context.decided(event), self.chain[-1]
+        told = event.stimulus == last.stimulus and last not in self.waits.values()
+        wanted = event.cause in WANTED and not told
         if decided or wanted:
             way = f"{event.source} -> {event.target} by {transition(event.row)}"
             self._say(position, event, f"Its slot went {way}: {self.context.words(event)}{decided}.")
+
+    def _waited_for(self, position: int, event: e.ClaimWaits) -> None:
+        """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
+        if event.job == self.name and not event.holder:
+            text = f"It waits until {event.slot} is free of the job that it has."
+        elif self.run is not None and self.run.slot == event.slot:
+            reason = "" if event.holder else self.reasons.get(event.slot, "")
+            text = f"{claimant(event)} waits for its slot{preferred(reason, f'job {event.job}')}."
+        else:
+            return
+        self.waits[event.claim] = self._say(position, event, text)
+
+    def _claimed(self, position: int, event: e.ClaimMade) -> None:
+        self.holders[event.slot] = event.submitter
+
+    def _unclaimed(self, position: int, event: e.ClaimEnded) -> None:
+        self.holders.pop(event.slot, None)
+
+    def _withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
+        if self.waits.pop(event.claim, None) is None:
+            return
+        if self.match == event.slot:
+            self.match = ""
+            self._say(position, event, f"It waits for {event.slot} no longer: {self.context.words(event)}.")
+        elif self.run is not None and self.run.slot == event.slot:
+            self._say(position, event, f"Nobody waits for its slot any more: {self.context.words(event)}.")
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self.submitted, self.status = event, event.status
@@ -257,6 +317,13 @@ _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.JobMeasured: _Life.on_measured,
     e.JobSignalled: _Life.on_signalled,
     e.JobExited: _Life.on_exited,
+}
+_OF_SLOTS: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
+    e.SlotMoved: _Life._slot_moved,
+    e.ClaimMade: _Life._claimed,
+    e.ClaimEnded: _Life._unclaimed,
+    e.ClaimWaits: _Life._waited_for,
+    e.ClaimWithdrawn: _Life._withdrawn,
 }
 _STATUS = {
     "Idle": "waits (Idle)",

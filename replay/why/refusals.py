@@ -6,13 +6,14 @@ changed. So what is known of a job is the latest refusal of a job that is like i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import tzinfo
 
-from attrs import define, field
+from attrs import asdict, define, field
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse, unparse
-from ...domain.decide.waiting import ALWAYS_SIGNIFICANT
+from ...domain.negotiation.likeness import ALWAYS_SIGNIFICANT
 from ...domain.variants import Variants
 from ..wording import counted, instant
 from .sentences import Sentence
@@ -42,13 +43,23 @@ class Refusals:
 
     def of(self, job: str, ad: e.Ad, zone: tzinfo) -> tuple[str, Sentence] | None:
         """In short and at length why a job with this ad got nothing; None if no cycle refused it or its like."""
-        significant = _significant(ad)
-        found = [known for known in self._known.values() if known[2].job == job or self._alike(known[2], significant)]
-        if not found:
+        found = self.last_of(job, ad)
+        if found is None:
             return None
-        position, event, reason = max(found, key=lambda known: known[0])
+        position, event, reason = found
         text = f"The negotiation cycle at {instant(event.at, zone)} had no slot for it: {_explained(reason, ad)}."
         return _in_short(reason), Sentence(event.at, position, text, event.cause, event.stimulus)
+
+    def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
+        """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
+        significant, submitted = _significant(ad), self._submitted.get(int(job.partition(".")[0]))
+        mine = ("", submitted.submitter if submitted is not None else "")
+        found = [
+            known
+            for known in self._known.values()
+            if known[2].job == job or (known[2].submitter in mine and self._alike(known[2], significant))
+        ]
+        return max(found, key=lambda known: known[0], default=None)
 
     def _alike(self, reason: e.Unmatched, significant: dict[str, str]) -> bool:
         number, _, proc = reason.job.partition(".")
@@ -96,10 +107,67 @@ def _explained(reason: e.Unmatched, ad: e.Ad) -> str:
     if reason.taken:
         are = "is" if reason.taken == 1 else "are"
         said.append(f"{reason.taken} of these {left} {are} in use, or went to jobs before it")
-    return ", ".join(said)
+    denied = [_DENIED[name](count) for name, count in _counts(reason.denied).items()]
+    if denied:
+        total = sum(_counts(reason.denied).values())
+        accept = _so_many(total, "accepts it, but does", "accept it, but do")
+        said.append(f"of those in use, with the dynamic ones, {accept} not change hands ({', '.join(denied)})")
+    return "; ".join([", ".join(said), *filter(None, [_limit(reason)])])
+
+
+def _counts(denied: e.Denied | None) -> dict[str, int]:
+    """How many slots were denied for what, without those that none was."""
+    return {} if denied is None else {name: count for name, count in asdict(denied).items() if count}
+
+
+_DENIED: dict[str, Callable[[int], str]] = {
+    "policy": lambda count: f"PREEMPTION_REQUIREMENTS is not true of {count}",
+    "rank": lambda count: f"{_so_many(count, 'prefers the job that it has', 'prefer the jobs that they have')}",
+    "priority": lambda count: f"{_so_many(count, 'is', 'are')} used by somebody with no worse priority",
+    "own": lambda count: f"{_so_many(count, 'is', 'are')} used by its submitter",
+    "never": lambda count: f"{_so_many(count, 'is', 'are')} left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false",
+}
+_IN_SHORT = {
+    "policy": "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that",
+    "rank": "what it fits on is in use, and prefers the jobs that it has",
+    "priority": "what it fits on is in use, by those who have no worse priority",
+    "own": "what it fits on is in use, by its own submitter",
+    "never": "what it fits on is in use, and nobody has to make room",
+}
+
+
+def _so_many(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _limit(reason: e.Unmatched) -> str:
+    """The limit that was in the way, in cores."""
+    if reason.limit == "share":
+        return (
+            f"the fair share of {reason.submitter} was used up: it was to have {_cores(reason.allowed)}, and had "
+            f"{reason.used:g}"
+        )
+    if reason.limit == "ceiling":
+        return f"{reason.submitter} may have no more than {_cores(reason.allowed)}, and had {reason.used:g}"
+    if reason.limit == "matches":
+        return f"{reason.submitter} had got as many matches as it may in a cycle"
+    return ""
+
+
+def _cores(cores: float) -> str:
+    return f"{cores:g} core{'' if cores == 1 else 's'}"
 
 
 def _in_short(reason: e.Unmatched) -> str:
+    if reason.limit == "share":
+        return f"the fair share of {reason.submitter} is used up"
+    if reason.limit == "ceiling":
+        return f"{reason.submitter} has as much as its ceiling allows"
+    if reason.limit == "matches":
+        return f"{reason.submitter} got as many matches as it may in a cycle"
+    denied = _counts(reason.denied)
+    if denied:
+        return _IN_SHORT[max(denied, key=lambda name: denied[name])]
     if reason.taken:
         return "what it fits on is taken, and it waits behind others"
     return "the slots that it fits on refuse it" if reason.refused_by_slot else "it fits on no slot"

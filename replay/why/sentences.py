@@ -11,10 +11,37 @@ from ...domain import events as e
 from ..wording import instant, iso, shortened
 
 Told = tuple[int, e.Event]
+LEAST = -1.7e308
+"""Ranks below this stand for what is no number."""
 
 
 WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "draining", "shutdown", "better_match"})
 """Causes for which a slot's claim begins to end, other than that its policy decided so."""
+
+
+_PREFERRED = {
+    "rank": ("the slot's RANK prefers {} to the job that it has", "the slot's RANK prefers {} to the job of {}"),
+    "priority": ("the submitter of {} goes before whoever has the slot", "the submitter of {} goes before {}"),
+}
+
+
+def preferred(reason: str, job: str, holder: str = "") -> str:
+    """Why a slot that somebody (``holder``) has was matched with a job, as the rest of a sentence; empty: nobody had
+    to go for it."""
+    words = _PREFERRED.get(reason)
+    return "" if words is None else f": {words[bool(holder)].format(job, holder)}"
+
+
+def ranked(match: e.Match) -> str:
+    """By what ranks a slot was chosen, in brackets; empty: all are 0, or no numbers."""
+    ranks = {
+        "Rank": match.rank,
+        "NEGOTIATOR_PRE_JOB_RANK": match.pre,
+        "NEGOTIATOR_POST_JOB_RANK": match.post,
+        "PREEMPTION_RANK": match.preemption,
+    }
+    said = [f"{name} {value:.12g}" for name, value in ranks.items() if value and value > LEAST]
+    return f" ({', '.join(said)})" if said else ""
 
 
 class UnknownThingError(LookupError):

@@ -11,7 +11,7 @@ from ...domain.evolve import BIRTH
 from ...domain.lifecycle import state
 from ..listing import LETTERS, ending
 from ..wording import counted, instant, interval
-from .sentences import Context, Sentence, Told, UnknownThingError, capital, until
+from .sentences import Context, Sentence, Told, UnknownThingError, capital, preferred, until
 
 
 def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
@@ -61,7 +61,8 @@ class _Life:
             for match in event.matches:
                 if match.slot == self.name:
                     self.matched_at = len(self.chain)
-                    self._say(position, event, f"A negotiation cycle matched it with job {match.job}.")
+                    why = preferred(match.reason, "it", self.holder)
+                    self._say(position, event, f"A negotiation cycle matched it with job {match.job}{why}.")
             return
         if isinstance(event, e.SlotBorn) and event.parent == self.name:
             self.parts.add(event.slot)
@@ -116,11 +117,11 @@ class _Life:
         self.chain = self.chain[self.matched_at if self.awaited_at is None else self.awaited_at :]
         self.matched_at, self.awaited_at = 0, None
         self.holder = event.submitter
-        self._say(position, event, f"{_claimant(event)} holds it from here on.")
+        self._say(position, event, f"{claimant(event)} holds it from here on.")
 
     def on_waits(self, position: int, event: e.ClaimWaits) -> None:
-        self.awaited_at = len(self.chain)
-        self._say(position, event, f"{_claimant(event)} waits for it: {self.context.words(event)}.")
+        self.awaited_at = len(self.chain) if event.holder else self.matched_at
+        self._say(position, event, f"{claimant(event)} waits for it: {self.context.words(event)}.")
 
     def on_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
         self.awaited_at = None
@@ -207,9 +208,10 @@ class _Life:
 _FREE = ("Owner", "Unclaimed", "Drained")
 
 
-def _claimant(event: e.ClaimMade | e.ClaimWaits) -> str:
-    """Who claims it; the job is named if it is of a holder outside of this pool."""
-    return f"{event.submitter} of {event.holder}, for job {event.job}," if event.holder else event.submitter
+def claimant(event: e.ClaimMade | e.ClaimWaits) -> str:
+    """Who claims it, and for which job, if that does not begin at once."""
+    of = f" of {event.holder}" if event.holder else ""
+    return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
 
 
 def transition(row: str) -> str:

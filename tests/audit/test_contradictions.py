@@ -287,7 +287,7 @@ def test_two_jobs_at_once_under_one_claim_are_found(kind: str) -> None:
 @cache
 def recorded(run: str) -> tuple[File, ...]:
     found = []
-    for path in sorted((TRACES / run).iterdir()):
+    for path in sorted(filter(Path.is_file, (TRACES / run).iterdir())):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         name = path.name.removesuffix(".gz")
         kind = kind_of(name, data[: 1 << 16])

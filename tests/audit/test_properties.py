@@ -36,7 +36,7 @@ GROWING = (
 def files(folder: str) -> dict[str, bytes]:
     """Name and content of each file of a trace, decompressed."""
     found = {}
-    for path in sorted((TRACES / folder).iterdir()):
+    for path in sorted(filter(Path.is_file, (TRACES / folder).iterdir())):
         data = path.read_bytes()
         found[path.name.removesuffix(".gz")] = gzip.decompress(data) if path.suffix == ".gz" else data
     return found

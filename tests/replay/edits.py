@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from poolbook.domain import events as e
-from poolbook.replay.legality import Violation, examine
+from poolbook.replay.legality import Violation, examine, judge
 
 After = list[tuple[int | None, e.Event]]
 """The log that is left: each event with the position that it had, or None for one that is new."""
@@ -32,11 +32,16 @@ def found(after: After) -> list[Violation]:
     return examine(edited(after)).violations
 
 
+def noticed(after: After) -> bool:
+    """Whether anything is found: what comes after the first is not asked for."""
+    return next(judge(edited(after)), None) is not None
+
+
 def unseen_without(log: Sequence[e.Event]) -> set[type[e.Event]]:
     """The kinds of event of which some can be left out, one by one, so that nothing is found."""
     unseen = set()
     for index, event in enumerate(log):
-        if not found([(n, other) for n, other in enumerate(log, 1) if n != index + 1]):
+        if type(event) not in unseen and not noticed([(n, other) for n, other in enumerate(log, 1) if n != index + 1]):
             unseen.add(type(event))
     return unseen
 
@@ -47,7 +52,7 @@ def unseen_twice(log: Sequence[e.Event]) -> set[type[e.Event]]:
     for index, event in enumerate(log):
         more: After = list(enumerate(log, 1))
         more.insert(index + 1, (None, event))
-        if not found(more):
+        if type(event) not in unseen and not noticed(more):
             unseen.add(type(event))
     return unseen
 
@@ -60,9 +65,11 @@ def unseen_changes(log: Sequence[e.Event], kinds: Iterable[type[e.Event]]) -> se
             continue
         for field in attrs.fields(type(event)):
             for value in others(getattr(event, field.name)):
+                if (type(event), field.name) in unseen or getattr(event, field.name) == value:
+                    continue
                 after: After = list(enumerate(log, 1))
                 after[index] = (index + 1, attrs.evolve(event, **{field.name: value}))
-                if getattr(event, field.name) != value and not found(after):
+                if not noticed(after):
                     unseen.add((type(event), field.name))
     return unseen
 
@@ -78,6 +85,9 @@ def others(value: Any) -> Iterator[Any]:
     elif isinstance(value, int):
         yield value + 1
         yield value - 1
+    elif isinstance(value, dict) and any(isinstance(one, float) for one in value.values()):
+        yield {**value, "Other": 1.0}
+        yield {name: one + 1 for name, one in value.items()}
     elif isinstance(value, dict):
         yield {**value, "Other": "1"}
         if value:

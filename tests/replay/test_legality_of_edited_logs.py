@@ -45,6 +45,13 @@ vacate root slot1_2@h
 remove alice 5
 run 11 min
 remove bob 2
+grant bob@example.org factor 5 60
+run 30 s
+grant bob@example.org factor 6
+grant bob@example.org factor back
+grant carol@example.org ceiling 3
+reset
+forget carol@example.org
 run 1 h
 leave k
 """
@@ -65,7 +72,7 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_qu
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     missing = set(e.TOPICS.values()) - e.OF_IMPORTS - OF_POINTS - {type(event) for event in log}
-    assert missing <= {e.MatchVoided}
+    assert missing <= {e.MatchVoided, e.PoolConfigured}
 
 
 # Every event in turn: left out, or written twice
@@ -81,6 +88,8 @@ LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.JobsEdited: "no event repeats what a job's ad says",
     e.JobExecuting: "a job may end before anybody saw it begin",
     e.JobMeasured: "a job need not be measured",
+    e.PrioritiesUpdated: "the next one may come to the same, as where all have the least",
+    **dict.fromkeys((e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted), "only the answer repeats it, for people"),
     e.WriterBegan: "the last of all: a log that was cut off is a log",
 }
 TWICE_UNSEEN: dict[type[e.Event], str] = {
@@ -89,6 +98,8 @@ TWICE_UNSEEN: dict[type[e.Event], str] = {
     e.CycleHeld: "without a match it changes nothing",
     e.JobMeasured: "a job may be measured any number of times",
     e.JobsEdited: "the values are those that it has",
+    e.SubmitterSet: "the values are those that it has",
+    e.SubmittersReset: "what is reset may be reset",
 }
 
 
@@ -112,11 +123,12 @@ ADS = "no event repeats what an ad says, but for resources, and what a cluster's
 
 CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
+    (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
     **{
         (kind, "stimulus"): NAME
         for kind in (e.PoolFounded, e.WriterBegan, e.MachineJoined, e.MachineLeft, e.SlotBorn, e.SlotMoved, e.SlotDied)
     },
-    **{(kind, "stimulus"): NAME for kind in (e.CycleHeld, e.JobExecuting, e.JobMeasured)},
+    **{(kind, "stimulus"): NAME for kind in (e.PrioritiesUpdated, e.CycleHeld, e.JobExecuting, e.JobMeasured)},
     **{(e.PoolFounded, field): SAID for field in ("name", "settings", "uid_domain", "version")},
     (e.WriterBegan, "writer"): SAID,
     **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
@@ -124,7 +136,11 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.EvidenceNoted, "read"): "what the value does not depend on",
     **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
     **dict.fromkeys(((e.JobSignalled, "until"), (e.JobActivated, "vacate")), SAID),
-    (e.CycleHeld, "unmatched"): "a decision repeated would tell",
+    **{
+        (e.CycleHeld, field): "a decision repeated would tell"
+        for field in ("unmatched", "statistics", "offset", "rules")
+    },
+    **{(e.SubmitterSet, field): SAID for field in ("submitter", "value", "until")},
     (e.MachineJoined, "ad"): ADS,
     (e.SlotBorn, "ad"): ADS,
     (e.SlotChanged, "changes"): ADS,

@@ -38,6 +38,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int | None": st.none() | NUMBERS,
     "Ad": ADS,
     "dict[str, str]": ADS,
+    "dict[str, float]": st.dictionaries(TEXTS, st.sampled_from([0.0, 0.5, 1.5, -1e308, float("inf"), float("nan")])),
+    "tuple[int, int]": st.tuples(NUMBERS, NUMBERS),
     "Procs": st.lists(st.tuples(NUMBERS | SMALL, NUMBERS | SMALL), max_size=2).map(tuple),
     "tuple[Entry, ...]": st.just(()),
     "bytes": st.binary(max_size=5),

@@ -43,6 +43,16 @@ def test_the_members_of_a_cluster_of_any_size_are_there_at_once() -> None:
     assert (last.number, last.source, last.target) == (f"1.{count - 1}", "Unsubmitted", "Idle")
 
 
+def test_a_submission_says_whose_it_is_and_for_whom_it_counts() -> None:
+    said = []
+    for submitter in ("bob@h", "ishmael@h"):
+        (member,) = members(
+            7, e.ClusterSubmitted(NOW, "submitted", "s", 3, submitter, {"User": '"bob@h"'}, 1, (), "Idle")
+        )
+        said.append(member.details)
+    assert said == ["by bob@h", "by bob@h, for ishmael@h"]
+
+
 def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
     everyone = {int(member.thing.partition(".")[2]): member for member in members(31, HELD)}
     assert {proc: member_of(31, HELD, proc) for proc in range(7)} == {proc: everyone.get(proc) for proc in range(7)}
@@ -94,6 +104,15 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
         (e.JobExited(NOW, "exited", "hold-1", 1, 0, "slot1@h", "7", "exited", "complete", "Completed", {}, None, 9),
          "1.0              complete     -> Completed                             it ended by itself "
          "(exited, signal 9, on slot1@h)"),
+        (e.PrioritiesUpdated(NOW, "accounted", "hold-1", {"alice@h": 0.5, "bob@h": 12.345678912}),
+         "accountant       updated                                               the priorities were brought up to "
+         "date (alice@h 0.5, bob@h 12.3457)"),
+        (e.SubmitterSet(NOW, "granted", "hold-1", "bob@h", "root", "ceiling", -1.0),
+         "bob@h            set                                                   an administrator set it "
+         "(ceiling -1, by root)"),
+        (e.SubmitterSet(NOW, "granted", "hold-1", "bob@h", "root", "factor", 2.5, NOW + 60_000_000),
+         "bob@h            lent                                                  an administrator set it "
+         "(factor 2.5 until 2027-01-15 08:01:00 UTC, by root)"),
         (e.SlotChanged(*WHY, "slot1@h", {"Cpus": "1", "Gone": ""}),
          "slot1@h          changed                                               somebody asked for it to be held "
          "(Cpus = 1, Gone gone)"),
@@ -135,6 +154,8 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
         ("machine/h", Wanted("machine/h")),
         ("pool", Wanted("pool")),
         ("negotiator", Wanted("negotiator")),
+        ("accountant", Wanted("accountant")),
+        ("submitter/physics.bob@h", Wanted("submitter/physics.bob@h")),
     ],
 )
 def test_people_name_streams_as_they_speak(text: str, means: Wanted) -> None:
@@ -214,9 +235,14 @@ def test_every_kind_of_event_has_a_line(pool: Pool) -> None:
     seen = {type(event) for _, event in pool.events()}
     others = [
         e.WriterBegan(NOW, "writer", "serve", 2, "host:1"),
+        e.PoolConfigured(NOW, "reconfigured", "x", {"PRIORITY_HALFLIFE": "60"}),
+        e.PrioritiesUpdated(NOW, "accounted", "x", {"bob@h": 2.5}),
+        e.SubmitterSet(NOW, "granted", "x", "bob@h", "root", "factor", 5.0),
+        e.SubmittersReset(NOW, "granted", "x", ("bob@h",), "root"),
+        e.SubmitterDeleted(NOW, "granted", "x", "bob@h", "root"),
         e.MachineLeft(NOW, "left", "x", "h"),
         e.MachineConfigured(NOW, "reconfigured", "x", "h", {"POLLING_INTERVAL": "10"}),
-        e.BenchmarksRan(NOW, "benchmarks_done", "x", "h", "slot1@h", 1, 2),
+        e.BenchmarksRan(NOW, "benchmarks_done", "x", "h", "slot1@h", 1, 2, (1, 2)),
         e.BusyBegan(NOW, "evaluated", "x", "slot1@h", True),
         e.DrainBegan(NOW, "drain_command", "x", "h", 1, "Graceful"),
         e.DrainMoved(NOW, "drained", "x", "h", 1, "complete", "Graceful", "Complete"),
@@ -249,6 +275,11 @@ def test_every_kind_of_event_has_a_line(pool: Pool) -> None:
     assert seen | {type(event) for event in others} == set(e.TOPICS.values())
     assert [member.what for member in listed(enumerate(others, 1))] == [
         "writer",
+        "configured",
+        "updated",
+        "set",
+        "reset",
+        "deleted",
         "left",
         "configured",
         "benchmarks",

@@ -130,6 +130,21 @@ class Pool:
     def _continue(self, *words: str) -> Answer:
         return self._act("continue", *words)
 
+    def _grant(self, submitter: str, name: str, value: str, *words: str) -> Answer:
+        """grant alice@example.org factor 5 [60]: for so many seconds; grant alice@example.org factor back"""
+        what = (
+            {"cancel": True} if value == "back" else {"value": float(value), "duration": int(words[0] if words else 0)}
+        )
+        return self._handle(s.SetSubmitter(self._id("grant"), "root", submitter, name, **what))
+
+    def _reset(self, *submitters: str) -> Answer:
+        """reset alice@example.org; reset: all"""
+        return self._handle(s.ResetUsage(self._id("reset"), "root", submitters))
+
+    def _forget(self, submitter: str) -> Answer:
+        """forget alice@example.org"""
+        return self._handle(s.DeleteSubmitter(self._id("forget"), "root", submitter))
+
     def _vacate(self, user: str, what: str, *words: str) -> Answer:
         """vacate alice 1.0 [fast]; of a slot: vacate root slot1@h [fast]"""
         if re.fullmatch(r"[\d.]+", what):

@@ -1,0 +1,213 @@
+"""Property and table: cycles of any log come out the same when they are taken again; one that was altered does not."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.replay.decisions import MOST, Difference, take_again
+
+from .contested_pool import contested
+from .edits import the
+from .virtual_pool import Pool
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "0.1.0.db.gz"
+COMMANDS = st.sampled_from(
+    """
+    submit alice 3 seconds=90
+    submit bob 2 seconds=300 grace=0 differ
+    submit bob 1 memory=9000
+    submit carol 4 seconds=40 cpus=2 Rank=TARGET.Memory
+    submit dan 2 seconds=60 Requirements=random()<0.5
+    submit dan 2 seconds=60 Requirements=time()%300<90
+    submit dan 3 seconds=100 prio=3 AccountingGroup="x.dan"
+    hold alice 1
+    release alice all
+    remove alice 1.0
+    vacate root slot1_1@h
+    edit bob bob JobPrio=4
+    grant bob@example.org factor 30
+    grant alice@example.org ceiling 1
+    grant carol@example.org floor 2 300
+    reset
+    forget bob@example.org
+    machine i kind=static slots=2 Cpus=1 Memory=512
+    leave i
+    run 10 s
+    run 11 min
+    """.strip().splitlines()
+).map(str.strip)
+
+
+@given(commands=st.lists(COMMANDS, min_size=5, max_size=25), dialect=st.sampled_from(["manual", "htcondor-25"]))
+@settings(max_examples=40)
+def test_every_cycle_of_any_pool_comes_out_the_same(commands: list[str], dialect: str) -> None:
+    pool = Pool(dialect, PREEMPTION_REQUIREMENTS="RemoteUserPrio > SubmitterUserPrio")
+    pool.say("machine h Cpus=3 Memory=4096")
+    for command in commands:
+        try:
+            pool.say(command)
+        except KeyError:  # a machine that is not there cannot leave
+            continue
+    found = take_again(pool.events())
+    held = [event for _, event in pool.events() if isinstance(event, e.CycleHeld)]
+    assert found.sound and found.differences == []
+    assert found.taken >= len(held)
+
+
+@pytest.fixture(scope="module")
+def story() -> list[e.Event]:
+    return [event for _, event in contested().events()]
+
+
+def altered(story: list[e.Event], edit: Callable[[list[e.Event]], None]) -> list[Difference]:
+    log = list(story)
+    edit(log)
+    return take_again(enumerate(log, 1)).differences
+
+
+def test_cycles_with_ranks_and_preemption_come_out_the_same(story: list[e.Event]) -> None:
+    found = take_again(enumerate(story, 1))
+    reasons = {match.reason for event in story if isinstance(event, e.CycleHeld) for match in event.matches}
+    assert found.sound
+    assert (found.others, reasons) == (0, {"", "rank", "priority"})
+    assert found.taken > 50
+
+
+def cycle(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
+    """Give the nth cycle that made more than one match, and refused something, other values."""
+
+    def edit(log: list[e.Event]) -> None:
+        held = [event for event in log if isinstance(event, e.CycleHeld) and event.matches[1:] and event.unmatched][nth]
+        log[log.index(held)] = attrs.evolve(held, **{name: value(held) for name, value in values.items()})  # type: ignore[operator]
+
+    return edit
+
+
+def moved(held: e.CycleHeld) -> tuple[e.Match, ...]:
+    """The first two matches with their slots exchanged."""
+    one, two, *rest = held.matches
+    return attrs.evolve(one, slot=two.slot), attrs.evolve(two, slot=one.slot), *rest
+
+
+def first(changes: dict[str, Any]) -> Callable[[e.CycleHeld], tuple[e.Unmatched, ...]]:
+    return lambda held: (attrs.evolve(held.unmatched[0], **changes), *held.unmatched[1:])
+
+
+def priority(log: list[e.Event]) -> None:
+    place = the(log, e.PrioritiesUpdated, 3)
+    event = log[place]
+    assert isinstance(event, e.PrioritiesUpdated)
+    name = next(iter(event.priorities))
+    log[place] = attrs.evolve(event, priorities=event.priorities | {name: event.priorities[name] + 1e-9})
+
+
+def without(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
+    """Leave it out of the first cycle that brought priorities up to date, and refused something."""
+
+    def edit(log: list[e.Event]) -> None:
+        one, two = next(pair for pair in pairwise(log) if [*map(type, pair)] == [e.PrioritiesUpdated, e.CycleHeld])
+        log.remove(one if isinstance(one, kind) else two)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (cycle(0, matches=moved), "match 1, of job 4.0, slot"),
+        (cycle(0, matches=lambda held: held.matches[:-1]), "match 3"),
+        (cycle(0, matches=lambda held: held.matches[::-1]), "match 1"),
+        (cycle(1, matches=lambda held: (attrs.evolve(held.matches[0], rank=7.0), *held.matches[1:])), "rank"),
+        (cycle(1, matches=lambda held: (attrs.evolve(held.matches[0], reason="x"), *held.matches[1:])), "reason"),
+        (cycle(0, unmatched=lambda held: ()), "reason 1"),
+        (cycle(0, unmatched=first({"taken": 3})), "reason 1, of job 2.2, taken"),
+        (cycle(0, unmatched=first({"limit": "ceiling"})), "limit"),
+        (cycle(0, unmatched=first({"clauses": ()})), "clauses"),
+        (cycle(0, statistics=lambda held: held.statistics | {"PieSpins": 9.0}), "the statistic PieSpins"),
+        (cycle(0, statistics=lambda held: held.statistics | {"Other": 9.0}), "the statistic Other"),
+        (priority, "the priority of alice@example.org"),
+        (without(e.PrioritiesUpdated), "the priority of alice@example.org"),
+        (without(e.CycleHeld), "the cycle"),
+    ],
+)  # fmt: skip
+def test_what_was_altered_is_found(story: list[e.Event], edit: Callable[[list[e.Event]], None], what: str) -> None:
+    assert what in altered(story, edit)[0].what
+
+
+def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -> None:
+    founded = story[0]
+    assert isinstance(founded, e.PoolFounded)
+    changed = attrs.evolve(founded, settings=founded.settings | {"PREEMPTION_REQUIREMENTS": "false"})
+    found = take_again([(1, changed), *enumerate(story[1:], 2)])
+    assert found.differing > 0
+    assert len(found.differences) <= MOST
+
+
+def test_a_cycle_of_other_rules_is_counted_and_not_taken_again(story: list[e.Event]) -> None:
+    log = [attrs.evolve(event, rules=99) if isinstance(event, e.CycleHeld) else event for event in story]
+    held = sum(isinstance(event, e.CycleHeld) for event in log)
+    found = take_again(enumerate(log, 1))
+    assert found.sound
+    assert found.others == held
+
+
+def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress(GOLDEN.read_bytes()))
+    log = open_log(str(path), create=False, read_only=True)
+    found = take_again(log.read())
+    log.close()
+    assert (found.sound, found.taken) == (True, 0)
+    assert found.others > 0
+
+
+def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> None:
+    place = the(story, e.SlotBorn)
+    log = [event for n, event in enumerate(story) if n != place]
+    assert "no state can be made of the events from position" in take_again(enumerate(log, 1)).stopped
+
+
+# The command
+
+
+def kept(path: Path, story: list[e.Event]) -> str:
+    """A log of these events, with a seal of its own."""
+    log = open_log(str(path / "pool.db"), create=True)
+    log.append(story)
+    log.close()
+    return str(path / "pool.db")
+
+
+def test_the_command_tells_that_all_came_out_the_same(
+    story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "-decisions", "-log", kept(tmp_path, story)]) == 0
+    assert "negotiation cycles were taken again, and decided the same" in capsys.readouterr().out
+
+
+def test_the_command_finds_what_the_seal_and_the_tables_cannot(
+    story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = list(story)
+    cycle(0, unmatched=first({"taken": 3}))(log)
+    url = kept(tmp_path, log)
+    assert main(["verify", "-log", url]) == 0
+    assert main(["verify", "-decisions", "-log", url]) == 1
+    told = capsys.readouterr().out
+    assert "NOT SOUND" in told
+    assert "1 comes out otherwise than the log has it" in told
+    assert "reason 1, of job 2.2, taken is 3 in the log, and 0 now" in told
+    assert main(["verify", "-decisions", "-json", "-log", url]) == 1
+    assert '"differing": 1' in capsys.readouterr().out

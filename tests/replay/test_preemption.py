@@ -1,0 +1,136 @@
+"""Golden: what a log may say of jobs that are given a slot which somebody has, and how it is explained."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import attrs
+import pytest
+
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.replay.legality import examine
+from poolbook.replay.listing import line, members
+from poolbook.replay.virtual import Behaviour
+from poolbook.replay.why.answer import why
+
+from ..domain.preempting import DIALECTS, RETIRES, SLOT, contested, give
+from .edits import Edit, broken, change, drop, repeat
+
+
+@cache
+def sound(dialect: str) -> tuple[e.Event, ...]:
+    """Bob's first job waits for alice's slot, and is held; then his second does, and gets it."""
+    pool = contested(dialect, Behaviour(70, grace=3), Behaviour(20), **RETIRES)
+    give(pool, "2.0")
+    pool.advance(3)
+    pool.act("hold", "2.0", user="bob")
+    give(pool, "2.1", reason="priority")
+    pool.advance(60)
+    return tuple(pool.events())
+
+
+def hand_made(**values: Any) -> Edit:
+    """The match of the first cycle made by hand, changed."""
+
+    def edit(log: list[e.Event]) -> None:
+        place, event = next(
+            (index, event)
+            for index, event in enumerate(log)
+            if isinstance(event, e.CycleHeld) and any(match.reason for match in event.matches)
+        )
+        log[place] = attrs.evolve(event, matches=(attrs.evolve(event.matches[0], **values),))
+
+    return edit
+
+
+BY_RANK = e.Match("1.0", SLOT, 0.0, "rank")
+FAULTS: list[tuple[str, Edit, str]] = [
+    ("a slot that somebody has is matched for no reason", hand_made(reason=""), "match"),
+    ("a slot is matched for a reason that is none", hand_made(reason="pity"), "value"),
+    ("a slot that nobody has is matched for a reason", change(e.CycleHeld, matches=(BY_RANK,)), "match"),
+    ("another job is matched than waits", hand_made(job="2.1"), "match"),
+    ("a job waits that was not matched", hand_made(slot="slot2@h"), "match"),
+    ("a job waits for a slot that prefers the one that it has", change(e.ClaimWaits, rank=-1.0), "waiting"),
+    ("a job waits in the name of another", change(e.ClaimWaits, job="1.0"), "match"),
+    ("a job waits twice", repeat(e.ClaimWaits), "waiting"),
+    ("a held job's claim goes on waiting", drop(e.ClaimWithdrawn), "waiting"),
+    ("who waited does not wait", drop(e.ClaimWaits, 1), "claim"),
+    ("another job begins than waited", change(e.JobActivated, 1, proc=0), "source"),
+    ("another takes over than waited", change(e.ClaimMade, 1, job="2.0"), "waiting"),
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_history_that_is_edited_is_sound(dialect: str) -> None:
+    assert examine(enumerate(sound(dialect), 1)).violations == []
+    assert {event.reason for held in sound(dialect) if isinstance(held, e.CycleHeld) for event in held.matches} == {
+        "", "rank", "priority"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("fault", "edit", "rule"), FAULTS, ids=[fault[0] for fault in FAULTS])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_fault_is_found_by_its_rule(dialect: str, fault: str, edit: Edit, rule: str) -> None:
+    violations = broken(sound(dialect), edit)
+    assert violations and violations[0].rule == rule, violations[:3]
+
+
+# What is told
+
+
+TOLD = {
+    "1.0": [
+        "alice submitted it.",
+        "A negotiation cycle matched it with slot1@h",
+        "It started on slot1@h.",
+        "bob@example.org, for job 2.0, waits for its slot: the slot's RANK prefers job 2.0 to the job that it has.",
+        "Its slot went Claimed/Busy -> Claimed/Retiring by transition 13: a better match waits for the slot.",
+        "Nobody waits for its slot any more",
+        "bob@example.org, for job 2.1, waits for its slot: the submitter of job 2.1 goes before whoever",
+        "Its processes were told to end: the job's retirement time is over.",
+        "It was ended before it was done, after 58 s on slot1@h, with signal 15; it waits again.",
+    ],
+    "2.0": [
+        "bob submitted it, one of 2 jobs.",
+        "A negotiation cycle matched it with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
+        "It waits until slot1@h is free of the job that it has.",
+        "bob asked for it to be held",
+        "It waits for slot1@h no longer",
+    ],
+    "2.1": [
+        "bob submitted it, one of 2 jobs.",
+        "A negotiation cycle matched it with slot1@h: the submitter of this job goes before alice@example.org",
+        "It waits until slot1@h is free of the job that it has.",
+        "It started on slot1@h.",
+    ],
+    "slot1@h": [
+        "A negotiation cycle matched it with job 2.1: the submitter of it goes before alice@example.org",
+        "bob@example.org, for job 2.1, waits for it: a better match waits for the slot.",
+    ],
+}
+"""How a job's life is told, and the begin of a slot's: by the beginnings of the sentences."""
+
+
+@pytest.mark.parametrize("thing", TOLD)
+def test_why_tells_for_whom_a_job_had_to_go_and_for_what_reason(thing: str) -> None:
+    log = open_log("memory:", create=True)
+    log.append(list(sound("manual")[: _last_begin()]))
+    told, wanted = [sentence.text for sentence in why(log, thing)], TOLD[thing]
+    first = next(index for index, text in enumerate(told) if text.startswith(wanted[0]))
+    assert [text[: len(begin)] for text, begin in zip(told[first:], wanted, strict=thing != SLOT)] == wanted
+
+
+def _last_begin() -> int:
+    """The length of the log up to where bob's job begins."""
+    events = sound("manual")
+    return max(index for index, event in enumerate(events) if isinstance(event, e.JobActivated)) + 1
+
+
+def test_the_listing_says_who_waits_and_by_which_right_a_slot_was_matched() -> None:
+    lines = [line(member) for position, event in enumerate(sound("manual"), 1) for member in members(position, event)]
+    waited = [text for text in lines if "waited for" in text]
+    assert [text.count("(by bob@example.org, for job 2.") for text in waited] == [1, 1]
+    assert sum("with slot1@h, rank 0, by rank" in text for text in lines) == 1
+    assert sum("with slot1@h, rank 0, by priority" in text for text in lines) == 1

@@ -1,0 +1,131 @@
+"""Table: what is told of a job that cycles refused or matched, from what they wrote, whatever has changed since."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.virtual import EPOCH, SECOND
+from poolbook.replay.why import job_events, why_job
+from poolbook.replay.why.answer import why
+
+from .contested_pool import contested
+from .virtual_pool import Pool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    return contested()
+
+
+REFUSED = [
+    # in use
+    ("3.0", 606, "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that",
+     "of those in use, with the dynamic ones, 11 accept it, but do not change hands (PREEMPTION_REQUIREMENTS is not "
+     "true of 11)."),
+    ("3.8", 900, "what it fits on is in use, and prefers the jobs that it has",
+     "6 accept it, but do not change hands (3 prefer the jobs that they have, 3 are used by its submitter)."),
+    ("1.0", 660, "what it fits on is in use, by its own submitter",
+     "(3 are used by somebody with no worse priority, 8 are used by its submitter)."),
+    ("5.4", 1660, "what it fits on is in use, by those who have no worse priority",
+     "(PREEMPTION_REQUIREMENTS is not true of 3, 4 are used by somebody with no worse priority, 4 are used by its "
+     "submitter)."),
+    # limits
+    ("2.1", 60, "the fair share of alice@example.org is used up",
+     "; the fair share of alice@example.org was used up: it was to have 12 cores, and had 12."),
+    # clauses
+    ("6.0", 906, "it fits on no slot",
+     'of 9 slots, TARGET.Arch == "X86_64" leaves 9, TARGET.Memory >= RequestMemory (RequestMemory = 90000) leaves 0.'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "seconds", "short", "said"), REFUSED)
+def test_a_job_that_waits_is_told_what_stood_in_its_way(
+    pool: Pool, job: str, seconds: int, short: str, said: str
+) -> None:
+    answer, cycle, *_ = why(pool.log, job, EPOCH + seconds * SECOND)
+    assert answer.text.endswith(f": {short}.")
+    assert cycle.text.startswith("The negotiation cycle at 2027-01-15 08:")
+    assert cycle.text.endswith(said)
+
+
+MATCHED = [
+    ("1.0", 0, "matched it with slot1@a (NEGOTIATOR_POST_JOB_RANK 999), which nobody had;"),
+    ("2.0", 0, "matched it with slot1_3@c (Rank 7936, NEGOTIATOR_POST_JOB_RANK 999), which nobody had;"),
+    ("4.0", 600, "(PREEMPTION_RANK 554622.5): the slot's RANK prefers this job to the job of alice@example.org;"),
+    ("3.3", 900, "with slot4@a (PREEMPTION_RANK 574622.625): the submitter of this job goes before alice@example.org;"),
+]
+
+
+@pytest.mark.parametrize(("job", "seconds", "said"), MATCHED)
+def test_a_job_that_was_matched_is_told_by_which_ranks_and_who_had_to_go(
+    pool: Pool, job: str, seconds: int, said: str
+) -> None:
+    told = [one.text for one in why(pool.log, job, EPOCH + seconds * SECOND) if one.cause == "negotiated"]
+    assert any(said in text for text in told), told
+
+
+def test_a_slot_is_told_who_had_to_go_for_its_match(pool: Pool) -> None:
+    told = [one.text for one in why(pool.log, "slot1@a", EPOCH + 600 * SECOND)]
+    assert (
+        "A negotiation cycle matched it with job 4.0: the slot's RANK prefers it to the job of alice@example.org."
+        in told
+    )
+
+
+def test_a_ceiling_is_told_with_its_cores() -> None:
+    pool = Pool()
+    pool.say("machine h kind=static slots=4 Cpus=1 Memory=2048")
+    pool.say("grant alice@example.org ceiling 2")
+    pool.say("submit alice 3 seconds=100")
+    answer, cycle, *_ = why(pool.log, "1.2")
+    assert answer.text.endswith(": alice@example.org has as much as its ceiling allows.")
+    assert cycle.text.endswith("; alice@example.org may have no more than 2 cores, and had 2.")
+
+
+def test_where_no_preemption_is_considered_that_is_said() -> None:
+    pool = Pool(NEGOTIATOR_CONSIDER_PREEMPTION="false")
+    pool.say("machine h kind=static slots=1 Cpus=1 Memory=2048")
+    pool.say("submit alice 1 seconds=1000")
+    pool.say("submit bob 1 seconds=100")
+    answer, cycle, *_ = why(pool.log, "2.0")
+    assert answer.text.endswith(": what it fits on is in use, and nobody has to make room.")
+    assert cycle.text.endswith("(1 is left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false).")
+
+
+def test_it_is_still_said_when_slots_settings_and_the_job_have_changed() -> None:
+    pool = Pool()
+    pool.say("machine h kind=static slots=1 Cpus=1 Memory=2048")
+    pool.say("submit bob 1 memory=9000")
+    before = why(pool.log, "1.0")
+    now = pool.engine.world.now()
+    pool.log.append([
+        e.PoolConfigured(now, "configured", "x", {"PREEMPTION_REQUIREMENTS": "true"}),
+        e.SlotChanged(now, "configured", "x", "slot1@h", {"Memory": "10000", "Arch": '"ARM"'}),
+        e.JobsEdited(now, "edited", "y", 1, ((0, 0),), {"RequestMemory": "1"}),
+    ])  # fmt: skip
+    told = [sentence.text for sentence in why(pool.log, "1.0")]
+    assert told[0] == before[0].text
+    assert "of 1 slot," in told[1]
+    assert "TARGET.Memory >= RequestMemory" in told[1]
+    assert told[1].endswith(" leaves 0.")
+
+
+def test_what_a_submitters_share_forbids_is_not_said_of_anothers_like_job() -> None:
+    pool = Pool()
+    pool.say("machine h kind=static slots=2 Cpus=1 Memory=2048")
+    pool.say("submit alice 3 seconds=1000")
+    at = pool.engine.world.now()
+    pool.log.append([e.ClusterSubmitted(at, "submitted", "x", 2, "bob@example.org", _ad(pool), 1, (), "Idle")])
+    assert "no negotiation cycle has considered it yet" in why(pool.log, "2.0")[0].text
+    assert "no negotiation cycle" not in why(pool.log, "1.2")[0].text
+
+
+def _ad(pool: Pool) -> dict[str, str]:
+    return next(event.ad for _, event in pool.events() if isinstance(event, e.ClusterSubmitted))
+
+
+def test_the_streams_that_are_gathered_tell_as_much_as_the_whole_log(pool: Pool) -> None:
+    for number in range(1, 7):
+        of_streams = job_events(pool.log, number)
+        assert why_job(of_streams, number, 0) == why_job(pool.events(), number, 0)
