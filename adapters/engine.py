@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from typing import Any
 
@@ -23,13 +23,17 @@ from ..domain.decide.timers import next_deadline
 from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects
 from ..domain.events import (
     ClusterSubmitted,
+    CycleHeld,
     Event,
     JobExited,
     JobsEdited,
     JobsMoved,
+    PoolConfigured,
     SlotBorn,
     SlotChanged,
     SlotMoved,
+    SubmitterEvent,
+    SubmittersReset,
 )
 from ..domain.evolve import PUBLISHED, fold
 from ..domain.lifecycle import job_machine, slot_machine
@@ -43,8 +47,12 @@ Subscriber = Callable[[int, Sequence[Event]], None]
 """Is called with each append: the position of its first event, and its events."""
 _SAID_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
 """What the world says once and will not say again."""
-RETRY = 1_000_000
+SECOND = 1_000_000
+RETRY = SECOND
 """Microseconds until what the world said is tried again after its append has failed."""
+APART = 5 * SECOND
+"""How far the next cycle on request is from one in which somebody had to go (the default of NEGOTIATOR_MIN_INTERVAL):
+who had to go waits again, and may make the other go in turn."""
 
 
 @define
@@ -55,23 +63,27 @@ class Answer:
     refusal: str = ""
 
 
-def _better(event: Event) -> bool:
-    """Whether any job that waits may fit a slot since this event."""
-    if isinstance(event, SlotChanged):
-        return event.cause != PUBLISHED  # what the sensors tell is looked at in the next cycle that is due
-    return (isinstance(event, SlotMoved) and event.target == "Unclaimed/Idle") or isinstance(event, SlotBorn)
-
-
-def _waits_anew(event: Event) -> int | None:
-    """The cluster of which jobs may wait, or may fit, since this event that did not before."""
+def _helps(event: Event) -> bool:
+    """Whether a cycle may come to something else since this event: jobs wait that did not, a slot may have become
+    better, or somebody may have more than before."""
     match event:
-        case JobsMoved() if event.target == "Idle":
-            return event.cluster
-        case JobExited() if event.target != "Completed":
-            return event.cluster
-        case ClusterSubmitted() | JobsEdited():
-            return event.cluster
-    return None
+        case SlotMoved():
+            return event.target == "Unclaimed/Idle"
+        case SlotChanged():
+            return event.cause != PUBLISHED  # what the sensors tell is looked at in the next cycle that is due
+        case JobsMoved():
+            return event.target == "Idle"
+        case JobExited():
+            return event.target != "Completed"
+    return isinstance(event, _HELPING)
+
+
+def _cut_short(cycle: CycleHeld) -> bool:
+    """Whether a cycle stopped where somebody had as many matches as one cycle gives."""
+    return cycle.statistics.get("SubmittersMatchLimit", 0) > 0
+
+
+_HELPING = SlotBorn | ClusterSubmitted | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
 
 
 @define
@@ -89,10 +101,14 @@ class Engine:
     _stale: bool = True
     """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
     _wanted: bool = True
-    """Whether a slot has become better since the last cycle, so that any job may fit."""
-    _anew: set[int] = field(factory=set)
-    """The clusters of which jobs wait that did not at the last cycle."""
+    """Whether a cycle may come to something else than the last one, as long as jobs wait."""
+    _asked: bool = False
+    """Whether somebody has asked for a cycle."""
     _last_cycle: int = 0
+    _settled: int = 0
+    """Until when no cycle is held on request, as somebody had to go in the last one."""
+    _rest: tuple[int, int] = (0, 0)
+    """When the world was done with the last cycle, and until when it rests from it."""
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
     _ahead: int = 0
@@ -170,6 +186,7 @@ class Engine:
         before, now = self.state.position, self.now()
         events: list[Event] = []
         self._sensed.clear()
+        cycle, began = self._last_cycle, self.world.now()
         try:
             answers = [self._decide(stimulus, now, events) for stimulus in stimuli]
             told = self._hold_due(stimuli, now, events)
@@ -180,6 +197,9 @@ class Engine:
             self._stale = True  # the state has folded what is not in the log
             self._unheard += [one for one in stimuli if isinstance(one, _SAID_ONCE)]
             raise
+        if self._last_cycle != cycle:
+            ended = self.world.now()
+            self._rest = ended, ended + min(max(0, ended - began), self._interval)
         self._rounds.note(self.state, events[told:])
         self._perform(before, events)
         if events:
@@ -215,10 +235,7 @@ class Engine:
             return Answer(refusal=str(refusal))
         events += decided
         for event in decided:
-            self._wanted = self._wanted or _better(event)
-            cluster = _waits_anew(event)
-            if cluster is not None:
-                self._anew.add(cluster)
+            self._wanted = self._wanted or _helps(event)
         known = self.state.answers.get(stimulus.id)
         return Answer(None if known is None else msgspec.json.decode(known))
 
@@ -254,33 +271,60 @@ class Engine:
         if not (self.executing and self.matching) or not self.state.dialect:
             return
         if self._cycle_due(now):
-            whole = self._wanted or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
-            if whole:
-                self._last_cycle = now
-            clusters = () if whole else tuple(sorted(self._anew))
-            self._decide(s.Negotiate(self.id("cycle"), clusters), now, events)
-            self._wanted = False  # the cycle's own events are no news to it
-            self._anew.clear()
+            self._last_cycle = now
+            self._decide(s.Negotiate(self.id("cycle")), now, events)
+            self._asked = False
+            cycle = next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
+            self._wanted = cycle is not None and _cut_short(cycle)  # else the cycle's own events are no news to it
+            if cycle is not None and any(match.reason for match in cycle.matches):
+                self._settled = now + APART
         local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
-        if self.state.matches or local:
+        if self.state.matches or self.state.ready or local:
             self._decide(s.ClaimMatches(self.id("claim")), now, events)
 
     def _idle(self) -> bool:
         return any(cluster.counts[IDLE] and not cluster.local for cluster in self.state.clusters.values())
 
+    @property
+    def _interval(self) -> int:
+        """How far cycles are apart at most."""
+        return self.state.setting("NEGOTIATOR_INTERVAL") or SECOND
+
+    def _next_cycle(self) -> int | None:
+        """When a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses some."""
+        if self._idle():
+            return self._last_cycle + self._interval
+        if any(one.slots for one in self.state.submitters.values()):
+            return max(self._last_cycle, self.state.accounted) + self._interval
+        return None
+
     def _cycle_due(self, now: int) -> bool:
-        if not self._idle():
+        if not self.matching:
             return False
-        return self._wanted or bool(self._anew) or now >= self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
+        if self._asked or (self._wanted and self._idle() and now >= self._settled):
+            return not self._rested_at()
+        due = self._next_cycle()
+        return due is not None and now >= due
+
+    def _rested_at(self) -> int:
+        """Until when no cycle is held on request, so that cycles do not take all the time of a large pool: for as long
+        as the last one took, with its append. 0: it is over. (In virtual time a cycle takes none.)"""
+        ended, until = self._rest
+        return until if ended <= self.world.now() < until else 0
+
+    def reschedule(self) -> None:
+        """Hold a cycle as soon as that may be, whether it may help or not."""
+        self._asked = True
 
     def nothing_fits(self) -> bool:
         """Whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.busy() or self._wanted or self._anew)
+        return not (self.busy() or self._wanted)
 
     def busy(self) -> bool:
         """Whether jobs run or are about to, or slots measure how fast they are: jobs that wait may get them next."""
         state = self.state
-        return bool(state.activations or state.matches) or any(one.pair == BENCHMARKING for one in state.slots.values())
+        begins = state.activations or state.promised
+        return bool(begins) or any(one.pair == BENCHMARKING for one in state.slots.values())
 
     # The world
 
@@ -335,10 +379,20 @@ class Engine:
         turn = self._next_round()
         if turn is not None:
             due = turn if due is None else min(due, turn)
-        if self.matching and self._idle():
-            cycle = self._last_cycle + self.state.setting("NEGOTIATOR_INTERVAL")
+        for cycle in self._cycles() if self.matching else ():
             due = cycle if due is None else min(due, cycle)
         return due
+
+    def _cycles(self) -> Iterator[int]:
+        """When a cycle may be due next."""
+        due = self._next_cycle()
+        if due is not None:
+            yield due
+        rested, wanted = self._rested_at(), self._wanted and self._idle()
+        if wanted and self._settled > self.now():
+            yield self._settled
+        if rested and (self._asked or wanted):
+            yield rested + self._ahead
 
     def _next_round(self) -> int | None:
         """When the policy of a machine is due next."""

@@ -15,7 +15,8 @@ from attrs import define, evolve, field
 from ..domain.config import Configuration
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
-from ..domain.events import DrainBegan, DrainMoved, Event
+from ..domain.events import Ad, DrainBegan, DrainMoved, Event
+from ..domain.negotiation.settings import followed
 from ..domain.policy.offer import Equipment, SlotTypeError, offer, reconfigured
 from ..domain.state import Machine, Slot
 from .engine import Engine
@@ -24,18 +25,21 @@ from .local import LocalWorld
 from .machines import equipment, plain, system_ad
 from .sensors.cron import cron_jobs
 
+Load = Callable[[str], Configuration]
+
 
 @define
 class ExecutionPoint:
-    """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
-    slots or (0) in one that is cut to measure. ``given``: Cpus and Memory to offer in place of what was detected.
-    ``folder`` is where jobs run, ``tell`` is given what the machine's owner should know."""
+    """``load`` reads the configuration, as the daemon that is named has it (STARTD, NEGOTIATOR); None: there is none,
+    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure. ``given``:
+    Cpus and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what the
+    machine's owner should know."""
 
     engine: Engine
     world: LocalWorld
     folder: Path
     tell: Callable[[str], None]
-    load: Callable[[], Configuration] | None = None
+    load: Load | None = None
     static: int = 0
     given: Mapping[str, int] = field(factory=dict)
     name: str = field(factory=host_name)
@@ -58,7 +62,7 @@ class ExecutionPoint:
 
     def _configuration(self) -> Configuration:
         if self.load is not None:
-            return self.load()
+            return self.load("STARTD")
         return plain(self.static)
 
     def _equipment(self, configuration: Configuration) -> Equipment:
@@ -75,6 +79,7 @@ class ExecutionPoint:
         :raises ConfigError: the configuration cannot be taken
         :raises SlotTypeError: the slots that it asks for cannot be made of this machine
         """
+        self._configure_pool(self._negotiators())
         if self._machine() is None:
             self.come_back()
             return
@@ -108,11 +113,26 @@ class ExecutionPoint:
             raise Refusal(answer.refusal)
 
     def reconfigure(self) -> None:
-        """Take the configuration as it reads now. What cannot be taken leaves the one before in force.
+        """Take the configuration as it reads now, and let the pool's negotiator follow it. What cannot be taken leaves
+        the one before in force.
 
         :raises Refusal: the machine is not in the pool, or the slots are to be others
         :raises ConfigError: the configuration cannot be taken
         """
+        negotiators = self._negotiators()
+        self._reconfigure_machine()
+        self._configure_pool(negotiators)
+
+    def _negotiators(self) -> Ad:
+        """What the pool's negotiator follows of the configuration."""
+        return {} if self.load is None else followed(self.load("NEGOTIATOR"))
+
+    def _configure_pool(self, settings: Ad) -> None:
+        (answer,) = self.engine.handle([s.ConfigurePool(self.engine.id("reconfigure"), settings)])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+
+    def _reconfigure_machine(self) -> None:
         configuration = self._configuration()
         if self.load is not None:
             cron_jobs(configuration)  # what is wrong with these is to be known before anything is changed
@@ -157,7 +177,7 @@ class ExecutionPoint:
         try:
             if self._again:
                 self._again = False
-                self.reconfigure()
+                self._reconfigure_machine()
             self._stopped()
         except (ValueError, Refusal) as error:
             self.tell(f"what was to follow the drain could not be done: {error}")

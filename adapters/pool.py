@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..domain.classad import EvaluationError, Exceptional, ListValue
+from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.events import Ad, Event
@@ -27,14 +28,15 @@ from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from .engine import Engine
 from .facts import user_name
 from .founding import open_pool_log
-from .pool_machines import Config, Configured, Machines
+from .pool_machines import Config, Configured
+from .pool_submitters import Submitters
 from .values import text_of
 
 JobId = str | int | tuple[int, int]
 """A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
 
 
-class Pool(Machines):
+class Pool(Submitters):
     """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
 
     def __init__(
@@ -67,8 +69,9 @@ class Pool(Machines):
         :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
         :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
         :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
-        :param config: under which the machines that are added offer their slots: a configuration's text, or the path of
-            a file (several: each laid over those before it); without one, machines take whatever comes
+        :param config: under which the machines that are added offer their slots, and which the pool's negotiator
+            follows: a configuration's text, or the path of a file (several: each laid over those before it); without
+            one, machines take whatever comes, and the negotiator goes on under the configuration that it had
         :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
             program, if not given
         :raises LogError: the log cannot be opened, or another process serves it
@@ -93,6 +96,7 @@ class Pool(Machines):
                 if configured is not None:
                     server.world.configure(configured.read())
                     server.world.warm_up()
+                    _configure(server.engine, configured)
                 server.begin()
             except BaseException:
                 server.close()
@@ -103,6 +107,8 @@ class Pool(Machines):
         engine = Engine(log, world)
         engine.load()
         world.clock = engine.state.at
+        if configured is not None:
+            _configure(engine, configured)
         engine.recover()
         return cls(engine, who, log.close, configured)
 
@@ -220,7 +226,8 @@ class Pool(Machines):
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
         """The ads of the slots, with their state and activity."""
-        return list(_plain(map(_slot_ad, self.state.slots.values()), constraint, self._engine.world.now()))
+        ads = (_slot_ad(slot, self.state.user(slot)) for slot in self.state.slots.values())
+        return list(_plain(ads, constraint, self._engine.world.now()))
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """The ads of the jobs that have left the queue, the latest first."""
@@ -266,6 +273,13 @@ class Pool(Machines):
         return list(judge(self.events()))
 
 
+def _configure(engine: Engine, configured: Configured) -> None:
+    """Let the pool's negotiator follow the configuration."""
+    (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.negotiators())])
+    if answer.refusal:
+        raise Refusal(answer.refusal)
+
+
 _JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
 
 
@@ -294,8 +308,8 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
 
 
-def _slot_ad(slot: Slot) -> Ad:
-    claim = {"RemoteOwner": quoted(slot.claim.submitter)} if slot.claim else {}
+def _slot_ad(slot: Slot, user: str) -> Ad:
+    claim = {"RemoteOwner": quoted(user)} if slot.claim else {}
     job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
     return {
         **{name: text for name, text in slot.ad.items() if shown(name)},

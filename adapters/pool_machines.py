@@ -9,6 +9,8 @@ from typing import Any
 from ..domain.config import Configuration
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
+from ..domain.events import Ad
+from ..domain.negotiation.settings import followed
 from ..domain.policy.offer import reconfigured
 from ..domain.policy.readings import Readings
 from ..domain.state import State
@@ -32,15 +34,24 @@ class Configured:
     def __init__(self, config: Config) -> None:
         self._config = config
         self.read()
+        self.negotiators()
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
         """As a machine of these resources has it; without them, as this machine does."""
         names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
         detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
+        return self._load("STARTD", detected)
+
+    def negotiators(self) -> Ad:
+        """What the pool's negotiator follows of it."""
+        return followed(self._load("NEGOTIATOR", {}))
+
+    def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
         config = self._config
         if isinstance(config, str):
-            return load(text=config, environment={}, detected=detected)
-        return load([config] if isinstance(config, Path) else config, environment={}, detected=detected)
+            return load(text=config, environment={}, detected=detected, subsystem=daemon)
+        files = [config] if isinstance(config, Path) else config
+        return load(files, environment={}, detected=detected, subsystem=daemon)
 
 
 class Machines:
@@ -60,6 +71,22 @@ class Machines:
         if answer.refusal:
             raise Refusal(answer.refusal)
         return answer.value
+
+    def configure(self, config: Config) -> None:
+        """Put the pool under another configuration (as `open` takes it): its negotiator at once, and machines that are
+        added from now on. Those that are there stay under theirs: see `reconfigure`.
+
+        :raises ConfigError: the configuration cannot be taken
+        """
+        configured = Configured(config)
+        self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.negotiators()))
+        self._configured = configured
+
+    def negotiate(self) -> None:
+        """Hold a negotiation cycle now. The pool holds one by itself whenever it may help, and when
+        NEGOTIATOR_INTERVAL has passed."""
+        self._engine.reschedule()
+        self._engine.handle([])
 
     def add_machine(
         self,
@@ -134,7 +161,8 @@ class Machines:
         self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
 
     def reconfigure(self, machine: str, config: Config) -> None:
-        """Put a machine under another configuration (as `open` takes it). Its slots stay as they are cut.
+        """Put a machine under another configuration (as `open` takes it). Its slots stay as they are cut, and the
+        pool's negotiator stays under its own: see `configure`.
 
         :raises Refusal: there is no such machine, or its slots would be others
         :raises ConfigError: the configuration cannot be taken

@@ -226,6 +226,10 @@ class Server:
                 self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
                 client.answer({"answer": self._reserved})
                 return
+            if request.get("kind") == "reschedule":
+                self.engine.reschedule()  # with the step that this is part of
+                client.answer({"answer": {}})
+                return
             if request.get("kind") in _OF_THE_POINT:
                 self._check_owner(client)
                 self._of_the_point.append((client, str(request["kind"])))

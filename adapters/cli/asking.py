@@ -43,7 +43,11 @@ def queue(argv: Sequence[str]) -> int:
                     f"poolbook q -at: {shown(url)} is a pool's own log, whose views have the present alone; "
                     "`poolbook why JOB -at TIME` and `poolbook log` tell of the past"
                 )
+            if query.view == "analysis":
+                return _write(_analyses(query, url, views, setting()))
             return _write(_queue(query, views, setting()))
+    if query.view == "analysis":
+        raise Refusal(f"poolbook q: what {shown(url)} was imported from is explained by `poolbook why JOB`")
     return _write(_queue_then(query, url, setting()))
 
 
@@ -95,6 +99,28 @@ def _queue(query: queue_tool.Query, views: Views, here: Setting) -> Iterator[str
     return queue_tool.render(views.ads(selection), query, here, _census(views, here))
 
 
+def _analyses(query: queue_tool.Query, url: str, views: Views, here: Setting) -> Iterator[str]:
+    """What the log has of why jobs do not run, a cluster read when its first job's turn comes."""
+    from functools import lru_cache
+
+    from ...replay.why import job_events, judged
+    from ..stores import open_log
+    from ..tools.analyze import Judged
+
+    log = open_log(url, create=False, read_only=True)
+    pool = views.pool().name
+    events = lru_cache(1)(lambda cluster: job_events(log, cluster))
+    try:
+        yield from queue_tool.render(
+            views.ads(query.selection._replace(constraints=())),
+            query,
+            here,
+            judge=lambda cluster, proc: Judged(*judged(events(cluster), cluster, proc), pool),
+        )
+    finally:
+        log.close()
+
+
 def _census(views: Views, here: Setting) -> Census:
     from ..tools.batches import Census
 
@@ -114,7 +140,12 @@ def status(argv: Sequence[str]) -> int:
     url = log_of(query.arguments)
     with views_current(url) as views:
         ads: Iterable[ClassAd] = _slots(url, views) if query.kind in ("Machine", "") else ()
-        return _write(status_tool.render(ads, query, setting()))
+        here = setting()
+        if query.kind in ("Negotiator", "") and not _imported(views):
+            from ..tools.negotiator import negotiator_ad
+
+            ads = chain(ads, (negotiator_ad(views.pool().name, views.cycles(), here.now),))
+        return _write(status_tool.render(ads, query, here))
 
 
 def _slots(url: str, views: Views) -> Iterator[ClassAd]:

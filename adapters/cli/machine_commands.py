@@ -1,4 +1,5 @@
-"""``poolbook drain, off, on, reconfig``: requests about a whole machine, in the words of condor_drain and its kin."""
+"""``poolbook drain, off, on, reconfig, reschedule``: requests about a whole machine or pool, in the words of
+condor_drain and its kin."""
 
 from __future__ import annotations
 
@@ -76,9 +77,17 @@ ON = Command(
 RECONFIG = Command(
     "reconfig",
     "[options]",
-    "Has the pool that is served here read this machine's configuration again. Slots and their types stay as they are.",
+    "Has the pool that is served here read its configuration again: this machine and the negotiator follow it. Slots "
+    "and their types stay as they are.",
     (_JSON, LOG, HELP, *_KIN),
     (("poolbook reconfig", "to have other slots, `poolbook off` and then `poolbook on`"),),
+)
+RESCHEDULE = Command(
+    "reschedule",
+    "[options]",
+    "Has the pool that is served here hold a negotiation cycle now, without waiting for NEGOTIATOR_INTERVAL.",
+    (_JSON, LOG, HELP, *_KIN),
+    (("poolbook reschedule", "when nobody is to wait for the next one"),),
 )
 
 _SCHEDULES = ("fast", "quick", "graceful")
@@ -192,6 +201,10 @@ def on(argv: Sequence[str]) -> int:
 
 def reconfig(argv: Sequence[str]) -> int:
     return _tell(RECONFIG, argv, "reconfigure", 'Sent "Reconfig" command to local master')
+
+
+def reschedule(argv: Sequence[str]) -> int:
+    return _tell(RESCHEDULE, argv, "reschedule", 'Sent "Reschedule" command to local schedd')
 
 
 def _tell(command: Command, argv: Sequence[str], kind: str, done: str) -> int:

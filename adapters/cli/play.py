@@ -27,6 +27,7 @@ COMMAND = Command(
         Option("quiet", 1, "", "tell the summary, and what was not as expected"),
         Option("audit", 1, "", "have every event judged by the rules of the transitions"),
         Option("trace", 1, "<folder>", "play what was recorded of a real pool, and compare"),
+        Option("cycles", 2, "", "with -trace: compare the priorities and the negotiator's matches"),
         Option("json", 1, "", "what happened, and the summary, as JSON"),
         Option("log", 3, "<url>", "keep the log: a new file's name, or another log's URL"),
         HELP,
@@ -50,7 +51,8 @@ def play(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
     trace = arguments.last("trace")
     if trace is not None:
-        return _compared(Path(trace.values[0]), dialect, arguments)
+        compared = _cycles if arguments.has("cycles") else _compared
+        return compared(Path(trace.values[0]), dialect, arguments)
     if len(arguments.words) != 1:
         raise UsageError("poolbook play: name one scenario; `poolbook play -help` tells more")
     from ...domain.config import ConfigError
@@ -196,3 +198,19 @@ def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
     for name, count in found.rewrites.items():
         print(f"  rewritten, x{count}: {name}: {why.get(name, '')}")
     return 0 if found.equal else 1
+
+
+def _cycles(folder: Path, dialect: str, arguments: Arguments) -> int:
+    """The cycles of a real negotiator, held by ours."""
+    from ...domain.config import ConfigError
+    from ...replay.cycles import compare
+    from ...replay.cycles.telling import as_dict, lines
+    from ..htcondor.stimuli import DIALECT
+    from ..htcondor.trace_cycles import record
+
+    try:
+        found = compare(record(folder, dialect or DIALECT))
+    except (OSError, ConfigError) as error:
+        raise Refusal(f"poolbook play -trace: {error}") from None
+    print(json.dumps(as_dict(found), indent=2) if arguments.has("json") else "\n".join(lines(found)))
+    return 0 if found.agrees else 1

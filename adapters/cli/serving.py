@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
@@ -14,7 +14,7 @@ from .submitting import OPTIONS as SUBMIT_OPTIONS
 from .submitting import WORDS, source_of
 
 if TYPE_CHECKING:
-    from ...domain.config import Configuration
+    from ..execution_point import Load
     from ..server import Server
 
 POOL_OPTIONS = (
@@ -107,7 +107,7 @@ def _offer(server: Server, arguments: Arguments) -> None:
     server.point = point
 
 
-def _configured(arguments: Arguments, given: Mapping[str, int]) -> Callable[[], Configuration] | None:
+def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
     """How the configuration is read, as often as it is; None: there is none. Amounts that are ``given`` are what it
     finds detected."""
     from ..configuration import config_files, load
@@ -116,7 +116,7 @@ def _configured(arguments: Arguments, given: Mapping[str, int]) -> Callable[[], 
     if not files:
         return None
     detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}
-    return lambda: load(files, detected=detected)
+    return lambda daemon: load(files, detected=detected, subsystem=daemon)
 
 
 _DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
@@ -133,6 +133,7 @@ def run(argv: Sequence[str]) -> int:
         from ..requests import new_id
         from ..submission import submit_request
 
+        server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
         parsed = source.parsed(number)
@@ -153,6 +154,7 @@ def resume(argv: Sequence[str]) -> int:
         if not clusters:
             print("[]" if arguments.has("json") else "There are no jobs in the queue.")
             return 0
+        server.catch_signals()
         return _to_the_end(server, arguments, clusters)
     finally:
         server.close()
@@ -179,7 +181,6 @@ def serve(argv: Sequence[str]) -> int:
 def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...]) -> int:
     from .report import report
 
-    server.catch_signals()
     progress = Progress(server, clusters, quiet=arguments.has("quiet"))
     while not server.stopping:
         left = _left(server, clusters)

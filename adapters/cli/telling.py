@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
 from .common import log_of, shown
+
+if TYPE_CHECKING:
+    from ...domain.log import Log
+    from ...replay.decisions import Decisions
 
 WHY = Command(
     "why",
@@ -39,7 +44,9 @@ LOG_COMMAND = Command(
         ("12.3, 12", "a job, a cluster"),
         ("slot1@host", "a slot"),
         ("machine/NAME", "a machine"),
+        ("submitter/alice@example.org", "a submitter: what administrators set of it, and deleted"),
         ("pool, requests, negotiator, evidence", "what the pool itself did, was asked, matched, and went by"),
+        ("accountant", "the priorities as they were brought up to date, and usage that was reset"),
         ("source/1, submitter/NAME, ads/history", "of an imported log: a file, a submitter, kept ads; table/queue"),
     ),
 )
@@ -47,8 +54,13 @@ VERIFY = Command(
     "verify",
     "[options]",
     "Checks that a log is as it was written (its seal), and that every transition in it was legal.",
-    (Option("json", 2, "", "the verdict as JSON"), LOG, HELP),
-    (("poolbook verify", ""),),
+    (
+        Option("decisions", 3, "", "take every negotiation cycle again, too, and compare"),
+        Option("json", 2, "", "the verdict as JSON"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook verify", ""), ("poolbook verify -decisions", "do the same jobs still get the same slots?")),
 )
 VIEWS = Command(
     "views",
@@ -154,6 +166,7 @@ def verify(argv: Sequence[str]) -> int:
     problems = verify_seal(url)
     verdict = Verdict()
     imported = False
+    decisions: Decisions | None = None
     try:
         opened = open_log(url, create=False, read_only=True)
         try:
@@ -162,25 +175,78 @@ def verify(argv: Sequence[str]) -> int:
                 verdict.events = opened.head.position
             else:
                 verdict.violations = list(judge(opened.read(), verdict))
+                if arguments.has("decisions"):
+                    decisions = _decided_again(opened)
         finally:
             opened.close()
     except LogError as error:
         if not problems:
             raise
         print(f"poolbook: {error}", file=sys.stderr)
-    sound = not problems and not verdict.violations
+    sound = not problems and not verdict.violations and (decisions is None or decisions.sound)
     if arguments.has("json"):
-        _verdict_json(url, problems, verdict, imported)
+        _verdict_json(url, problems, verdict, imported, decisions)
     else:
-        _verdict(url, problems, verdict)
+        _verdict(url, problems, verdict, sound)
+        for line in _on_decisions(decisions) if decisions is not None else ():
+            print(line)
         if imported:
             print("  it was imported from a real pool's records; what these tell of is judged by `poolbook audit`")
     return 0 if sound else 1
 
 
-def _verdict_json(url: str, problems: Sequence[object], verdict: object, imported: bool) -> None:
+TELL_EVERY = 2.0
+"""Seconds between two words about how far the cycles are, where somebody watches a terminal."""
+
+
+def _decided_again(log: Log) -> Decisions:
+    """Take the cycles of a log again; on a terminal with a word now and then on how far that is."""
+    from ...replay.decisions import take_again
+
+    last, width, watched = time.monotonic(), 0, sys.stderr.isatty()
+
+    def tell(position: int, taken: int) -> None:
+        nonlocal last, width
+        if watched and time.monotonic() - last >= TELL_EVERY:
+            last = time.monotonic()
+            words = f"{taken} cycles taken again, up to event {position} of {log.head.position}"
+            width = max(width, len(words))
+            sys.stderr.write(f"\r{words:<{width}}")
+            sys.stderr.flush()
+
+    found = take_again(log.read(), tell)
+    if width:
+        sys.stderr.write(f"\r{'':<{width}}\r")
+    return found
+
+
+def _on_decisions(found: Decisions) -> Iterator[str]:
+    """What came of taking the cycles again, in lines."""
+    from ...replay.wording import counted, instant
+
+    again = f"{counted(found.taken, 'negotiation cycle')} {'was' if found.taken == 1 else 'were'} taken again"
+    if not found.differing:
+        yield f"  {again}{', and decided the same' if found.taken else ''}"
+    else:
+        comes = "comes" if found.differing == 1 else "come"
+        yield f"\n{again}: {found.differing} {comes} out otherwise than the log has it:"
+    for one in found.differences:
+        where = f"at {one.position}, {instant(one.at, _zone())}"
+        yield f"  {where}: {one.what} is {one.logged} in the log, and {one.again} now"
+    if found.differing > len(found.differences):
+        yield f"  and {found.differing - len(found.differences)} more"
+    if found.others:
+        yield f"  {counted(found.others, 'cycle')} of a version that decided by other rules cannot be taken again"
+    if found.stopped:
+        yield f"  the rest was not taken again: {found.stopped}"
+
+
+def _verdict_json(
+    url: str, problems: Sequence[object], verdict: object, imported: bool, decisions: Decisions | None
+) -> None:
     from attrs import asdict
 
+    more = {} if decisions is None else {"decisions": asdict(decisions)}
     print(
         json.dumps(
             {
@@ -191,17 +257,17 @@ def _verdict_json(url: str, problems: Sequence[object], verdict: object, importe
                 "dialect": verdict.dialect,  # type: ignore[attr-defined]
                 "transitions": verdict.slots,  # type: ignore[attr-defined]
                 "violations": [asdict(v) for v in verdict.violations],  # type: ignore[attr-defined]
+                **more,
             },
             indent=2,
         )
     )
 
 
-def _verdict(url: str, problems: Sequence[object], verdict: object) -> None:
+def _verdict(url: str, problems: Sequence[object], verdict: object, sound: bool) -> None:
     from ...replay.legality import Verdict
 
     assert isinstance(verdict, Verdict)
-    sound = not problems and not verdict.violations
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
     print(f"{shown(url)}: {'sound' if sound else 'NOT SOUND'}")
     if problems:

@@ -108,13 +108,17 @@ class TraceFiles:
         return [(at, dict(_PAIR.findall(found[1]))) for at, found in told if found]
 
     @cached_property
+    def reconfigured(self) -> list[int]:
+        """When the timeline tells of reconfigurations."""
+        return [entry.at for entry in self.timeline if _RECONFIGURED.match(entry.words)]
+
+    @cached_property
     def configurations(self) -> list[str]:
         """The texts that were laid over ``BASE`` from the beginning, and from each reconfiguration on as far as the
         folder has a file for each of them."""
         first = self.text(SCENARIO)
-        count = sum(1 for entry in self.timeline if _RECONFIGURED.match(entry.words))
         later = [name for name in self.names("*.conf") if name != SCENARIO]
-        if len(later) != count:
+        if len(later) != len(self.reconfigured):
             return [first]
         return [first, *(f"{first}\n{self.text(name)}" for name in later)]
 

@@ -13,6 +13,7 @@ minute does, and after the last as it moved before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import exp
 from typing import Final
@@ -22,6 +23,7 @@ from attrs import frozen
 from ...domain.classad import parse, unparse
 from ...domain.config import Configuration, read
 from ...domain.events import Ad
+from ...domain.job_ad import quoted
 from ...domain.policy.offer import EXECUTE, Equipment, Volume
 from .trace_files import BASE, SCENARIO, SECOND, Snapshot, TraceFiles, number
 from .trace_steps import Run, Slot
@@ -37,6 +39,7 @@ SYSTEM: Final[tuple[str, ...]] = (
     "UidDomain",
     "CondorVersion",
     "HasFileTransfer",
+    "HasJobDeferral",
 )
 """What jobs ask of a machine beside its resources."""
 SAMPLED: Final = 5
@@ -109,8 +112,29 @@ _USUAL: Final = {"Cpus": "1", "Memory": "1024", "Swap": "1048576", "Disk": "1048
 
 
 def system(files: TraceFiles) -> Ad:
-    """What the first snapshot says of the machine."""
-    return files.snapshots[0].ads[0] if files.snapshots else {}
+    """What the first snapshot says of the machine, or any other of its ads; else what its startd says of itself."""
+    if files.snapshots:
+        return files.snapshots[0].ads[0]
+    ads = (ad for name in files.names("machine-ads-*.txt") for ad in files.ads(name))
+    return next(ads, None) or _of_startd(files.text("StartLog"))
+
+
+_VERSION: Final = re.compile(r"\*\* (\$CondorVersion: [^\n]*\$)")
+_PLATFORM: Final = re.compile(r"\*\* \$CondorPlatform: ([^_\s]+)_")
+_ALIAS: Final = re.compile(r"command socket at <[^>]*[?&]alias=([^&>\s]+)")
+
+
+def _of_startd(log: str) -> Ad:
+    """What a startd's first lines say of its machine; its domains are taken to be its own name."""
+    version, platform, alias = (pattern.search(log) for pattern in (_VERSION, _PLATFORM, _ALIAS))
+    ad = {"OpSys": quoted("LINUX"), "HasFileTransfer": "true", "HasJobDeferral": "true"}
+    if platform:
+        ad["Arch"] = quoted(platform[1])
+    if version:
+        ad["CondorVersion"] = quoted(version[1])
+    if alias:
+        ad |= {"FileSystemDomain": quoted(alias[1]), "UidDomain": quoted(alias[1])}
+    return ad
 
 
 def sensed(files: TraceFiles, run: Run) -> Iterator[Sensed]:

@@ -145,7 +145,8 @@ def _benchmarks(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
 
 
 def _reconfigure(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    for machine in stage.named(step):
+    machines = stage.named(step)
+    for machine in machines:
         if step.verb == "set":
             ((name, value),) = step.attributes.items()
             stage.machines.add(machine, name, value, step.line)
@@ -154,6 +155,8 @@ def _reconfigure(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
         if machine in stage.engine.state.machines:
             id = stage.engine.id("reconfigure")
             yield stage.machines.reconfigured(id, machine, stage.engine.state, step.line)
+    if stage.machines.first in machines:
+        yield stage.machines.configured(stage.engine.id("reconfigure"), step.line)
 
 
 # Holders of claims outside of the pool

@@ -13,9 +13,10 @@ from pathlib import Path
 from attrs import define, field
 
 from ...domain.config import ConfigError, Configuration, read
-from ...domain.decide.stimuli import AddMachine, Reconfigure
+from ...domain.decide.stimuli import AddMachine, ConfigurePool, Reconfigure
 from ...domain.events import Ad
 from ...domain.job_ad import quoted
+from ...domain.negotiation.settings import followed
 from ...domain.policy.offer import Equipment, Volume, offer, reconfigured
 from ...domain.policy.slot_types import SlotTypeError
 from ...domain.state import State
@@ -84,11 +85,11 @@ class Machines:
     def machine(self, name: str) -> Machine:
         return next(machine for machine in self.scenario.machines if machine.name == name)
 
-    def configuration(self, machine: Machine) -> Configuration:
+    def configuration(self, machine: Machine, daemon: str = "STARTD") -> Configuration:
         """The machine's configuration as it is now. Machines alike share one, unless it asks for their names."""
         texts = self._texts[machine.name]
         named = any("HOSTNAME" in text.upper() for _, text in texts)
-        key = (texts, machine.cores, machine.memory, machine.name if named else "")
+        key = (texts, machine.cores, machine.memory, machine.name if named else "", daemon)
         if key not in self._read:
             detected = {
                 "ARCH": ARCH,
@@ -102,7 +103,9 @@ class Machines:
                 "FULL_HOSTNAME": machine.name,
                 "CONFIG_ROOT": str(self.folder),
             }
-            self._read[key] = read(texts, files=Disk(), environment=dict(os.environ), detected=detected, seed=self.seed)
+            self._read[key] = read(
+                texts, files=Disk(), environment=dict(os.environ), detected=detected, subsystem=daemon, seed=self.seed
+            )
         return self._read[key]
 
     def warnings(self) -> list[str]:
@@ -131,6 +134,21 @@ class Machines:
             return reconfigured(id, there, there.slots.values(), configuration, _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
+
+    @property
+    def first(self) -> str:
+        """The machine on which the pool's negotiator runs: it follows its configuration."""
+        return self.scenario.machines[0].name
+
+    def configured(self, id: str, line: int) -> ConfigurePool:
+        """The pool's negotiator reads the configuration.
+
+        :raises PlayError: it is none
+        """
+        try:
+            return ConfigurePool(id, followed(self.configuration(self.machine(self.first), "NEGOTIATOR")))
+        except ConfigError as error:
+            raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 
     def replace(self, name: str, sources: Sequence[Source]) -> None:
         """From now on this is all that the scenario says of the machine's configuration."""

@@ -12,7 +12,6 @@ from ...domain.dialects import DEFAULT_DIALECT
 from ...domain.events import Event
 from ...domain.job_ad import unquoted
 from ...domain.log import Log
-from ...domain.settings import SETTINGS
 from ...domain.state import Slot
 from ...domain.world import Launch
 from ...replay.play import PlayError, Scenario, Step
@@ -81,15 +80,17 @@ class Stage:
     def begin(self) -> None:
         """Found the pool, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
-        self.handle(s.Found("founding", "play", dialect, UID_DOMAIN, VERSION, self._settings()))
+        self.handle(s.Found("founding", "play", dialect, UID_DOMAIN, VERSION, {}))
+        self._configure()
         for machine in self.scenario.machines:
             self.join(machine.name)
 
-    def _settings(self) -> dict[str, str]:
-        """What the first machine's configuration says of the pool itself."""
-        configuration = self.machines.configuration(self.scenario.machines[0])
-        given = {name: configuration.get(name) for name in SETTINGS if configuration.source(name).kind == "file"}
-        return {name: text for name, text in given.items() if name.startswith("NEGOTIATOR")}
+    def _configure(self) -> None:
+        """Let the pool follow the configuration."""
+        line = self.scenario.machines[0].line
+        refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
+        if refused:
+            raise PlayError(refused, line)
 
     def join(self, name: str) -> None:
         """The machine joins the pool."""

@@ -116,12 +116,12 @@ def length(seconds: float) -> str:
     return f"{days:3d}+{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
-_LAST_YEAR = 253370764800  # 9999 begins
+LAST_YEAR = 253370764800  # 9999 begins
 
 
 def date(seconds: float, zone: tzinfo) -> str:
     """A point in time as month/day hour:minute, in 11 columns; question marks before 1970 and after the calendar."""
-    if not 0 <= seconds < _LAST_YEAR:
+    if not 0 <= seconds < LAST_YEAR:
         return "    ???    "
     at = datetime.fromtimestamp(int(seconds), zone)
     return f"{at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}"

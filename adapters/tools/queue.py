@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +36,7 @@ from .selection import Selection, chosen_jobs, select
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
+    from .analyze import Judged
 
 _WHY = "ask `poolbook why JOB`, which says why a job does not run"
 _ONE_POOL = "a log is one pool with one queue; name another with --log"
@@ -70,10 +71,10 @@ COMMAND = Command(
         Option("at", 2, "<time>", "the queue of an imported log at that instant: 2027-01-15T08:00, or 10 min (ago)"),
         *FORMS,
         LOG,
-        Option("better-analyze", 2, colon=":", refused=_WHY),
-        Option("better-analyse", 2, colon=":", refused=_WHY),
-        Option("analyze", 2, colon=":", refused=_WHY),
-        Option("analyse", 2, colon=":", refused=_WHY),
+        Option("better-analyze", 2, "", "why jobs do not run, by what the last cycle that refused them found"),
+        Option("better-analyse", 2, "", "the same as -better-analyze"),
+        Option("analyze", 2, "", "the same as -better-analyze"),
+        Option("analyse", 2, "", "the same as -better-analyze"),
         Option("reverse-analyze", 3, colon=":", refused=_WHY),
         Option("unmatchable", 5, refused=_WHY),
         Option("machine", 2, refused=_WHY),
@@ -189,6 +190,7 @@ VIEWS: dict[str, tuple[Column, ...]] = {
 }
 """The tables of one line to a job, without the job's id, which each begins with."""
 
+ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 WITHOUT_TOTALS = frozenset({"run", "idle"})
 
 STATES = {
@@ -205,8 +207,8 @@ class Query(NamedTuple):
     """What a command line asks for.
 
     :param arguments: the options and words
-    :param view: ``batch``, ``totals``, a name of ``VIEWS``, ``custom`` (-af, -format), or a form of whole ads
-        (``long``, ``json``, ``jsonl``, ``xml``)
+    :param view: ``batch``, ``totals``, ``analysis``, a name of ``VIEWS``, ``custom`` (-af, -format), or a form of whole
+        ads (``long``, ``json``, ``jsonl``, ``xml``)
     :param selection: the jobs that are meant
     :param everyone: whether the jobs of others are meant, too
     :param limit: the most jobs
@@ -287,6 +289,8 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
     chosen = arguments.last("totals", "io")
     if chosen is not None:
         return chosen.name
+    if arguments.has(*ANALYSES):
+        return "analysis"
     if states:
         return states[0]
     if batched:
@@ -297,12 +301,26 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
 # -- printing ------------------------------------------------------------------------------------------------------
 
 
-def render(ads: Iterable[ClassAd], query: Query, setting: Setting, census: Census | None = None) -> Iterator[str]:
+def render(
+    ads: Iterable[ClassAd],
+    query: Query,
+    setting: Setting,
+    census: Census | None = None,
+    judge: Callable[[int, int], Judged] | None = None,
+) -> Iterator[str]:
     """What the command prints.
 
     :param ads: the jobs of the queue: all of them, unless a census is given
     :param census: mine and everyone's jobs by status, where that is known without the ads (``asked`` is counted here)
+    :param judge: for the view ``analysis``: what the log has of a job, by cluster and process
     """
+    if query.view == "analysis":
+        from .analyze import analysis
+
+        for ad in _asked(ads, query, setting):
+            yield from _title(setting, timed=False)
+            yield from analysis(ad, judge, setting)
+        return
     if census is None:
         ads = list(ads)
         mine = [ad for ad in ads if text(ad, "Owner") == setting.owner]
@@ -377,10 +395,11 @@ def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[Class
     return jobs[: query.limit]
 
 
-def _title(setting: Setting) -> Iterator[str]:
+def _title(setting: Setting, timed: bool = True) -> Iterator[str]:
     address, mark, _ = setting.address.partition("?")
     at = datetime.fromtimestamp(setting.now, setting.timezone)
-    yield f"\n\n-- Schedd: {setting.schedd} : {address}{'?...' if mark else ''} @ {at:%m/%d/%y %H:%M:%S}\n"
+    when = f" @ {at:%m/%d/%y %H:%M:%S}" if timed else ""
+    yield f"\n\n-- Schedd: {setting.schedd} : {address}{'?...' if mark else ''}{when}\n"
 
 
 def _footer(query: Query, setting: Setting, census: Census) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from poolbook.adapters.execution import Activation, Exited, Failed, Lost, Report, Running, Supervisor
 
 # Nothing here takes that long; it is what a test waits for before it fails.
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 End: TypeAlias = Exited | Failed | Lost
 

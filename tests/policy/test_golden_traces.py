@@ -92,7 +92,7 @@ def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
     ],
 )
 def test_under_another_policy_the_slots_would_have_gone_another_way(run: str, line: str, tmp_path: Path) -> None:
-    for path in BY_RUN[run].iterdir():
+    for path in filter(Path.is_file, BY_RUN[run].iterdir()):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with (tmp_path / "scenario.conf").open("a", encoding="utf-8") as file:
         file.write(f"\n{line}\n")

@@ -124,7 +124,7 @@ def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_prin
     shown = folder.call("status", "-log", "audit.db")
     assert len(re.findall(r"slot\d@localhost +LINUX +X86_64 +Unclaimed Idle", shown)) == 3
     assert re.search(r"Total +3 +0 +0 +3", shown)
-    for path in (folder.path / "busy").glob("*"):
+    for path in filter(Path.is_file, (folder.path / "busy").glob("*")):
         if "machine-ads-3" not in path.name:
             path.unlink()
     folder.call("import", "busy", "-log", "sample.db")
@@ -132,7 +132,7 @@ def test_slots_are_as_the_startlog_leaves_them_with_what_else_condor_status_prin
 
 
 def test_jobs_of_which_only_the_history_tells_are_counted(folder: Folder) -> None:
-    for path in (folder.path / "pool").glob("*"):
+    for path in filter(Path.is_file, (folder.path / "pool").glob("*")):
         if "history.ads" not in path.name:
             path.unlink()
     folder.call("import", "pool", "-log", "audit.db")

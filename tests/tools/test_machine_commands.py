@@ -85,6 +85,7 @@ def test_a_machine_is_turned_off_and_on_in_htcondors_words(call: Call) -> None:
     assert code == 1 and "there is no machine" in err, "it ran nothing, and is gone at once"
     assert call("on", *capture("on_startd").argv) == (0, real("on_startd"), "")
     assert call("reconfig") == (0, real("reconfig"), "")
+    assert call("reschedule") == (0, real("reschedule"), "")
     assert call("off", "-fast", HERE)[1] == f'Sent "Kill-Daemon-Fast" command for "startd" to master {HERE}\n'
     assert call("on", "-json")[1] == json.dumps({"machine": HERE}, indent=2) + "\n"
 
@@ -119,6 +120,7 @@ def test_what_slots_run_is_suspended_continued_and_vacated(call: Call, served: P
         (("off", "a", "b"), "one machine at a time"),
         (("on", "a"), "this machine alone"),
         (("reconfig", "-pool", "x"), "a log is one pool"),
+        (("reschedule", "a"), "this machine alone"),
     ],
 )
 def test_what_is_wrong_is_said_and_ends_with_2(call: Call, words: tuple[str, ...], said: str) -> None:
@@ -127,7 +129,7 @@ def test_what_is_wrong_is_said_and_ends_with_2(call: Call, words: tuple[str, ...
     assert said in err
 
 
-@pytest.mark.parametrize("command", ["drain here", "drain -cancel here", "off", "on", "reconfig"])
+@pytest.mark.parametrize("command", ["drain here", "drain -cancel here", "off", "on", "reconfig", "reschedule"])
 def test_what_a_machine_is_to_do_needs_a_pool_that_is_served(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

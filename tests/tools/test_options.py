@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli import machine_commands
-from poolbook.adapters.tools import actions, history, priorities, queue, status
+from poolbook.adapters.tools import actions, history, priorities, queue, status, userprio
 from poolbook.adapters.tools.cells import Setting
 from poolbook.adapters.tools.options import LETTERS, Command, Help, UsageError, find, parse, usage
 
@@ -21,6 +21,7 @@ COMMANDS = {
     for command in (
         queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), priorities.COMMAND,
         machine_commands.DRAIN, machine_commands.OFF, machine_commands.ON, machine_commands.RECONFIG,
+        machine_commands.RESCHEDULE, userprio.COMMAND,
     )
 }  # fmt: skip
 
@@ -77,6 +78,30 @@ COMMANDS = {
         ("rm", "-help", "help", None),
         ("hold", "-s", "subcode", None),
         ("vacate", "-f", "fast", None),
+        ("userprio", "-s", "setprio", None),
+        ("userprio", "-setf", "setfactor", None),
+        ("userprio", "-setfl", "setfloor", None),
+        ("userprio", "-setc", "setceiling", None),
+        ("userprio", "-d", "duration", None),
+        ("userprio", "-del", "delete", None),
+        ("userprio", "-c", "cancelceilinglease", None),
+        ("userprio", "-cancelf", "cancelfloorlease", None),
+        ("userprio", "-con", "constraint", None),
+        ("userprio", "-col", "collector", None),
+        ("userprio", "-r", "resetusage", None),
+        ("userprio", "-reseta", "resetall", None),
+        ("userprio", "-a", "all", None),
+        ("userprio", "-al", "all", None),
+        ("userprio", "-allu", "allusers", None),
+        ("userprio", "-l", "long", None),
+        ("userprio", "-log", "log", None),
+        ("userprio", "-m", None, None),
+        ("userprio", "-mo", "most", None),
+        ("userprio", "-mod", "modular", None),
+        ("userprio", "-g", "grouprollup", None),
+        ("userprio", "-hi", "hierarchical", None),
+        ("userprio", "-pri", None, None),
+        ("userprio", "-prio", "priority", None),
     ],
 )
 def test_an_abbreviation_means_what_it_means_to_htcondor(
@@ -115,7 +140,7 @@ def test_words_belong_to_their_option_or_to_none(
         (["-conztraint", "A"], r"no option -conztraint \(near: -constraint"),
         (["-to"], r"no option -to \(near: -totals\). `poolbook q -help` lists"),
         (["--help-me"], "no option --help-me"),
-        (["-analyze", "12"], "-analyze is not supported: ask `poolbook why JOB`"),
+        (["-reverse-analyze", "12"], "-reverse-analyze is not supported: ask `poolbook why JOB`"),
         (["-limit", "many"], "-limit takes a whole number from 1, not 'many'"),
         (["-wide:x"], "-wide takes a whole number"),
     ],
@@ -147,7 +172,10 @@ def test_help_shows_every_option_that_is_supported(command: Command) -> None:
 def test_examples_of_the_help_are_correct(command: Command) -> None:
     import shlex
 
-    readers = {"q": queue.read, "status": status.read, "history": history.read, "prio": priorities.read}
+    readers = {
+        "q": queue.read, "status": status.read, "history": history.read, "prio": priorities.read,
+        "userprio": userprio.read,
+    }  # fmt: skip
     for example, _ in command.examples:
         program, name, *argv = shlex.split(example)
         assert (program, name) == ("poolbook", command.name)
@@ -165,6 +193,7 @@ HELP_OF_HTCONDOR = {
     "history_help": "history",
     "rm_help": "rm",
     "hold_noargs": "hold",
+    "userprio_help": "userprio",
 }
 
 
@@ -182,16 +211,20 @@ def test_the_letters_of_autoformat_are_htcondors() -> None:
     assert sorted(shown) == sorted(LETTERS)
 
 
+def unloaded(program: str) -> bool:
+    """Whether a program does without what takes long to load."""
+    slow = "print(*(name for name in ('attr', 'attrs', 'numpy', 'poolbook.domain.classad') if name in sys.modules))\n"
+    path = {"PYTHONPATH": str(ROOT / ".path")}
+    whole = "import sys\n" + program + slow
+    run = subprocess.run([sys.executable, "-c", whole], env=path, capture_output=True, text=True, check=True)
+    return run.stdout.split() == []
+
+
 def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
-    program = (
-        "import sys\n"
+    assert unloaded(
         "from poolbook.adapters.tools import formats, queue\n"
         "query = queue.read(['-af', 'ClusterId', 'ProcId'])\n"
         "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"
         "assert ''.join(formats.join_lines(query.arguments, [('1', '0')])) == '1 0\\n'\n"
         "assert ''.join(queue.render_rows([], queue.read(['-totals']), queue.Setting(0)))\n"
-        "print(*(name for name in ('attr', 'attrs', 'numpy', 'poolbook.domain.classad') if name in sys.modules))\n"
     )
-    path = {"PYTHONPATH": str(ROOT / ".path")}
-    run = subprocess.run([sys.executable, "-c", program], env=path, capture_output=True, text=True, check=True)
-    assert run.stdout.split() == []

@@ -22,7 +22,7 @@ def section(heading: str) -> str:
 
 def first_cells(text: str) -> set[str]:
     """The names of captures in the first column of a section's tables."""
-    rows = re.findall(r"^\| ([a-z0-9_, ]+) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| ([a-z0-9_, -]+) \|", text, re.MULTILINE)
     return {name for row in rows for name in row.split(", ")} - {"capture", "command"}
 
 

@@ -1,0 +1,158 @@
+"""``poolbook userprio``: the accountant's records from the views, or as they were at an instant; and changes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from json import dumps, loads
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..tools import userprio as tool
+from ..tools.options import Refusal, UsageError
+from ..tools.userprio_edits import Request
+from ..tools.userprio_records import Cycle, Groups, Record, of_table, of_texts, read_file, records, weight
+from ..views import views_current
+from .common import log_of, setting, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.accounting.standing import Book
+    from ...domain.log import Log
+    from ...projections.views import PoolRow, Views
+    from ..tools.cells import Setting
+
+_SECOND = 1_000_000
+_IMPORTED = "Imported"
+"""The setting of an imported log (``replay.imports``, whose modules take long to load)."""
+
+
+def userprio(argv: Sequence[str]) -> int:
+    query = tool.read(argv)
+    if query.edit is not None:
+        return _edit(query, query.edit)
+    here = setting()
+    for text in _asked(query, here):
+        sys.stdout.write(text)
+    return 0
+
+
+def _edit(query: tool.Query, edit: Request) -> int:
+    from ..facts import user_name
+    from ..requests import ask, new_id
+
+    answer = ask(log_of(query.arguments), {**edit.body, "id": new_id(), "user": user_name()})
+    if query.arguments.has("json"):
+        print(dumps(answer, indent=2))
+    else:
+        print(edit.done)
+    return 0
+
+
+def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
+    if query.file:
+        return tool.render(read_file(query.file), query, here)
+    url = log_of(query.arguments)
+    given = query.arguments.last("at")
+    with views_current(url) as views:
+        pool = views.pool()
+        if given is None and _IMPORTED not in pool.settings:
+            return _now(query, views, pool, here)
+    return _then(query, url, None if given is None else given.values[0], here)
+
+
+def _now(query: tool.Query, views: Views, pool: PoolRow, here: Setting) -> Iterator[str]:
+    if query.holder:
+        slots = [(name, since // _SECOND) for name, since in views.claims_of(query.holder)]
+        return tool.slot_list(slots, here)
+    cycle = Cycle()
+    if query.whole:
+        cycle = Cycle(views.waiting(), sum(weight(loads(row.ad)) for row in views.slots()))
+    books = _Books(views.submitters(), pool.settings, pool.accounted or pool.founded, views.at)
+    return tool.render(_records(books, cycle, here), query, here)
+
+
+class _Books(NamedTuple):
+    """A pool's accountant: what it has of submitters, the pool's settings, when the priorities were brought up to date
+    last, and when anything happened last."""
+
+    submitters: Iterable[Book]
+    settings: Mapping[str, str]
+    accounted: int
+    at: int
+
+
+def _records(books: _Books, cycle: Cycle, here: Setting) -> list[Record]:
+    """The records of a pool's own books."""
+    from ...domain.accounting import standings, terms
+
+    rules = terms(books.settings)
+    groups = Groups.of(books.settings, rules.default)
+    found = standings(books.submitters, rules, groups.names, books.accounted, books.at, here.now * _SECOND)
+    return records(found, groups, books.accounted // _SECOND, cycle)
+
+
+def _then(query: tool.Query, url: str, given: str | None, here: Setting) -> Iterator[str]:
+    """What is printed as of an instant, or of an imported log, as of the last instant that it tells of."""
+    from ...replay.imports import is_imported
+    from ...replay.listing import since
+    from ..stores import open_log
+
+    try:
+        at = None if given is None else since(given, here.now * _SECOND, here.timezone)
+    except ValueError as error:
+        raise UsageError(f"poolbook userprio -at: {error}") from None
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        if at is not None and not is_imported(log):
+            return _folded(query, log, at, here._replace(now=at // _SECOND))
+        if query.holder:
+            raise Refusal(
+                f"poolbook userprio -getreslist: {shown(url)} was imported; `poolbook status` tells who has slots"
+            )
+        found, last = _imported(log, at, url, here)
+    return tool.render(found, query, here._replace(now=(last if at is None else at) // _SECOND))
+
+
+def _folded(query: tool.Query, log: Log, at: int, then: Setting) -> Iterator[str]:
+    """What is printed of a pool's own log as of an instant."""
+    from itertools import takewhile
+
+    from ...domain.evolve import fold
+    from ...domain.state import IDLE
+    from ...replay.wording import instant
+
+    state = fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
+    if not state.position:
+        began = instant(next(event.at for _, event in log.read(0, 1)), then.timezone)
+        raise Refusal(f"poolbook userprio -at: the log begins at {began}")
+    if query.holder:
+        claims = [(slot.name, slot.claim) for slot in state.slots.values()]
+        slots = [(name, one.since // _SECOND) for name, one in claims if one and one.submitter == query.holder]
+        return tool.slot_list(slots, then)
+    waiting = {cluster.submitter for cluster in state.clusters.values() if cluster.counts[IDLE]}
+    cycle = Cycle(waiting, sum(weight(slot.ad) for slot in state.slots.values())) if query.whole else Cycle()
+    books = _Books(state.submitters.values(), state.settings, state.accounted or at, at)
+    return tool.render(_records(books, cycle, then), query, then)
+
+
+def _imported(log: Log, at: int | None, url: str, here: Setting) -> tuple[list[Record], int]:
+    """The records that an imported log has, and as of when: by its Accountantnew.log, or as condor_userprio printed
+    them."""
+    from ...replay.tables import NotKnown, sample, tables
+    from ...replay.wording import instant
+
+    early = 0
+    try:
+        found = tables(log, "accountant", at)
+        if found:
+            return [record for one in found for record in of_table(one.ads())], max(one.at for one in found)
+    except NotKnown as error:
+        early = error.since
+    try:
+        last = sample(log, "submitter_ads", at)
+    except NotKnown as error:
+        first = min(filter(None, (early, error.since)), default=0)
+        known = f"from {instant(first, here.timezone)} on" if first else "at no instant"
+        raise Refusal(f"poolbook userprio: what {shown(url)} was imported from tells of priorities {known}") from None
+    return of_texts(last.ads), last.at

@@ -1,0 +1,132 @@
+"""What `poolbook userprio` changes of submitters: the requests that its options make, and what is said then."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, NamedTuple
+
+from .options import Arguments, Command, Given, Option, UsageError, whole_number
+
+DURATION = Option("duration", 1, "<secs>", "with -setfactor, -setfloor, -setceiling: only for so long")
+
+
+class _Edit(NamedTuple):
+    """An option that changes something.
+
+    :param kind: the request that it makes
+    :param name: of ``SetSubmitter``: what is set
+    :param done: what is printed then, of the user and the value
+    :param whole: whether the value is a whole number, from ``least``; else any number
+    :param lent: what is printed if it is lent for some seconds; empty: it cannot be
+    """
+
+    kind: str
+    name: str
+    done: str
+    whole: bool = False
+    least: int = 0
+    lent: str = ""
+
+
+_SET, _RESET, _DELETE = "SetSubmitter", "ResetUsage", "DeleteSubmitter"
+_LENT = "Set {} lease on {{user}} to {{value:{}}} for {{seconds}} seconds"
+
+EDITS: dict[str, _Edit] = {
+    "setprio": _Edit(_SET, "priority", "The priority of {user} was set to {value:f}"),
+    "setfactor": _Edit(
+        _SET, "factor", "The priority factor of {user} was set to {value:f}", lent=_LENT.format("priority-factor", "f")
+    ),
+    "setfloor": _Edit(_SET, "floor", "The floor of {user} was set to {value:d}", True, 0, _LENT.format("floor", "d")),
+    "setceiling": _Edit(
+        _SET, "ceiling", "The ceiling of {user} was set to {value:d}", True, -1, _LENT.format("ceiling", "d")
+    ),
+    "setaccum": _Edit(_SET, "usage", "The Accumulated Usage of {user} was set to {value:f}"),
+    "setbegin": _Edit(_SET, "begin", "The Begin Usage Time of {user} was set to {value:d}", True),
+    "setlast": _Edit(_SET, "last", "The Last Usage Time of {user} was set to {value:d}", True),
+    "cancelfactorlease": _Edit(_SET, "factor", "Cancelled priority-factor lease for {user}"),
+    "cancelfloorlease": _Edit(_SET, "floor", "Cancelled floor lease for {user}"),
+    "cancelceilinglease": _Edit(_SET, "ceiling", "Cancelled ceiling lease for {user}"),
+    "resetusage": _Edit(_RESET, "", "The accumulated usage of {user} was reset"),
+    "resetall": _Edit(_RESET, "", "The accumulated usage was reset for all users"),
+    "delete": _Edit(_DELETE, "", "The accountant record named {user} was deleted"),
+}
+"""The options that change something, with what they ask for and what they print."""
+
+
+class Request(NamedTuple):
+    """What a command line asks to be changed: the request without its id and its user, and what is printed then."""
+
+    body: dict[str, Any]
+    done: str
+
+
+def read(command: Command, arguments: Arguments) -> Request | None:
+    """The change that a command line asks for; None: none.
+
+    :raises UsageError: where it asks for more than one, or not for a change that there is
+    """
+    asked = list(arguments.every(*EDITS))
+    if not asked:
+        if arguments.has("duration"):
+            raise UsageError(f"poolbook userprio: -duration goes with {_lent()}")
+        return None
+    if len(asked) > 1:
+        raise UsageError(f"poolbook userprio: one change at a time: {asked[0].spelled} or {asked[1].spelled}")
+    given = asked[0]
+    if arguments.words:
+        raise UsageError(f"poolbook userprio: {given.spelled} and {arguments.words[0]!r}: one submitter at a time")
+    return _request(command, given, arguments.last("duration"))
+
+
+def _lent() -> str:
+    return ", ".join(f"-{name}" for name, edit in EDITS.items() if edit.lent)
+
+
+def _request(command: Command, given: Given, duration: Given | None) -> Request:
+    edit = EDITS[given.name]
+    if duration is not None and not edit.lent:
+        raise UsageError(f"poolbook userprio: -duration goes with {_lent()}, not with {given.spelled}")
+    user = given.values[0] if given.values else ""
+    body: dict[str, Any] = {"kind": edit.kind}
+    if given.values:
+        submitter(given.spelled, user)
+    if edit.kind == _RESET:
+        return Request({**body, "submitters": [user] if user else []}, edit.done.format(user=user))
+    body["submitter"] = user
+    if edit.kind == _DELETE:
+        return Request(body, edit.done.format(user=user))
+    body["name"] = edit.name
+    if len(given.values) == 1:
+        return Request({**body, "cancel": True}, edit.done.format(user=user))
+    value = _value(command, given, edit)
+    body["value"] = float(value)
+    if duration is None:
+        return Request(body, edit.done.format(user=user, value=value))
+    body["duration"] = seconds = whole_number(command, duration, 1)
+    return Request(body, edit.lent.format(user=user, value=value, seconds=seconds))
+
+
+def submitter(option: str, name: str) -> str:
+    """A submitter's name, in full.
+
+    :raises UsageError: where it is not
+    """
+    user, at, domain = name.rpartition("@")
+    if not (user and at and domain):
+        raise UsageError(
+            f"poolbook userprio {option}: {name!r} is no submitter: user@domain is wanted, as `poolbook userprio "
+            "-allusers` shows them"
+        )
+    return name
+
+
+def _value(command: Command, given: Given, edit: _Edit) -> int | float:
+    if edit.whole:
+        return whole_number(command, given._replace(values=given.values[1:]), edit.least)
+    try:
+        value = float(given.values[1])
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise UsageError(f"poolbook userprio: {given.spelled} takes a number, not {given.values[1]!r}")
+    return value

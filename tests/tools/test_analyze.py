@@ -1,0 +1,163 @@
+"""Golden: `poolbook q -better-analyze` prints what a cycle found as condor_q -better-analyze does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.tools import queue
+from poolbook.adapters.tools.analyze import Judged, reason, steps, wrapped
+from poolbook.adapters.tools.options import UsageError
+from poolbook.domain import events as e
+from poolbook.domain.classad import ClassAd, parse, unparse
+
+from ..replay.contested_pool import contested
+from .captures import MINUTE, capture, printed, setting
+
+REQUIREMENTS = {
+    63: '((OpSys == "WINDOWS") && (Memory > 1000000)) && (TARGET.Arch == "X86_64") && '
+        '(versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || (TARGET.Disk >= RequestDisk)) && '
+        "(TARGET.Memory >= RequestMemory) && (TARGET.Cpus >= RequestCpus) && "
+        "((TARGET.FileSystemDomain == MY.FileSystemDomain) || (TARGET.HasFileTransfer))",
+    65: '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && '
+        '(versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || (TARGET.Disk >= RequestDisk)) && '
+        "(TARGET.Memory >= RequestMemory) && "
+        "((TARGET.FileSystemDomain == MY.FileSystemDomain) || (TARGET.HasFileTransfer))",
+}  # fmt: skip
+AD = {"ProcId": 0, "FileSystemDomain": "localhost", "RequestDisk": 10240, "RequestMemory": 128, "Owner": "alice"}
+SECOND = 1_000_000
+
+
+def job(cluster: int, status: int, **more: object) -> ClassAd:
+    ad = ClassAd(AD | {"ClusterId": cluster, "JobStatus": status} | more)
+    ad["Requirements"] = parse(REQUIREMENTS[cluster])
+    if cluster == 63:
+        ad["RequestCpus"] = 500
+    return ad
+
+
+def told(ad: ClassAd, judged: Judged, second: int = 26) -> str:
+    query = queue.read(["-better-analyze", f"{ad.eval('ClusterId')}.0"])
+    judged = judged._replace(pool="localhost")
+    return printed(queue.render([ad], query, setting(second), judge=lambda *_: judged))
+
+
+def refused(*clauses: e.Clause, slots: int = 1, **more: object) -> e.Unmatched:
+    return e.Unmatched("63.0", 1, slots, clauses, **more)  # type: ignore[arg-type]
+
+
+UNMATCHABLE = refused(
+    e.Clause('(OpSys == "WINDOWS")', 0, 0),
+    e.Clause("(Memory > 1000000)", 0, 0),
+    e.Clause('(TARGET.Arch == "X86_64")', 1, 0),
+    e.Clause('(versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || (TARGET.Disk >= RequestDisk))', 1, 0),
+    e.Clause("(TARGET.Memory >= RequestMemory)", 1, 0),
+    e.Clause("(TARGET.Cpus >= RequestCpus)", 0, 0),
+    e.Clause("((TARGET.FileSystemDomain == MY.FileSystemDomain) || (TARGET.HasFileTransfer))", 1, 0),
+)
+
+
+def parts(text: str) -> tuple[str, str, str]:
+    """The expression with the job's attributes, the conditions, and the rest: without what is the slots' alone."""
+    head, _, tail = text.partition(" reduces to these conditions:\n\n")
+    conditions, _, rest = tail.partition("\n\n\n")
+    expression = head.rpartition("\n\nThe Requirements")[0].partition("\nslot1@localhost has")[0].rstrip("\n")
+    return expression, conditions, rest.replace(" on 1 machines,", ",")
+
+
+@pytest.mark.parametrize(("name", "second"), [("q_analyze_unmatchable", 54), ("q_better_analyze_unmatchable", 52)])
+def test_a_job_that_fits_nowhere_is_told_as_condor_q_tells_it(name: str, second: int) -> None:
+    wanted = capture(name)
+    assert queue.read(wanted.argv).view == "analysis"
+    mine = told(job(63, 1), Judged(((MINUTE + second) * SECOND, UNMATCHABLE), 0))
+    expression, conditions, rest = parts(mine)
+    assert (expression, rest) == (parts(wanted.out)[0], parts(wanted.out)[2])
+    rows = [line for line in parts(wanted.out)[1].splitlines() if "versionGE" not in line and "FileSystem" not in line]
+    assert set(rows) < set(conditions.splitlines())
+    assert "[7]           1  [5] || [6]" in conditions
+
+
+@pytest.mark.parametrize(
+    ("name", "ad", "matched"),
+    [
+        ("q_better_analyze_running", job(65, 2), MINUTE + 50),
+        ("q_analyze_held", job(65, 5, HoldReason="via condor_hold (by user alice)"), MINUTE + 60),
+    ],
+)
+def test_a_job_that_no_cycle_refused_is_told_without_counts(name: str, ad: ClassAd, matched: int) -> None:
+    wanted = capture(name).out
+    mine = told(ad, Judged(None, matched * SECOND))
+    expression = parts(wanted)[0]
+    assert mine.startswith(expression)
+    status = re.search(r"\n065.000:  Job is .*?Last successful match: [^\n]+\n", wanted, re.DOTALL)
+    assert status is not None
+    assert mine.removeprefix(expression).strip() == status[0].strip()
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (refused(), "no match found"),
+        (refused(denied=e.Denied(own=1)), "no match found"),
+        (refused(denied=e.Denied(policy=1, priority=1)), "PREEMPTION_REQUIREMENTS == False"),
+        (refused(denied=e.Denied(priority=1), limit="share"), "insufficient priority"),
+        (refused(limit="share"), "submitter limit exceeded"),
+        (refused(limit="ceiling"), "submitter limit exceeded"),
+    ],
+)
+def test_the_reason_is_in_the_negotiators_words(why: e.Unmatched, words: str) -> None:
+    assert reason(why) == words
+
+
+def test_slots_in_use_are_told_by_whose_they_are() -> None:
+    why = refused(e.Clause("true", 9, 8), slots=9, refused_by_slot=1, taken=2, denied=e.Denied(own=3, rank=1))
+    out = told(job(63, 1), Judged((MINUTE * SECOND, why), 0))
+    assert re.findall(r"^ +(\d+) slots", out, re.MULTILINE) == ["1", "1", "3", "3", "1"]
+
+
+def test_a_job_that_no_cycle_has_seen_is_told_so() -> None:
+    assert "063.000:  Job has not yet been considered by the matchmaker.\n" in told(job(63, 1), Judged(None, 0))
+
+
+def test_an_expression_is_broken_behind_its_operators_alone() -> None:
+    source = unparse(parse(" && ".join([f'(A{n} == "&& ( ||")' for n in range(20)])))
+    lines = wrapped(source).splitlines()
+    assert " ".join(line.strip() for line in lines) == source
+    assert all(line.startswith("    (") and len(line) < 80 for line in lines)
+
+
+def test_steps_stand_behind_what_they_are_made_of() -> None:
+    assert [step.words for step in steps(parse("(a && (b || !c)) && d"))] == [
+        "a", "b", "!c", "[1] || [2]", "[0] && [3]", "d", "[4] && [5]",
+    ]  # fmt: skip
+
+
+def test_only_what_must_be_true_by_itself_is_known_by_its_text() -> None:
+    conditions = [step.condition for step in steps(parse("(a && (b || c)) && b"))]
+    assert conditions == ["a", "", "", "b || c", "", "b", ""]
+
+
+def test_an_expression_of_any_length_has_its_steps() -> None:
+    assert len(steps(parse(" && ".join(["a"] * 3000)))) == 5999
+
+
+def test_qualifiers_of_the_real_tool_are_refused() -> None:
+    with pytest.raises(UsageError):
+        queue.read(["-better-analyze:summary"])
+
+
+def test_the_command_tells_what_the_log_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = str(tmp_path / "pool.db")
+    log = open_log(url, create=True)
+    log.append([event for _, event in contested().events() if event.at <= (1_800_000_000 + 906) * SECOND])
+    log.close()
+    assert main(["q", "-better-analyze", "6.0", "-log", url]) == 0
+    out = capsys.readouterr().out
+    assert "[1]           0  TARGET.Memory >= RequestMemory\n" in out
+    assert "    RequestMemory = 90000 (mb)\n" in out
+    assert "      9 slots are rejected by your job's requirements\n" in out
+    assert "from pool\nReason for last match failure: no match found\n" in out

@@ -1,0 +1,89 @@
+"""Golden: the negotiator's ad has HTCondor's attributes, and `poolbook status -negotiator` shows them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.tools.negotiator import negotiator_ad
+from poolbook.domain import events as e
+from poolbook.projections.views import CycleRow
+
+from ..replay.contested_pool import contested
+from .captures import whole
+
+DIFFERENT = {"SubmittersShareLimit", "SubmittersMatchLimit"}
+"""What the log counts. HTCondor's ad has the names of the first, so a cycle in which it is not 0 does not have it."""
+
+
+def row(end: int, **statistics: float) -> CycleRow:
+    return CycleRow(end, end * 1_000_000, {"Time": end, "End": end, "Duration": 0, "Matches": 0, **statistics})
+
+
+def attributes(ad: object) -> set[str]:
+    return {name for name in ad if name.startswith("LastNegotiationCycle")}  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def story() -> list[e.Event]:
+    return [event for _, event in contested().events()]
+
+
+def test_a_cycle_has_the_attributes_of_htcondors(story: list[e.Event]) -> None:
+    held = [event for event in story if isinstance(event, e.CycleHeld)][-4:]
+    cycles = [CycleRow(0, event.at, event.statistics | dict.fromkeys(DIFFERENT, 0.0)) for event in reversed(held)]
+    theirs = attributes(whole("status_negotiator_long")[0])
+    assert attributes(negotiator_ad("pool", cycles, 0)) == theirs
+    assert len(theirs) == 3 * 33
+
+
+def test_the_last_cycle_has_number_0_and_a_period_is_the_time_since_the_end_of_the_one_before() -> None:
+    ad = negotiator_ad("pool", [row(1060), row(1050), row(1020), row(1000)], 1070)
+    assert [ad.eval(f"LastNegotiationCycleEnd{back}") for back in range(3)] == [1060, 1050, 1020]
+    assert [ad.eval(f"LastNegotiationCyclePeriod{back}") for back in range(3)] == [10, 30, 20]
+    assert "LastNegotiationCycleEnd3" not in ad
+
+
+def test_the_first_cycle_of_all_has_no_period() -> None:
+    assert negotiator_ad("pool", [row(1060)], 1070).eval("LastNegotiationCyclePeriod0") == 0
+
+
+def test_matches_are_counted_by_the_second_of_the_period() -> None:
+    ad = negotiator_ad("pool", [row(1060, Matches=5), row(1050)], 1070)
+    assert ad.eval("LastNegotiationCycleMatchRateSustained0") == 0.5
+    assert ad.eval("LastNegotiationCycleMatchRate0") == 0.0
+
+
+def test_the_command_shows_what_the_log_has(
+    story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = str(tmp_path / "pool.db")
+    log = open_log(url, create=True)
+    log.append(story)
+    log.close()
+    last = [event for event in story if isinstance(event, e.CycleHeld)][-1]
+    assert main(["status", "-negotiator", "-l", "-log", url]) == 0
+    told = dict(re.findall(r"^LastNegotiationCycle(\w+)0 = (\S+)$", capsys.readouterr().out, re.MULTILINE))
+    assert (
+        told.items()
+        >= {name: f"{count:.0f}" for name, count in last.statistics.items() if name not in DIFFERENT}.items()
+    )
+    assert main(["status", "-negotiator", "-log", url]) == 0
+    heading, _, line = capsys.readouterr().out.partition("\n")
+    assert heading.split()[-3:] == ["Jobs", "Matches", "Rejections"]
+    assert line.split()[-3:] == [f"{last.statistics[name]:.0f}" for name in ("NumIdleJobs", "Matches", "Rejections")]
+
+
+def test_a_pool_without_a_cycle_has_a_negotiator_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = str(tmp_path / "pool.db")
+    log = open_log(url, create=True)
+    log.append([e.PoolFounded(1, "founded", "found", "here", "htcondor-25", "example.org", "0.1", {})])
+    log.close()
+    assert main(["status", "-negotiator", "-af", "Name", "MyType", "LastNegotiationCycleEnd0", "-log", url]) == 0
+    assert capsys.readouterr().out == "here Negotiator undefined\n"
