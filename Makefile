@@ -1,6 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Tests start some hundred commands: where bytecode may not be written, each of them compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # 24 jobs that estimate pi, run for real; the log, the results and all that stands beside them go to build/pi/.
 run: .venv/ready
 	@mkdir -p build/pi
@@ -16,7 +19,10 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Each script ends with 1 where an aim of its own is missed; the others are run all the same.
+# Each script ends with 1 where an aim of its own is missed; the others are run all the same. `make bench PEER=DIR` also
+# measures the real pool in DIR, by PEER_SCRIPT.
+PEER_SCRIPT ?= ../shared/realpool/peer
+beside := $(if $(PEER),--peer $(PEER) --peer-script $(PEER_SCRIPT))
 bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_classad.py
 	-$(BIN)/python tests/bench/bench_policy.py
@@ -26,7 +32,8 @@ bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_views.py
 	-$(BIN)/python tests/bench/bench_userlog.py
 	-$(BIN)/python tests/bench/bench_import.py
-	-$(BIN)/python tests/bench/bench_pool.py
+	-$(BIN)/python tests/bench/bench_negotiation.py $(beside)
+	-$(BIN)/python tests/bench/bench_pool.py $(beside)
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready
