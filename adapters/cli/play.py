@@ -176,12 +176,13 @@ class _Json:
 
 def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
     """What was recorded of a real pool, played."""
+    from ...domain.config import ConfigError
     from ...replay.wording import counted
     from ..htcondor.stimuli import DIALECT, REWRITES, compare
 
     try:
         found = compare(folder, dialect or DIALECT)
-    except OSError as error:
+    except (OSError, ConfigError) as error:
         raise Refusal(f"poolbook play -trace: {error}") from None
     if arguments.has("json"):
         told = {

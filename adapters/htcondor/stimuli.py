@@ -104,13 +104,16 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
 def trace(folder: Path) -> Trace:
     """What happened to the startds of a folder.
 
-    :raises FileNotFoundError: it has no StartLog
+    :raises FileNotFoundError: it has no StartLog, or one that tells of no slot
     """
     files = TraceFiles(folder)
     data = files.data("StartLog")
     if data is None:
         raise FileNotFoundError(f"{folder}: there is no StartLog, nor StartLog.gz: a trace is a folder that has one")
-    return Trace(files, tuple(runs(data, files.jobs, files.owner_told)))
+    found = tuple(runs(data, files.jobs, files.owner_told))
+    if not any(run.slots for run in found):
+        raise FileNotFoundError(f"{folder}: its StartLog tells of no slot that a startd made: nothing can be compared")
+    return Trace(files, found)
 
 
 def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[Move], list[Refused]]]:

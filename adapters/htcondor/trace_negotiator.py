@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC
+from math import isfinite, isnan, nan
 from typing import Final
 
 from attrs import Factory, define
@@ -246,7 +247,7 @@ class AccountReader:
                     first.setdefault(key, {}).update(ad)
             if at := _updated(ads):
                 self._keep(now)
-                now = _Account(at, now.at)
+                now = _Account(at, now.at, earlier=now.held if now.at else [])
             now.take(ads)
         self._keep(now)
         self._begins(first)
@@ -274,8 +275,17 @@ class _Account:
     claims: list[Claimed] = Factory(list)
     priorities: dict[str, float] = Factory(dict)
     usage: dict[str, float] = Factory(dict)
+    earlier: list[Claimed] = Factory(list)
+    counts: bool = False
+    """Whether the claims were counted again; when it is reconfigured, the negotiator brings the priorities up to date
+    by those that it had counted ``earlier``."""
+
+    @property
+    def held(self) -> list[Claimed]:
+        return self.claims if self.counts or self.claims else self.earlier
 
     def take(self, ads: Mapping[str, Ad]) -> None:
+        self.counts |= any("ResourcesUsed" in ad for key, ad in ads.items() if key.startswith(_CUSTOMER))
         for claim, since in _claims(ads):
             self.claims.append(claim)
             self.since = min(self.since or since, since)
@@ -283,7 +293,7 @@ class _Account:
         self.usage |= _numbers(ads, "WeightedAccumulatedUsage")
 
     def counted(self, after: int) -> Counted:
-        return Counted(self.at, tuple(self.claims), self.priorities, self.usage, self.after or after, self.since)
+        return Counted(self.at, tuple(self.held), self.priorities, self.usage, self.after or after, self.since)
 
 
 _CUSTOMER: Final = "Customer."
@@ -299,9 +309,18 @@ def _written(event: TableWritten) -> dict[str, Ad]:
     return found
 
 
+def _number(ad: Ad, name: str, otherwise: float) -> float:
+    """A number that the table has; where its line is damaged, the same as where it is not there."""
+    with suppress(ValueError):
+        found = float(ad.get(name, otherwise))
+        if isfinite(found):
+            return found
+    return otherwise
+
+
 def _updated(ads: Mapping[str, Ad]) -> int:
     """The instant at which the priorities were brought up to date, if that is set."""
-    return int(ads.get("Accountant.", {}).get("LastUpdateTime", "0")) * SECOND
+    return int(_number(ads.get("Accountant.", {}), "LastUpdateTime", 0)) * SECOND
 
 
 def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[Claimed, int]]:
@@ -309,24 +328,25 @@ def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[Claimed, int]]:
     for key, ad in ads.items():
         if key.startswith(_RESOURCE) and "RemoteUser" in ad:
             slot = key.removeprefix(_RESOURCE).partition("@<")[0]
-            claim = Claimed(slot, unquoted(ad["RemoteUser"]), round(float(ad.get("SlotWeight", "1")) * 1000))
-            yield claim, int(ad.get("StartTime", "0")) * SECOND
+            claim = Claimed(slot, unquoted(ad["RemoteUser"]), round(_number(ad, "SlotWeight", 1) * 1000))
+            yield claim, int(_number(ad, "StartTime", 0)) * SECOND
 
 
 def _numbers(ads: Mapping[str, Ad], name: str) -> dict[str, float]:
-    return {
-        key.removeprefix(_CUSTOMER): float(ad[name])
+    found = {
+        key.removeprefix(_CUSTOMER): _number(ad, name, nan)
         for key, ad in ads.items()
         if key.startswith(_CUSTOMER) and name in ad and "@" in key
     }
+    return {key: number for key, number in found.items() if not isnan(number)}
 
 
 def _known(user: str, ad: Ad) -> Known:
     return Known(
         user,
-        float(ad.get("Priority", "0.5")),
-        float(ad.get("PriorityFactor", "0")),
-        float(ad.get("WeightedAccumulatedUsage", "0")),
+        _number(ad, "Priority", 0.5),
+        _number(ad, "PriorityFactor", 0),
+        _number(ad, "WeightedAccumulatedUsage", 0),
     )
 
 

@@ -112,6 +112,30 @@ def test_what_was_counted_in_a_cycle_and_from_when_on(tmp_path: Path) -> None:
     assert (cycle.after, cycle.since, cycle.priorities) == (100 * SECOND, 103 * SECOND, {ALICE: 7.25})
 
 
+def test_a_reconfigured_negotiator_accounts_for_the_claims_that_its_last_cycle_counted(tmp_path: Path) -> None:
+    claim = "Resource.slot1@node7@<10.0.0.7:9618?addrs=x>"
+    none, mine = "103 Customer.alice@node7 ResourcesUsed 0\n", f'103 {claim} RemoteUser "alice@node7"\n'
+    (tmp_path / "Accountantnew.log").write_text(
+        "107 1 CreationTimestamp 100\n101 Customer.alice@node7 * *\n103 Accountant. LastUpdateTime 100\n"
+        f"105 \n103 Accountant. LastUpdateTime 102\n106 \n105 \n{none}106 \n105 \n{mine}106 \n"
+        f"105 \n103 Accountant. LastUpdateTime 103\n106 \n"  # reconfigured
+        f"105 \n103 Accountant. LastUpdateTime 104\n106 \n105 \n{none}106 \n"  # a cycle, and nobody has any slot
+    )
+    found = {at // SECOND: len(one.claims) for at, one in AccountReader(TraceFiles(tmp_path)).counted.items()}
+    assert found == {100: 0, 102: 1, 103: 1, 104: 0}
+
+
+def test_a_damaged_number_of_an_account_is_as_if_it_was_not_written(tmp_path: Path) -> None:
+    (tmp_path / "Accountantnew.log").write_text(
+        "107 1 CreationTimestamp 100\n101 Customer.alice@node7 * *\n103 Customer.alice@node7 Priority 7.50!000\n"
+        "103 Customer.alice@node7 PriorityFactor 1e999\n103 Accountant. LastUpdateTime 100\n"
+        "105 \n103 Accountant. LastUpdateTime 1~2\n103 Customer.alice@node7 Priority nan\n106 \n"
+    )
+    found = AccountReader(TraceFiles(tmp_path))
+    assert [(one.submitter, one.real, one.factor) for one in found.known] == [(ALICE, 0.5, 0)]
+    assert [one.priorities for one in found.counted.values()] == [{}]
+
+
 def test_a_submission_is_one_that_was_answered_with_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "timeline.txt").write_text(
         "11/20/26 12:00:01 alice$ condor_submit a.sub -append 'request_memory = 7'\n1 job(s) submitted to cluster 4.\n"

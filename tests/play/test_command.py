@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,24 @@ def test_a_recorded_pool_is_played_and_compared(folder: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith(f"{TRACES / '02-owner-return'}: 2 slots, 45 transitions: all equal\n")
     assert main(["play", "-trace", str(folder)]) == 1
     assert "there is no StartLog" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["-cycles"]])
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("StartLog", "", "tells of no slot that a startd made"),
+        ("scenario.conf", "use FEA", "scenario.conf:1: 'use FEA' is no setting"),
+    ],
+)
+def test_records_that_cannot_be_compared_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], file: str, text: str, complaint: str
+) -> None:
+    shutil.copytree(TRACES / "20c-kill-for-better-match", folder / "records")
+    (folder / "records" / f"{file}.gz").unlink(missing_ok=True)
+    (folder / "records" / file).write_text(text)
+    assert main(["play", "-trace", str(folder / "records"), *words]) == 1
+    assert complaint in capsys.readouterr().err
 
 
 def test_a_name_that_is_probably_misspelled_is_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
