@@ -220,17 +220,6 @@ def _deferred(case: _Case) -> bool:
     return _asks(case, "DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
 
 
-def _sensed(case: _Case) -> bool:
-    """A slot differs whose START reads what its machine's sensors publish."""
-    state = case.found.state
-    for match in (*case.real, *case.ours):
-        slot = state.slots.get(match.slot)
-        text = slot.ad.get("Start", "").lower() if slot is not None else ""
-        if slot is not None and any(name.lower() in text for name in slot.public):
-            return True
-    return False
-
-
 def _uncertain(case: _Case) -> bool:
     return any(user in case.moment.unknown for user in case.cycle.asked)
 
@@ -247,7 +236,6 @@ REASONS: Final[dict[str, Reason]] = {
     "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old: so it was as of then", _aged),
     "floors": Reason("below a floor, the real one counts only what is preempted against it", _floors),
     "listed": Reason("the real one lets more than a share be preempted for jobs that are alike", _listed),
-    "sensed": Reason("START reads what sensors publish, and the records do not show when it arrived", _sensed),
     "uncertain": Reason("the priorities of those who waited are not known exactly", _uncertain),
 }
 """Every difference that is explained, in the order in which the reasons are asked."""

@@ -96,21 +96,25 @@ class Sights:
         return {at: _best(possible, order) for at, possible in found.items()}
 
     def _possible(self, at: int, cycle: Happened | None, counted: Counted | None) -> Sequence[Sight]:
-        """The sights that agree with what is recorded of a cycle; all, if none does."""
+        """The sights that agree with what is recorded of a cycle, if possible such in which the slots that nobody had
+        are in Unclaimed; all, if none does."""
         sights = [self._sight(at, self.until(at - delay * SECOND), delay) for delay in DELAYS]
         if sights[0].count == sights[-1].count:
             sights = sights[:1]
-        agreeing = self._agreeing(sights, cycle, counted)
-        if not agreeing:  # what was published was of the middle of a second, or it was later than usual
-            counts = range(self.until(at), self.until(at - OLDEST * SECOND) - 1, -1)
-            agreeing = self._agreeing([self._sight(at, count, DELAYS[0]) for count in counts], cycle, counted)[:1]
-        return agreeing or [evolve(one, agrees=False) for one in sights]
-
-    def _agreeing(self, sights: Sequence[Sight], cycle: Happened | None, counted: Counted | None) -> Sequence[Sight]:
-        """The sights that agree; of these, those in which the slots that nobody had are in Unclaimed."""
-        agreeing = [one for one in sights if _agrees(one.claims, cycle, counted)]
         taken = [told.slot for told in cycle.matches if not told.preempting] if cycle is not None else []
-        return [one for one in agreeing if self._unclaimed(one.count, taken)] or agreeing
+        for free in (taken, []):
+            agreeing = [one for one in sights if self._agrees(one, cycle, counted, free)]
+            if agreeing:
+                return agreeing
+            # what was published was of the middle of a second, or it was later than usual
+            for count in range(self.until(at), self.until(at - OLDEST * SECOND) - 1, -1):
+                one = self._sight(at, count, DELAYS[0])
+                if self._agrees(one, cycle, counted, free):
+                    return [one]
+        return [evolve(one, agrees=False) for one in sights]
+
+    def _agrees(self, one: Sight, cycle: Happened | None, counted: Counted | None, free: Iterable[str]) -> bool:
+        return _agrees(one.claims, cycle, counted) and self._unclaimed(one.count, free)
 
     def _sight(self, at: int, count: int, delay: int) -> Sight:
         return Sight(at, count, delay, self.claims(count))

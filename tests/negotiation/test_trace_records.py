@@ -203,6 +203,22 @@ def test_ads_that_are_late_show_a_claim_that_is_long_gone() -> None:
     assert [one.submitter for one in found.claims] == [ALICE]
 
 
+def test_a_slot_that_was_matched_while_nobody_had_it_was_in_unclaimed_if_only_in_the_middle_of_a_second() -> None:
+    """alice's claim has ended before the cycle's second, in which her slot becomes free and the match bob's claim."""
+    at, nine = 10 * SECOND, 9 * SECOND
+    ending: list[e.Event] = [
+        e.ClaimEnded(nine, "", "", "slot1", "1", ALICE, 0),
+        e.SlotMoved(nine, "", "", "slot1", "", "", "Preempting/Vacating"),
+    ]
+    events = [*pool((1, ALICE)), *ending, *pool((10, ""), (10, BOB))]
+    cycle = Happened(at, (Told(at, BOB, "slot1", "", "2.0"),))
+    found = Sights(events).of([at], {at: cycle}, {at: Counted(at, (Claimed("slot1", BOB, 1000),), {}, {})})[at]
+    last = events[found.count - 1]
+    assert found.claims == ()
+    assert isinstance(last, e.SlotMoved)
+    assert last.target == "Unclaimed/Idle"
+
+
 def test_claims_that_were_never_so_are_contradicted() -> None:
     found = seen(Happened(10 * SECOND), had("carol"), *NINE)
     assert not found.agrees
