@@ -37,7 +37,7 @@ def claim_matches(draft: Draft) -> None:
             void(draft, slot, "match_void")
             continue
         claim = f"{name}#{draft.now}#{state.position + 1}"
-        value = rank(draft, slot, cluster.attributes(proc)) if "Rank" in slot.ad else 0.0
+        value = rank(draft, slot, cluster.attributes(proc))
         if slot.state in HELD:
             _let_wait(draft, slot, cluster, proc, claim, value)
             continue

@@ -27,6 +27,11 @@ def shown(name: str) -> bool:
     return lower not in _KEPT_TO_ITSELF and not lower.startswith(_SETTINGS) and not lower.endswith(_VARIANTS)
 
 
+UNSAID: Final[Ad] = {"Rank": "0.0"}
+"""What is published of a slot whose own ad does not say it (Resource::publish: so that nobody takes a job's Rank for
+the slot's)."""
+
+
 def published(
     ad: Ad, dialect: str, state: str, *, closed: bool = False, start: str = "", willing: bool | None = None
 ) -> Ad:
@@ -36,7 +41,7 @@ def published(
     :param start: what START is while the machine drains, if the drain has one
     :param willing: the value of START without a job; None: it has none
     """
-    found = {name: text for name, text in ad.items() if shown(name)}
+    found = UNSAID | {name: text for name, text in ad.items() if shown(name)}
     if state in _REFUSING or (closed and not start):
         found.pop("Start", None)
         return {**found, "Requirements": "false"}

@@ -183,10 +183,11 @@ def _shared(case: _Case) -> bool:
 
 
 def _listed(case: _Case) -> bool:
-    """Only the real one preempts, for a submitter that got a slot in the same cycle before."""
+    """Only who has to go differs, and for submitters that got a slot in the same cycle before: for one by its share,
+    the real one preempts more; for one by a slot's RANK, less."""
     told = Counter(told.submitter for told in case.cycle.matches)
     behind = _numbers(case.real)
-    return not case.ours and all(m.preempting and told[m.submitter] > behind[m.submitter] for m in case.real)
+    return all(m.preempting and told[m.submitter] > behind[m.submitter] for m in (*case.real, *case.ours))
 
 
 def _floors(case: _Case) -> bool:
@@ -235,7 +236,7 @@ REASONS: Final[dict[str, Reason]] = {
     "unseen": Reason("the records do not show which changes of that second, or the one before, it knew", _unseen),
     "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old: so it was as of then", _aged),
     "floors": Reason("below a floor, the real one counts only what is preempted against it", _floors),
-    "listed": Reason("the real one lets more than a share be preempted for jobs that are alike", _listed),
+    "listed": Reason("for jobs that are alike, the real one has other limits for what it kept in its list", _listed),
     "uncertain": Reason("the priorities of those who waited are not known exactly", _uncertain),
 }
 """Every difference that is explained, in the order in which the reasons are asked."""

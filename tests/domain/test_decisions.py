@@ -92,7 +92,7 @@ def test_a_users_jobs_are_matched_by_priority_then_by_submission_and_users_take_
 
 
 def test_rank_chooses_among_the_slots_that_match() -> None:
-    pool = TestPool()
+    pool = TestPool(settings={"NEGOTIATOR_PRE_JOB_RANK": ""})  # by default, the slot with less memory goes first
     pool.machine("small", cpus=1, memory=512, static=1)
     pool.machine("large", cpus=1, memory=4096, static=1)
     pool.submit(Rank="TARGET.Memory")

@@ -137,7 +137,8 @@ def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> N
 @given(gone=st.sets(st.integers(0, 90), max_size=40))
 def test_a_log_with_lines_missing_is_compared_all_the_same(gone: set[int]) -> None:
     lines = gzip.decompress((BY_RUN["18b"] / "StartLog.gz").read_bytes()).split(b"\n")
-    kept = [line for number, line in enumerate(lines) if number not in gone]
+    begins = (b"STARTING UP", b"New Slot")  # without these there is no slot
+    kept = [line for number, line in enumerate(lines) if number not in gone or any(word in line for word in begins)]
     with TemporaryDirectory() as folder:
         (Path(folder) / "StartLog").write_bytes(b"\n".join(kept))
         (Path(folder) / "scenario.conf").write_bytes((BY_RUN["18b"] / "scenario.conf").read_bytes())

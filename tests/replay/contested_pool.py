@@ -7,7 +7,7 @@ from .virtual_pool import Pool
 STORY = """
 machine a kind=static slots=4 Cpus=1 Memory=1024 Rank=TARGET.Owner=="carol"
 machine b kind=static slots=4 Cpus=1 Memory=2048 Rank=TARGET.Owner=="carol"
-machine c kind=partitionable Cpus=4 Memory=8192
+machine c kind=partitionable Cpus=4 Memory=8192 Rank=undefined
 submit alice 10 seconds=3000 grace=0
 submit alice 4 seconds=500 grace=0 cpus=2 Rank=TARGET.Memory
 run 10 min

@@ -65,6 +65,7 @@ class Pool:
         self.engine = Engine(self.log, VirtualWorld(behave))
         self.engine.load()
         self._serial = 0
+        settings = {"NEGOTIATOR_PRE_JOB_RANK": ""} | settings
         self.engine.handle([s.Found("found", "pool", dialect, "example.org", "0.1", settings)])
 
     def events(self) -> list[tuple[int, Event]]:

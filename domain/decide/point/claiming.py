@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import isfinite
 
 from ...classad import EvaluationError
+from ...classad.tree import Literal
 from ...dialects import told
 from ...events import (
     Ad,
@@ -20,6 +21,7 @@ from ...events import (
     ClaimWithdrawn,
     DrainCharged,
 )
+from ...lifecycle.rows import MANUAL
 from ...policy import terms
 from ...policy.look import given
 from ...policy.resources import dynamic_name
@@ -38,15 +40,27 @@ HELD = ("Claimed", "Preempting")
 
 
 def rank(draft: Draft, slot: Slot, job: Ad) -> float:
-    """The slot's RANK of a job; what is no number counts as 0."""
-    look = draft.look(slot)
+    """The slot's RANK of a job; what is no number counts as 0.
+
+    A slot without a RANK values all jobs alike, says the manual. The real startd looks for what its ad lacks in the
+    job's (Resource::compute_rank), and so takes the job's own Rank of the slot for it.
+    """
+    look, own = draft.look(slot), ad_of(job)
     asked = look.expression("Rank")
+    swapped = asked is None and draft.state.dialect != MANUAL
+    if swapped:
+        asked = own.get("Rank")
     if asked is None:
         return 0.0
-    try:
-        value = asked.evaluate(look.whole()[0], ad_of(job), draft.context)
-    except EvaluationError:
-        return 0.0
+    if isinstance(asked, Literal):
+        value = asked.value
+    else:
+        slots = look.whole()[0]
+        mine, target = (own, slots) if swapped else (slots, own)
+        try:
+            value = asked.evaluate(mine, target, draft.context)
+        except EvaluationError:
+            return 0.0
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 

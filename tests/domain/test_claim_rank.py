@@ -1,0 +1,48 @@
+"""Specification: what a slot's RANK makes of the job of a claim (CurrentRank), and what is said where it has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.events import ClaimMade
+
+from .pools import TestPool
+
+BY_ITSELF = "10 - TARGET.SlotID"
+"""A job's Rank of a slot; this one's number is 1."""
+
+CASES = [
+    # the slot's RANK, the job's Rank, what the claim is worth: by the manual, by the real startd
+    ("0.0", BY_ITSELF, 0.0, 0.0),
+    ("TARGET.Wish", BY_ITSELF, 7.0, 7.0),
+    ("TARGET.Nothing", BY_ITSELF, 0.0, 0.0),
+    ("undefined", BY_ITSELF, 0.0, 0.0),
+    # without a RANK, a real startd finds the job's
+    (None, BY_ITSELF, 0.0, 9.0),
+    (None, "-5", 0.0, -5.0),
+    (None, "TARGET.Memory > MY.Wish", 0.0, 1.0),
+    (None, '"best"', 0.0, 0.0),
+    (None, "TARGET.Nothing", 0.0, 0.0),
+    (None, 'real("INF")', 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["own", "outside"])
+@pytest.mark.parametrize(("slots", "jobs", "manual", "htcondor"), CASES)
+def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(
+    slots: str | None, jobs: str, manual: float, htcondor: float, outside: bool
+) -> None:
+    for dialect, wanted in (("manual", manual), ("htcondor-25", htcondor)):
+        pool = TestPool(dialect=dialect)
+        if slots is None:
+            pool.machine(static=1, cpus=1, SlotID="1")
+        else:
+            pool.machine(static=1, cpus=1, SlotID="1", Rank=slots)
+        if outside:
+            ad = {"Owner": '"carol"', "User": '"carol@other"', "Rank": jobs, "Wish": "7"}
+            pool.handle(s.RequestClaim(pool.id(), "slot1@h", "c1", "elsewhere", "carol@other", "7.0", ad))
+        else:
+            pool.submit(Rank=jobs, Wish="7")
+            pool.advance(100)
+        assert [event.rank for event in pool.events() if isinstance(event, ClaimMade)] == [wanted]
