@@ -38,7 +38,7 @@ NEGOTIATOR: Final[dict[str, Negotiators]] = {
     name: Negotiators(*rest)
     for name, *rest in (
         ("PRIORITY_HALFLIFE", "seconds", "86400", "time in which a real priority moves half of its way"),
-        ("DEFAULT_PRIO_FACTOR", "factor", "1000", "the priority factor of those who have no other"),
+        ("DEFAULT_PRIO_FACTOR", "factor", "1000", "the priority factor that most new submitters begin with"),
         ("NICE_USER_PRIO_FACTOR", "factor", "1e10", "that of jobs submitted with nice_user"),
         ("REMOTE_PRIO_FACTOR", "factor", "1e7", "that of users from other domains than ACCOUNTANT_LOCAL_DOMAIN"),
         ("ACCOUNTANT_LOCAL_DOMAIN", "text", "", "whose users are local; empty: all are"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import define, field
 
+from .accounting.priorities import Terms, initial, terms
 from .events import Ad, Event, Procs, Unmatched
 from .job_ad import STATUS_NAMES, STATUS_NUMBERS, Changes, fold_job, unquoted
 from .slot_ad import SlotAd
@@ -179,8 +180,9 @@ class Slot:
 class Submitter:
     """Who has jobs in the pool, as the accountant knows it (``domain/accounting``).
 
-    ``priority`` is the real priority at the instant ``updated``. ``factor``, ``floor`` and ``ceiling`` are what an
-    administrator set (0: the settings' factor, no floor; -1: no ceiling); ``leases`` go before them until an instant.
+    ``priority`` is the real priority at the instant ``updated``. ``factor`` is what the
+    settings said when it was new, or what an administrator set since, as ``floor`` and ``ceiling`` are (0: no floor;
+    -1: no ceiling); ``leases`` go before them until an instant.
     ``using`` is what its claims weigh now, in thousandths, ``slots`` how many they are. Until the instant ``counted``
     it has used ``weighted`` (microseconds times thousandths) and ``plain`` (microseconds of slots); when ``priority``
     was updated, ``weighted`` was ``drawn``. ``usage`` is that of its ``ended`` claims, whatever was set since."""
@@ -482,8 +484,16 @@ class State:
         """The record of a submitter; a new one if it has none yet."""
         known = self.submitters.get(name)
         if known is None:
-            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at)
+            begins = initial(name, self._terms())
+            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at, factor=begins)
         return known
+
+    def _terms(self) -> Terms:
+        """The accountant's settings, kept until others are configured."""
+        known: tuple[int, Terms] | None = self.kept.get("terms")
+        if known is None or known[0] != self.configured:
+            known = self.kept["terms"] = (self.configured, terms(self.settings))
+        return known[1]
 
     @property
     def usage(self) -> dict[str, int]:

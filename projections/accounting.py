@@ -17,6 +17,7 @@ from ..domain.state import State, Submitter
 from .schema import insertion
 
 _decode = msgspec.json.Decoder(dict[str, tuple[float, int]]).decode
+_settings = msgspec.json.Decoder(dict[str, str]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -26,9 +27,14 @@ class AccountingFold:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._books = State()
+        row = connection.execute("SELECT settings FROM pool").fetchone()
+        if row is not None:
+            self._books.settings = _settings(row[0])
         self._known: dict[str, None] = {}
         self._claims: dict[str, int | None] = {}
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
+            e.PoolFounded: self._configured,
+            e.PoolConfigured: self._configured,
             e.ClusterSubmitted: self._submitted,
             e.ClaimMade: self._claim_made,
             e.ClaimEnded: self._claim_ended,
@@ -57,6 +63,9 @@ class AccountingFold:
         self._read(name)
         self._books.at = at
         return self._books.submitter(name)
+
+    def _configured(self, position: int, event: e.PoolFounded | e.PoolConfigured) -> None:
+        evolve(self._books, event)
 
     def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self._submitter(event.submitter, event.at)

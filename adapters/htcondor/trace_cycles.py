@@ -8,7 +8,7 @@ those go the way of the recorded ones), to the queue (``trace_queue``) and to th
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +43,7 @@ def record(folder: Path, dialect: str = DIALECT) -> Record:
     return Record(
         folder.name,
         tuple(_counting(pool, jobs)),
-        tuple(_settings([*_configured(found), *log.settings])),
+        tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
         tuple(jobs),
         log.cycles,
         accounts.counted,
@@ -109,14 +109,15 @@ def _counting(pool: Iterable[e.Event], jobs: Iterable[Submitted]) -> Iterator[e.
         yield event
 
 
-def _configured(found: Trace) -> Iterator[e.Event]:
-    """The reconfigurations of which the folder has the text."""
+def _configured(found: Trace, heard: Sequence[int]) -> Iterator[e.Event]:
+    """The reconfigurations of which the folder has the text, when the negotiator ``heard`` of them."""
     files, run = found.files, found.runs[0]
     before = offered(configuration(files, run, 0))
     for number, at in enumerate(files.reconfigured, 1):
         if number < len(files.configurations):
             now = offered(configuration(files, run, number))
             changes = {name: now.get(name, "") for name in before | now if now.get(name) != before.get(name)}
+            at = next((one for one in heard if one >= at), at)
             yield e.PoolConfigured(at, "reconfigured", "", changes)
             before = now
 

@@ -91,7 +91,7 @@ class _Cycle:
 
 class CycleReader(NegotiatorLogReader):
     """Reads a NegotiatorLog as a trace needs it. ``lost`` counts the cycles of which there is no accounting: their
-    beginning was taken out, or they were given up before it."""
+    beginning was taken out, or they were given up before it. ``reconfigured``: when it read its configuration again."""
 
     PATTERNS = table(LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
 
@@ -100,6 +100,7 @@ class CycleReader(NegotiatorLogReader):
         self._all: list[_Cycle] = []
         self._cut = True
         self.settings: list[Event] = []
+        self.reconfigured: list[int] = []
         self.read(_ended(data))
 
     @property
@@ -183,14 +184,22 @@ class CycleReader(NegotiatorLogReader):
                 if name in facts:
                     numbers.setdefault(user, float(facts[name]))
         elif what == "set":
-            # Told behind the accounting of a cycle of the same second, it holds from the next cycle on.
-            late = bool(self._all) and self._all[-1].at == at
-            self.settings.append(_set(at + late, user, facts["what"], facts["value"]))
+            self.settings.append(_set(self._from(at), user, facts["what"], facts["value"]))
+
+    def _from(self, at: int) -> int:
+        """From when on it holds what is set: told behind the accounting of a cycle of the same second, it is from the
+        next cycle on."""
+        late = bool(self._all) and self._all[-1].at == at
+        return at + late
+
+    def _reconfigured(self, said: Said) -> None:
+        super()._reconfigured(said)
+        self.reconfigured.append(self._from(said.at))
 
     def _told_setting(self, said: Said) -> None:
         name, _, value = said.found[0].partition(" = ")
         text = "" if value in _UNSET else value
-        self.settings.append(PoolConfigured(said.at, "reconfigured", "", {name: text}))
+        self.settings.append(PoolConfigured(self._from(said.at), "reconfigured", "", {name: text}))
 
 
 _UNSET: Final = ("(not set)", "(null)", "None")

@@ -104,19 +104,23 @@ def _leased(submitter: Account, name: str, now: int) -> float | None:
 
 
 def factor(submitter: Account, rules: Terms, now: int) -> float:
-    """The priority factor: leased, set, or by the settings that of nice users, of the accounting group, of users from
-    another domain, or the default."""
+    """The priority factor: leased, the submitter's own, or what a new one's is."""
     leased = _leased(submitter, "factor", now)
     if leased is not None:
         return leased
-    if submitter.factor >= LEAST_FACTOR:
-        return submitter.factor
-    if submitter.name.startswith(NICE):
+    return submitter.factor if submitter.factor >= LEAST_FACTOR else initial(submitter.name, rules)
+
+
+def initial(name: str, rules: Terms) -> float:
+    """The factor that a submitter begins with: that of nice users, of its accounting group, of users from another
+    domain, or the default. It keeps that, whatever is configured later (the manual: "the default initial priority
+    factor for all new users"; the reference writes it down)."""
+    if name.startswith(NICE):
         return rules.nice
-    group = group_of(submitter.name).lower()
+    group = group_of(name).lower()
     if group in rules.groups:
         return rules.groups[group]
-    if rules.local_domain and submitter.name.rpartition("@")[2] != rules.local_domain:
+    if rules.local_domain and name.rpartition("@")[2] != rules.local_domain:
         return rules.remote
     return rules.default
 

@@ -90,7 +90,8 @@ class Books:
         elif isinstance(event, e.SubmitterSet):
             self._meet(event.submitter)
             evolve(self.state, change(event, at=at))
-        elif isinstance(event, e.SubmitterDeleted):
+        elif isinstance(event, e.SubmitterDeleted):  # what it has counts again when a cycle looks
+            self._uncount(at, event.submitter)
             evolve(self.state, change(event, at=at))
         elif isinstance(event, e.SubmittersReset):
             evolve(self.state, change(event, at=at, submitters=event.submitters or tuple(self.state.submitters)))
@@ -105,11 +106,15 @@ class Books:
 
     def count(self, at: int, claims: Iterable[Claimed]) -> None:
         """Count these claims from now on, and no others."""
-        for slot, known in list(self.state.slots.items()):
-            if known.claim is not None:
-                evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, known.claim.submitter, 0))
+        self._uncount(at)
         for one in claims:
             self.match(at, one)
+
+    def _uncount(self, at: int, submitter: str = "") -> None:
+        """Count no claims any more; those of one submitter, if it is named."""
+        for slot, known in list(self.state.slots.items()):
+            if known.claim is not None and submitter in ("", known.claim.submitter):
+                evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, known.claim.submitter, 0))
 
     def match(self, at: int, one: Claimed) -> None:
         """Count a claim or a match, besides what its slot counts for already."""

@@ -19,6 +19,7 @@ from poolbook.replay.listing import line, members
 from poolbook.replay.virtual import SECOND
 
 from ..domain.pools import TestPool
+from .books import BEGAN, Books
 
 ALICE = "alice@example.org"
 
@@ -334,3 +335,34 @@ def test_a_log_tells_of_them_line_by_line() -> None:
         ("accountant", "reset", "the usage of alice@example.org, by root"),
         (ALICE, "deleted", "by root"),
     ]
+
+
+# What a submitter begins with
+
+
+@pytest.mark.parametrize(
+    ("who", "setting", "before", "later"),
+    [
+        ("alice@here", "DEFAULT_PRIO_FACTOR", 1000, 500),
+        ("nice-user.alice@here", "NICE_USER_PRIO_FACTOR", 1e10, 500),
+        ("physics.alice@here", "GROUP_PRIO_FACTOR_physics", 30, 500),
+        ("alice@elsewhere", "REMOTE_PRIO_FACTOR", 1e7, 500),
+    ],
+)
+def test_a_submitter_keeps_the_factor_that_it_began_with_until_its_record_is_deleted(
+    who: str, setting: str, before: float, later: float
+) -> None:
+    """ "The default initial priority factor for all new users as they first submit jobs"; the real accountant writes it
+    down."""
+    books = Books(ACCOUNTANT_LOCAL_DOMAIN="here", GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
+
+    def has() -> float:
+        return factor(books.state.submitters[who], terms(books.state.settings), BEGAN)
+
+    books.tell(0, e.ClusterSubmitted, "submitted", 1, who, {}, 1, (), "Idle")
+    assert has() == before
+    books.tell(1, e.PoolConfigured, "reconfigured", {setting: str(later)})
+    assert has() == before
+    books.tell(2, e.SubmitterDeleted, "granted", who, "root")
+    books.tell(3, e.ClusterSubmitted, "submitted", 2, who, {}, 1, (), "Idle")
+    assert has() == later

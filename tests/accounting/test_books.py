@@ -185,7 +185,7 @@ def test_who_is_deleted_comes_back_as_new_with_what_it_has_in_use() -> None:
         books.tell(HOUR, e.SubmitterDeleted, "granted", f"{name}@here", "root")
     assert "bob@here" not in books.state.submitters
     alice = books.of("alice")
-    assert (alice.priority, alice.factor, alice.using, alice.slots) == (0.5, 0.0, 2000, 1)
+    assert (alice.priority, alice.factor, alice.using, alice.slots) == (0.5, 1000.0, 2000, 1)
     assert alice.used(books.sees(2 * HOUR)) == 2000 * HOUR * 1_000_000
     books.release(2 * HOUR, claim)
     assert (alice.using, alice.slots) == (0, 0)

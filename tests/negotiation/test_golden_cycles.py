@@ -56,6 +56,7 @@ EXPECTED = {
     "fair-mixed": Expected((46, 0), (35, 35), (142, 142), (45, 45, 45, 0), {}),
     "prio-early": Expected((55, 0), (33, 33), (82, 82), (13, 12, 12, 0), {"listed": 1}),
     "weights": Expected((37, 0), (34, 34), (0, 0), (27, 26, 25, 1), {"equals": 1, "floors": 1}),
+    "administered": Expected((42, 0), (33, 33), (86, 86), (10, 10, 7, 3), {"equals": 1}),
     "own-ranks": Expected((42, 0), (7, 7), (60, 60), (82, 77, 76, 0), {"unseen": 2, "listed": 1}),
     "reconfigured": Expected((50, 2), (12, 12), (71, 71), (16, 16, 16, 0), {}),
     "01": Expected((28, 0), (2, 2), (0, 0), (4, 4, 4, 0), {}),

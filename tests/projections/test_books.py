@@ -38,6 +38,7 @@ acts: st.SearchStrategy[Make] = st.one_of(
     what(e.SubmittersReset, st.lists(users, max_size=2, unique=True).map(tuple), st.just("root")),
     what(e.SubmitterDeleted, users, st.just("root")),
     what(e.PoolConfigured, st.fixed_dictionaries({"PRIORITY_HALFLIFE": st.sampled_from(["", "60", "3600"])})),
+    what(e.PoolConfigured, st.fixed_dictionaries({"DEFAULT_PRIO_FACTOR": st.sampled_from(["", "7", "10"])})),
 )
 
 
