@@ -21,7 +21,7 @@ from ..domain.dialects import DEFAULT_DIALECT
 from ..domain.events import Ad, Event
 from ..domain.job_ad import quoted
 from ..domain.log import Log
-from ..domain.policy.published import UNSAID, shown
+from ..domain.policy.published import shown, with_unsaid
 from ..domain.state import Slot
 from ..domain.texts import ad_of
 from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
@@ -312,8 +312,7 @@ def _slot_ad(slot: Slot, user: str) -> Ad:
     claim = {"RemoteOwner": quoted(user)} if slot.claim else {}
     job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
     return {
-        **UNSAID,
-        **{name: text for name, text in slot.ad.items() if shown(name)},
+        **with_unsaid({name: text for name, text in slot.ad.items() if shown(name)}),
         "Name": quoted(slot.name),
         "State": quoted(slot.state),
         "Activity": quoted(slot.activity),

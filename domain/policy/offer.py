@@ -69,7 +69,7 @@ POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "CLAIM_WORKLIFE": (("CLAIM_WORKLIFE",), ""),
     "MaxJobRetirementTime": (("MaxJobRetirementTime",), "0"),
     "MachineMaxVacateTime": (("MachineMaxVacateTime",), ""),
-    "Rank": (("RANK",), ""),  # what is published then, and what the startd does: published.UNSAID, claiming.rank
+    "Rank": (("RANK",), ""),  # what is published then, and what the startd does: published.with_unsaid, claiming.rank
     "CpuBusy": (("CpuBusy", "cpu_busy"), "false"),
     "SlotWeight": (("SLOT_WEIGHT", "SlotWeight"), "Cpus"),
 }

@@ -27,9 +27,15 @@ def shown(name: str) -> bool:
     return lower not in _KEPT_TO_ITSELF and not lower.startswith(_SETTINGS) and not lower.endswith(_VARIANTS)
 
 
-UNSAID: Final[Ad] = {"Rank": "0.0"}
+_UNSAID: Final[Ad] = {"Rank": "0.0"}
 """What is published of a slot whose own ad does not say it (Resource::publish: so that nobody takes a job's Rank for
 the slot's)."""
+
+
+def with_unsaid(ad: Ad) -> Ad:
+    """An ad with what is published although the slot does not say it."""
+    said = {name.lower() for name in ad}
+    return {name: text for name, text in _UNSAID.items() if name.lower() not in said} | ad
 
 
 def published(
@@ -41,7 +47,7 @@ def published(
     :param start: what START is while the machine drains, if the drain has one
     :param willing: the value of START without a job; None: it has none
     """
-    found = UNSAID | {name: text for name, text in ad.items() if shown(name)}
+    found = with_unsaid({name: text for name, text in ad.items() if shown(name)})
     if state in _REFUSING or (closed and not start):
         found.pop("Start", None)
         return {**found, "Requirements": "false"}

@@ -313,7 +313,7 @@ MOMENT: dict[str, Attribute] = {
         ("LastBenchmark", lambda m: m.machine.benchmarked // MICROSECONDS if m.machine else 0),
         ("Mips", lambda m: m.machine.benchmarks[0] or None if m.machine else None),
         ("KFlops", lambda m: m.machine.benchmarks[1] or None if m.machine else None),
-        ("Rank", lambda m: None if "Rank" in m.slot.ad else 0.0),
+        ("Rank", lambda m: 0.0 if m.slot.ad.spelling("rank") is None else None),
         ("CurrentRank", lambda m: m.slot.claim.rank if m.slot.claim else 0.0),
         ("RemoteOwner", _user),
         ("RemoteUser", _user),

@@ -28,6 +28,18 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("name", ["Rank", "RANK", "rank"])
+def test_a_rank_is_one_however_its_name_is_spelled(name: str) -> None:
+    """A cycle reads it of the slot: without it, MY.Rank would be 0."""
+    pool = TestPool(dialect="htcondor-25", settings={"NEGOTIATOR_PRE_JOB_RANK": "MY.Rank"})
+    for number in (1, 2):
+        pool.machine(f"h{number}", static=1, cpus=1, **{name: str(number)})  # type: ignore[arg-type]
+    pool.submit(Rank="-5")
+    pool.advance(100)
+    (claim,) = [event for event in pool.events() if isinstance(event, ClaimMade)]
+    assert (claim.slot, claim.rank) == ("slot1@h2", 2.0)
+
+
 @pytest.mark.parametrize("outside", [False, True], ids=["own", "outside"])
 @pytest.mark.parametrize(("slots", "jobs", "manual", "htcondor"), CASES)
 def test_a_claim_is_worth_what_the_slots_rank_makes_of_its_job(

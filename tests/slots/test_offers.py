@@ -12,7 +12,7 @@ import pytest
 from poolbook.domain.classad import Context, parse, unparse
 from poolbook.domain.config import ConfigError
 from poolbook.domain.policy.offer import Equipment, Volume
-from poolbook.domain.policy.published import UNSAID
+from poolbook.domain.policy.published import with_unsaid
 from poolbook.domain.policy.readings import Readings
 from poolbook.domain.policy.slot_types import SlotTypeError
 from poolbook.domain.policy.view import moment, view
@@ -71,7 +71,7 @@ def test_slots_are_those_of_a_real_startd(record: dict[str, Any]) -> None:
     name = record["name"]
     ours = whole_ads(offered(TEXTS[name], machine(record)))
     theirs = {ad["Name"].strip('"').partition("@")[0]: ad for ad in record["slots"]}
-    assert {slot: compared(name, UNSAID | ad) for slot, ad in ours.items()} == {
+    assert {slot: compared(name, with_unsaid(ad)) for slot, ad in ours.items()} == {
         slot: compared(name, ad) for slot, ad in theirs.items()
     }
 

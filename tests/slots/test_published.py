@@ -60,6 +60,16 @@ def test_the_policy_is_kept_to_itself() -> None:
     assert published(AD, HTCONDOR, "Unclaimed").keys() == {"Start", "Requirements", "WithinResourceLimits", "Rank"}
 
 
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [({}, {"Rank": "0.0"}), ({"Rank": "5"}, {"Rank": "5"}), ({"rank": "TARGET.Size"}, {"rank": "TARGET.Size"})],
+)
+def test_a_slot_without_a_rank_says_that_it_values_all_jobs_alike(own: dict[str, str], said: dict[str, str]) -> None:
+    usual = {name: text for name, text in AD.items() if name != "Rank"}
+    found = published(usual | own, HTCONDOR, "Unclaimed")
+    assert {name: text for name, text in found.items() if name.lower() == "rank"} == said
+
+
 def ads() -> Iterator[ClassAd]:
     """Every slot's ad that was taken of the recorded pool."""
     for path in sorted(TRACES.glob("*/machine-ads-*")):

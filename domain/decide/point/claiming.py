@@ -45,18 +45,17 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
     A slot without a RANK values all jobs alike, says the manual. The real startd looks for what its ad lacks in the
     job's (Resource::compute_rank), and so takes the job's own Rank of the slot for it.
     """
-    look, own = draft.look(slot), ad_of(job)
-    asked = look.expression("Rank")
-    swapped = asked is None and draft.state.dialect != MANUAL
-    if swapped:
-        asked = own.get("Rank")
+    look = draft.look(slot)
+    asked, swapped = look.expression("Rank"), False
+    if asked is None and draft.state.dialect != MANUAL:
+        asked, swapped = ad_of(job).get("Rank"), True
     if asked is None:
         return 0.0
     if isinstance(asked, Literal):
         value = asked.value
     else:
-        slots = look.whole()[0]
-        mine, target = (own, slots) if swapped else (slots, own)
+        ads = look.whole()[0], ad_of(job)
+        mine, target = ads[::-1] if swapped else ads
         try:
             value = asked.evaluate(mine, target, draft.context)
         except EvaluationError:
