@@ -137,17 +137,18 @@ def restarted(owned: Owned, until: Callable[[], bool]) -> None:
 
 
 def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: Owned) -> None:
-    owned.prepare(DESKTOP)
+    # how long it may stay suspended, the sensor says: at first, for as long as it takes to look
+    owned.prepare(DESKTOP.replace("MaxSuspendTime = 1", "MaxSuspendTime = Patience"))
     with owned.served():
         owned.call("submit", "job.sub")
         owned.wait_for(lambda: owned.pid())
         pid = owned.pid()
-        owned.owner(AT_THE_KEYBOARD)
+        owned.owner(AT_THE_KEYBOARD + "Patience = 1000\n")
         owned.wait_for(lambda: stopped(pid))
         assert owned.status() == "Suspended"
         owned.owner(AWAY)
         owned.wait_for(lambda: not stopped(pid))
-        owned.owner(AT_THE_KEYBOARD)
+        owned.owner(AT_THE_KEYBOARD + "Patience = 1\n")
         owned.wait_for(lambda: owned.status() == "Idle")
         assert not Path(f"/proc/{pid}").exists()
         assert owned.pair() == "Owner/Idle"
