@@ -26,11 +26,11 @@ from ..events import Unmatched
 from ..lifecycle.rows import MANUAL
 from ..policy.horizon import moving_of
 from ..policy.look import Look, integer
-from ..policy.published import shown
+from ..policy.published import REFUSING, shown
 from ..policy.readings import NOTHING_READ, Readings
 from ..policy.settings import setting
 from ..policy.terms import drain_left, retirement_left
-from ..policy.view import MOMENT, Moment, of_other_slots, start_meanwhile
+from ..policy.view import MAKES_NAMES, MOMENT, Moment, of_other_slots, start_meanwhile
 from ..state import Machine, Slot, State
 from ..texts import expression
 from .likeness import Signature
@@ -39,8 +39,6 @@ Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 ALWAYS_READ = ("requirements", "start", "withinresourcelimits", "rank", "slotweight", "cpus", "name", "currentrank")
-_REFUSING = frozenset({"Matched", "Preempting"})
-_MAKES_NAMES = frozenset({"eval", "unparse"})
 _NO = Literal(False)
 _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
 """How an instant is published (``policy/news.py``)."""
@@ -284,7 +282,7 @@ class Pool:
         """Have a column for each of these, and for what they lead to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
-            if not self._every and not pending.isdisjoint(_MAKES_NAMES):
+            if not self._every and not pending.isdisjoint(MAKES_NAMES):
                 self._every = True  # an expression makes names when it is evaluated: any may be read
             names = sorted(name for name in pending if name in MOMENT or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
@@ -489,7 +487,7 @@ class _Sight:
         """An attribute of the published ad; None: the slot has none of that name."""
         if key in ("requirements", "start"):
             closed, start = self._of_machine(slot)
-            if key == "requirements" and (closed or slot.state in _REFUSING or slot.waiting is not None):
+            if key == "requirements" and (closed or slot.state in REFUSING or slot.waiting is not None):
                 return _NO
             if key == "start" and start is not None:
                 return start

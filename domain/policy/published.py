@@ -16,7 +16,8 @@ from ..lifecycle.rows import MANUAL
 from .settings import PRIVATE
 
 _USUAL: Final = "Start && WithinResourceLimits"
-_REFUSING: Final = frozenset({"Matched", "Preempting"})
+REFUSING: Final = frozenset({"Matched", "Preempting"})
+"""The states in which a slot is not to be matched."""
 _KEPT_TO_ITSELF: Final = PRIVATE | {"claim_worklife"}
 _SETTINGS, _VARIANTS = "modify_request_expr_", "_vanilla"
 
@@ -48,7 +49,7 @@ def published(
     :param willing: the value of START without a job; None: it has none
     """
     found = with_unsaid({name: text for name, text in ad.items() if shown(name)})
-    if state in _REFUSING or (closed and not start):
+    if state in REFUSING or (closed and not start):
         found.pop("Start", None)
         return {**found, "Requirements": "false"}
     if start:

@@ -54,7 +54,8 @@ class Static:
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PLAIN = re.compile(r"-?[0-9.]+|\"[^\"]*\"|true|false|undefined", re.ASCII | re.IGNORECASE)
-_MAKES_NAMES = frozenset({"eval", "unparse"})
+MAKES_NAMES = frozenset({"eval", "unparse"})
+"""Functions that make names when they are evaluated: what they read, no text tells."""
 
 
 def static(state: State, slot: Slot) -> Static:
@@ -66,7 +67,7 @@ def static(state: State, slot: Slot) -> Static:
     texts = {name.lower(): text for name, text in slot.ad.items()}
     words = _words(texts, _ASKED)
     read = words | _words(texts, _MATCHED)
-    names = None if read & _MAKES_NAMES else frozenset(read)
+    names = None if read & MAKES_NAMES else frozenset(read)
     foreign = frozenset(words - texts.keys() - MOMENT.keys() - _NO_ATTRIBUTES)
     varied = any(name.endswith("_vanilla") for name in texts)
     found = kept[slot.name] = Static(slot.version, ad_of(slot.ad), names, foreign, varied, texts)

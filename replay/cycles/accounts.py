@@ -51,8 +51,10 @@ class Accounts:
         cycles = {one.at: one for one in record.cycles}
         instants = sorted({*cycles, *record.counted})
         seen = self.sights.of(instants, cycles, record.counted)
-        changes = [*(one for one in record.pool if isinstance(one, e.PoolFounded)), *record.settings]
-        pending = iter([*changes, None])
+        for one in record.pool:
+            if isinstance(one, e.PoolFounded):
+                self.books.take(one)
+        pending = iter([*record.settings, None])
         following = next(pending)
         self._begin(record.known)
         before = record.began

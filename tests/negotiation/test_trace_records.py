@@ -11,8 +11,9 @@ from poolbook.adapters.htcondor.trace_files import TraceFiles
 from poolbook.adapters.htcondor.trace_negotiator import AccountReader, CycleReader
 from poolbook.adapters.htcondor.trace_queue import commands
 from poolbook.domain import events as e
+from poolbook.replay.cycles.accounts import Accounts
 from poolbook.replay.cycles.books import Books, Why
-from poolbook.replay.cycles.record import Claimed, Counted, Happened, Sample, Told
+from poolbook.replay.cycles.record import Claimed, Counted, Happened, Known, Record, Sample, Told
 from poolbook.replay.cycles.sight import Sight, Sights
 
 SECOND = 1_000_000
@@ -146,6 +147,17 @@ def test_a_submission_is_one_that_was_answered_with_a_cluster(tmp_path: Path) ->
         (SECOND, "alice", ("a.sub", "-append", "request_memory = 7"), 4),
         (3 * SECOND, "bob", ("-terse", "b.sub"), 5),
     ]
+
+
+def test_an_account_of_which_no_factor_is_known_has_the_one_that_was_configured() -> None:
+    founded = e.PoolFounded(
+        9 * SECOND, "founded", "s", "pool", "htcondor-25", "node7", "1", {"DEFAULT_PRIO_FACTOR": "7"}
+    )
+    counted = {at * SECOND: Counted(at * SECOND, (), {}, {}, (at - 2) * SECOND) for at in (12, 14)}
+    known = (Known(ALICE, 2.0, 0, 5.0), Known(BOB, 2.0, 30, 5.0))
+    accounts = Accounts(Record("node7", (founded,), (), (), (), counted, (), 10 * SECOND, known, 0, ()))
+    assert [moment.at for moment in accounts.moments()] == [12 * SECOND, 14 * SECOND]
+    assert [accounts.books.factor(name) for name in (ALICE, BOB, "carol@node7")] == [7, 30, 7]
 
 
 # Which changes a cycle had heard of
