@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import define, evolve, field
 
-from ..domain.config import Configuration
+from ..domain.config import ConfigError, Configuration, not_enforced
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad, DrainBegan, DrainMoved, Event
@@ -22,7 +22,7 @@ from ..domain.state import Machine, Slot
 from .engine import Engine
 from .facts import host_name
 from .local import LocalWorld
-from .machines import equipment, plain, system_ad
+from .machines import equipment, missing_inventories, plain, system_ad
 from .sensors.cron import cron_jobs
 
 Load = Callable[[str], Configuration]
@@ -33,7 +33,8 @@ class ExecutionPoint:
     """``load`` reads the configuration, as the daemon that is named has it (STARTD, NEGOTIATOR); None: there is none,
     and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure. ``given``:
     Cpus and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what the
-    machine's owner should know."""
+    machine's owner should know. ``ignore_unenforced``: take also a configuration that would keep out what Poolbook lets
+    in."""
 
     engine: Engine
     world: LocalWorld
@@ -42,6 +43,7 @@ class ExecutionPoint:
     load: Load | None = None
     static: int = 0
     given: Mapping[str, int] = field(factory=dict)
+    ignore_unenforced: bool = False
     name: str = field(factory=host_name)
     _completion: str = ""
     """What is to follow the drain that goes on."""
@@ -61,9 +63,17 @@ class ExecutionPoint:
         return [slot for slot in self.engine.state.slots.values() if slot.machine == self.name]
 
     def _configuration(self) -> Configuration:
-        if self.load is not None:
-            return self.load("STARTD")
-        return plain(self.static)
+        """The configuration as it reads now.
+
+        :raises ConfigError: it cannot be read, or would keep out what Poolbook lets in
+        """
+        if self.load is None:
+            return plain(self.static)
+        configuration = self.load("STARTD")
+        unenforced = [one for one in configuration.unfollowed() if one.unenforced]
+        if unenforced and not self.ignore_unenforced:
+            raise ConfigError(f"{not_enforced(unenforced)}. Leave them out, or start with -ignore-unenforced")
+        return configuration
 
     def _equipment(self, configuration: Configuration) -> Equipment:
         found = equipment(configuration, self.folder, system_ad(self.engine.state.uid_domain))
@@ -79,11 +89,11 @@ class ExecutionPoint:
         :raises ConfigError: the configuration cannot be taken
         :raises SlotTypeError: the slots that it asks for cannot be made of this machine
         """
+        configuration = self._configuration()
         self._configure_pool(self._negotiators())
         if self._machine() is None:
             self.come_back()
             return
-        configuration = self._configuration()
         self._sense_by(configuration)  # before the policy is asked: a job that is suspended is to stay so
         refused = self._reconfigured(configuration)
         if not refused:
@@ -94,8 +104,8 @@ class ExecutionPoint:
         self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
         self.come_back()
 
-    def come_back(self) -> None:
-        """Join a pool that the machine is not in.
+    def come_back(self) -> list[str]:
+        """Join a pool that the machine is not in. The answer is what whoever asked for it should know.
 
         :raises Refusal: it is in it
         :raises ConfigError: the configuration cannot be taken
@@ -111,17 +121,19 @@ class ExecutionPoint:
         (answer,) = self.engine.handle([joins])
         if answer.refusal:
             raise Refusal(answer.refusal)
+        return _warnings(configuration)
 
-    def reconfigure(self) -> None:
+    def reconfigure(self) -> list[str]:
         """Take the configuration as it reads now, and let the pool's negotiator follow it. What cannot be taken leaves
-        the one before in force.
+        the one before in force. The answer is what whoever asked for it should know.
 
         :raises Refusal: the machine is not in the pool, or the slots are to be others
         :raises ConfigError: the configuration cannot be taken
         """
         negotiators = self._negotiators()
-        self._reconfigure_machine()
+        warnings = self._reconfigure_machine()
         self._configure_pool(negotiators)
+        return warnings
 
     def _negotiators(self) -> Ad:
         """What the pool's negotiator follows of the configuration."""
@@ -132,7 +144,7 @@ class ExecutionPoint:
         if answer.refusal:
             raise Refusal(answer.refusal)
 
-    def _reconfigure_machine(self) -> None:
+    def _reconfigure_machine(self) -> list[str]:
         configuration = self._configuration()
         if self.load is not None:
             cron_jobs(configuration)  # what is wrong with these is to be known before anything is changed
@@ -140,6 +152,7 @@ class ExecutionPoint:
         if refused:
             raise Refusal(refused)
         self._sense_by(configuration, wait=False)
+        return _warnings(configuration)
 
     def _reconfigured(self, configuration: Configuration) -> str:
         """Take this configuration; why not, if it cannot be taken."""
@@ -156,7 +169,7 @@ class ExecutionPoint:
 
     def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
         """Use the sensors that the configuration asks for; ``wait`` until each has said something, if it does soon."""
-        for warning in configuration.warnings:
+        for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
         if self.load is not None:
             self.world.configure(configuration)
@@ -189,3 +202,7 @@ class ExecutionPoint:
             self.engine.handle([s.RemoveMachine(self.engine.id("drained"), self.name)])
             if completion == "restart":
                 self.come_back()
+
+
+def _warnings(configuration: Configuration) -> list[str]:
+    return [*configuration.warnings, *missing_inventories(configuration)]

@@ -81,6 +81,15 @@ def _told(name: str, command: str) -> str:
     return done.stdout
 
 
+def missing_inventories(configuration: Configuration) -> list[str]:
+    """A sentence for each program of HTCondor's that is to tell of a resource and is not installed."""
+    return [
+        f"MACHINE_RESOURCE_INVENTORY_{name}: {program} is not installed: this machine offers no {name}"
+        for name, command in inventories(configuration).items()
+        if (program := command.split()[0]).endswith(f"/{_GPU_DISCOVERY}") and not Path(program).exists()
+    ]
+
+
 def _distribution() -> Ad:
     """What HTCondor's ads say of the distribution: "Debian12", "Debian", 12 ..."""
     try:
@@ -111,7 +120,6 @@ def system_ad(uid_domain: str) -> Ad:
         "CondorPlatform": quoted(condor_platform()),
         "FileSystemDomain": quoted(uid_domain),
         "UidDomain": quoted(uid_domain),
-        "HasFileTransfer": "true",
     }
 
 

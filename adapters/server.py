@@ -315,14 +315,14 @@ class Server:
         if self.point is None:
             return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
         try:
-            _OF_THE_POINT[kind](self.point)
+            warnings = _OF_THE_POINT[kind](self.point)
         except (Refusal, ValueError) as error:
             return {"refusal": str(error)}
         except Fenced:
             raise
         except LogError as error:
             return {"error": str(error)}
-        return {"answer": {"machine": self.point.name}}
+        return {"answer": {"machine": self.point.name, "warnings": warnings}}
 
     def step(self, until: int | None = None) -> None:
         """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""

@@ -4,6 +4,7 @@ condor_drain and its kin."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -212,4 +213,7 @@ def _tell(command: Command, argv: Sequence[str], kind: str, done: str) -> int:
     arguments = parse(command, argv)
     if arguments.words:
         raise UsageError(f"poolbook {command.name}: {arguments.words[0]!r} is no option; this machine alone is meant")
-    return _print(arguments, ask(_served(command, arguments), {"kind": kind}), done)
+    answer = ask(_served(command, arguments), {"kind": kind})
+    for warning in answer.get("warnings", ()):
+        print(f"poolbook {command.name}: warning: {warning}", file=sys.stderr)
+    return _print(arguments, answer, done)

@@ -24,6 +24,7 @@ POOL_OPTIONS = (
     Option("memory", 3, "<MiB>", "offer this much memory"),
     Option("set", 3, "<NAME=value>", "a setting of a new log, such as MachineMaxVacateTime=20 (seconds)"),
     Option("dialect", 3, "<name>", "the dialect of a new log: manual or htcondor-25"),
+    Option("ignore-unenforced", 8, "", "start although the configuration keeps out what Poolbook cannot keep out yet"),
     Option("lost", 4, "", "jobs that another machine or folder has begun are lost: run them again"),
     Option("quiet", 1, "", "no progress"),
 )
@@ -65,6 +66,7 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
         if not equals:
             raise UsageError(f"-set {given.values[0]}: write NAME=value")
         settings[name] = value
+    _check_enforced(settings, arguments)
     dialect = arguments.last("dialect")
     spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
     server = Server(
@@ -79,6 +81,19 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
         server.close()
         raise
     return server
+
+
+def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
+    """Refuse settings of a new log that would keep something out which Poolbook lets in."""
+    from ...domain.coverage.settings import unenforced
+
+    for name in settings:
+        about = unenforced(name)
+        if about is not None and not arguments.has("ignore-unenforced"):
+            raise UsageError(
+                f"-set {name}: Poolbook does not enforce {about} yet, and would let in what they keep out. Leave it out, "
+                "or say -ignore-unenforced"
+            )
 
 
 def _offer(server: Server, arguments: Arguments) -> None:
@@ -97,7 +112,16 @@ def _offer(server: Server, arguments: Arguments) -> None:
     load = _configured(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
-    point = ExecutionPoint(server.engine, server.world, server.place.folder, server.trouble, load, static, given)
+    point = ExecutionPoint(
+        server.engine,
+        server.world,
+        server.place.folder,
+        server.trouble,
+        load,
+        static,
+        given,
+        arguments.has("ignore-unenforced"),
+    )
     try:
         point.join()
     except ConfigError as error:

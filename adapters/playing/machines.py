@@ -40,7 +40,6 @@ def system() -> Ad:
         "CondorPlatform": quoted(PLATFORM),
         "FileSystemDomain": quoted(UID_DOMAIN),
         "UidDomain": quoted(UID_DOMAIN),
-        "HasFileTransfer": "true",
     }
 
 

@@ -15,6 +15,7 @@ from ..submit.functions import whole_number
 from .errors import ConfigError, Source
 from .names import RANGES, is_expression
 from .tables import defaults
+from .unfollowed import Unfollowed, unfollowed
 from .values import Values
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -208,6 +209,10 @@ class Configuration:
             if "." not in key:
                 keys.setdefault(self._values.resolved(key) or key)
         return sorted((self._values.spelled(key) for key in keys), key=str.lower)
+
+    def unfollowed(self) -> list[Unfollowed]:
+        """What a person set that HTCondor knows and Poolbook does not follow, in the order in which it was written."""
+        return unfollowed(self._values)
 
     def changed(self, other: Configuration) -> list[str]:
         """The names whose expanded values differ in another configuration, sorted: what a reconfiguration changes."""

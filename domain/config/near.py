@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from .names import WITHOUT_DEFAULT, without_prefix
-from .tables import defaults
+from .names import without_prefix
+from .tables import defaults, without_default
 from .values import Values
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,7 +48,9 @@ def _numberless(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _known() -> dict[str, str]:
-    names = [*WITHOUT_DEFAULT, *(one.name.rpartition(".")[2] for one in defaults().values())]
+    chosen = [name.replace("<N>", "N") for name in without_default()]
+    names = [name for name in chosen if "<" not in name]
+    names += [one.name.rpartition(".")[2] for one in defaults().values()]
     return {_numberless(name): name for name in names}
 
 

@@ -20,6 +20,7 @@ from .names import SPECIAL, is_expression
 from .near import misspelled
 from .reader import Files, Reader
 from .tables import defaults, templates
+from .unfollowed import message
 from .values import Values
 
 
@@ -85,7 +86,7 @@ def read(
         values.put("DETECTED_CPUS", physical, DETECTED)
     _read_automatic(reader)
     _check(values)
-    return Configuration(values, [*warnings, *misspelled(values)])
+    return Configuration(values, [*warnings, *misspelled(values), *filter(None, [message(values)])])
 
 
 _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")

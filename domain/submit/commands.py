@@ -176,38 +176,6 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("tool_daemon_cmd", "tool daemons are not supported; start the tool from the job's own script"),
 )
 
-# Read by condor_submit and of no consequence here: no warning for them.
-IGNORED = frozenset(
-    {
-        "allow_arguments_v1",
-        "allow_environment_v1",
-        "skip_filechecks",
-        "send_credential",
-        "use_x509userproxy",
-        "x509userproxy",
-        "use_scitokens",
-        "use_scitoken",
-        "scitokens_file",
-        "use_oauth_services",
-        "dag_status",
-        "failed_count",
-        "job",
-        "retry",
-        "submitwarnemptymatches",
-        "submitfailemptymatches",
-        "submitwarnduplicatematches",
-        "submitfailemptyfields",
-        "submitwarnemptyfields",
-        "submit_warn_empty_matches",
-        "submit_fail_empty_matches",
-        "submit_warn_duplicate_matches",
-        "submit_warn_empty_fields",
-        "submit_fail_empty_fields",
-        "machine_count",
-        "node_count",
-    }
-)
-
 # The universes that run here; all others are refused with a way out.
 UNIVERSES = {"vanilla": 5, "5": 5, "local": 12, "12": 12}
 OTHER_UNIVERSES = {

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from attrs import field, frozen
 
 from .build import Batch, Builder, known_commands
-from .commands import IGNORED
 from .facts import Facts, Files, SubmitError
 from .functions import FUNCTIONS
 from .lines import Lines
@@ -17,6 +16,7 @@ from .macros import Definition, Macros
 from .queue import Items, arguments_of
 from .reader import Reader
 from .text import printed
+from .unfollowed import is_read, message
 
 
 @frozen
@@ -152,17 +152,26 @@ class _Cluster:
             self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
         self._warn_of_the_unused()
         batch = _merged(self.batches)
+        self._warn_of_the_unfollowed(batch)
         ad = {**batch.ad, "ClusterId": str(self.facts.cluster)}
         return Submission(ad, batch.columns, batch.count, list(self.warned))
 
+    def _warn_of_the_unfollowed(self, batch: Batch) -> None:
+        definitions = self.macros.definitions
+        written = {key: definition.name for key, definition in definitions.items()} | self.variables
+        spelled = {key: f"+{name[3:]}" if key.startswith("my.") else name for key, name in written.items()}
+        expressions = {name: self.macros.value(name) or "" for name in ("requirements", "rank") if name in definitions}
+        if told := message(batch, spelled, expressions):
+            self.warn(told)
+
     def _warn_of_the_unused(self) -> None:
         known = known_commands()
-        meaningful = known | IGNORED | self.macros.used
+        meaningful = known | self.macros.used
         for key, name in self.variables.items():
             if key not in meaningful and key != "item" and not _is_request(key):
                 self.warn(f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?")
         for key, definition in self.macros.definitions.items():
-            if key in meaningful or "." in key or _is_request(key):
+            if key in meaningful or "." in key or _is_request(key) or is_read(key):
                 continue
             where = "" if definition.line is None else f", line {definition.line}"
             # An attribute's name, which is a command too, is left out where the command itself is near.

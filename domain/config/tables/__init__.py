@@ -53,6 +53,14 @@ def defaults() -> Mapping[str, Default]:
 
 
 @lru_cache(maxsize=1)
+def without_default() -> tuple[str, ...]:
+    """The names that mean something and have no default; some with parts in angle brackets, as ``SLOT_TYPE_<N>``."""
+    from . import names_without_default as table
+
+    return tuple(table.TEXT.split())
+
+
+@lru_cache(maxsize=1)
 def templates() -> Mapping[tuple[str, str], Template]:
     """All templates under their category and name in small letters."""
     from . import features, policies, roles

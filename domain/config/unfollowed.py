@@ -1,0 +1,194 @@
+"""What a person set that HTCondor knows and Poolbook does not follow.
+
+A setting counts as set by a person where a file, a template that a file uses, or the environment gives it a value
+other than its default. It is of use, and not told, if what Poolbook follows refers to it by ``$(NAME)`` or lists it as
+an attribute of slots.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from attrs import frozen
+
+from ..coverage.machine_attributes import ability, unadvertised
+from ..coverage.patterns import Names
+from ..coverage.settings import LIMIT_SUFFIX, LIMITED, MACROS, follower, subject, unenforced
+from ..submit.macros import Definition
+from .errors import Source
+from .names import SPECIAL, is_expression, without_prefix
+from .tables import defaults, without_default
+from .values import Values
+
+
+@frozen
+class Unfollowed:
+    """A setting that is not followed.
+
+    :ivar name: as it was written
+    :ivar about: what HTCondor does by it; of one that is ``unenforced``, what it is part of
+    :ivar unenforced: whether it keeps something out of a pool that would be let in here
+    """
+
+    name: str
+    source: Source
+    about: str
+    unenforced: bool
+
+
+def unfollowed(values: Values) -> list[Unfollowed]:
+    """The settings that a person set and nothing follows, in the order in which they were written."""
+    found = []
+    used = _used(values)
+    for key, definition in _by_a_person(values):
+        source = values.source(key)
+        if not definition.value.strip() or key in used or without_prefix(key).lower() in used:
+            continue
+        about = _unenforced(key, values)
+        if about:
+            found.append(Unfollowed(definition.name, source, about, True))
+        elif not is_followed(key) and is_known(key):
+            found.append(Unfollowed(definition.name, source, subject(without_prefix(key)), False))
+    return found
+
+
+def message(values: Values) -> str:
+    """One message that names all that a person set in vain: what nothing follows, what would keep something out, and
+    what is said or asked of slots and no slot here has. Empty: there is nothing."""
+    found = unfollowed(values)
+    idle = [one for one in found if not one.unenforced]
+    unenforced = [one for one in found if one.unenforced]
+    parts = []
+    if idle:
+        what = "is a setting" if len(idle) == 1 else "are settings"
+        parts.append(f"{_names(idle)} {what} of HTCondor's that Poolbook does not follow yet (docs/coverage.md)")
+    if unenforced:
+        parts.append(f"{not_enforced(unenforced)}, so that `poolbook serve` asks for -ignore-unenforced")
+    if promised := _promised(values):
+        parts.append(f"{', '.join(promised)}: slots would advertise what Poolbook cannot do yet")
+    parts += [f"{name} reads {', '.join(read)}, which no slot here has" for name, read in _read_in_vain(values)]
+    return "; ".join(parts)
+
+
+def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
+    """The definitions that stand in files, in templates that these use, and in the environment."""
+    found = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
+    return [
+        (key, definition)
+        for key, definition, source in found
+        if source.kind in ("file", "environment") or (source.kind == "template" and source.line)
+    ]
+
+
+def _promised(values: Values) -> list[str]:
+    """The abilities that a person lists among the attributes of slots, and that slots here have not."""
+    listed = {
+        name.lower(): name
+        for key, definition in _by_a_person(values)
+        if without_prefix(key).lower() in _LISTS
+        for name in _WORD.findall(definition.value)
+    }
+    return [name for name in listed.values() if ability(name) and values.lookup(name)]
+
+
+def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
+    """The policy expressions that read what no slot here has, with the names."""
+    own = {without_prefix(key).lower() for key in values.definitions}
+    for key, definition in _by_a_person(values):
+        if is_expression(key) and is_followed(key):
+            words = _WORD.findall(_TEXT.sub("", definition.value))
+            read = [name for word in dict.fromkeys(words) if (name := unadvertised(word)) and word.lower() not in own]
+            if read:
+                yield definition.name, read
+
+
+def not_enforced(found: list[Unfollowed]) -> str:
+    """What is wrong with settings all of which are ``unenforced``."""
+    *first, last = dict.fromkeys(one.about for one in found)
+    about = f"{', '.join(first)} and {last}" if first else last
+    return f"{_names(found)}: Poolbook does not enforce {about} yet, and would let in what they keep out"
+
+
+_OF_A_TEMPLATE = 2
+"""So many of the settings that came with one template are named."""
+
+
+def _names(found: list[Unfollowed]) -> str:
+    """The names, each once; a template that was used stands for those that came with it."""
+    by_template: dict[str, list[str]] = {}
+    for one in found:
+        by_template.setdefault(one.source.template.partition("+")[0], []).append(one.name)
+    own = by_template.pop("", [])
+    return ", ".join([*own, *(f"use {template} ({_shortened(names)})" for template, names in by_template.items())])
+
+
+def _shortened(names: list[str]) -> str:
+    more = len(names) - _OF_A_TEMPLATE
+    return ", ".join(names[:_OF_A_TEMPLATE]) + (f" and {more} more" if more > 0 else "")
+
+
+@lru_cache(maxsize=4096)
+def is_followed(name: str) -> bool:
+    """Whether a setting has the effect that HTCondor gives it, whatever daemon or slot its prefix names."""
+    return any(follower(one) is not None for one in _spellings(name))
+
+
+@lru_cache(maxsize=4096)
+def is_known(name: str) -> bool:
+    """Whether HTCondor has such a setting."""
+    return any(one in _plain_names() or _patterns().get(one) for one in _spellings(name.lower()))
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """A name as it stands, without its daemon, and without its slot."""
+    yield name
+    yield name.rpartition(".")[2]
+    yield without_prefix(name)
+
+
+def _unenforced(key: str, values: Values) -> str:
+    bare = key.rpartition(".")[2]
+    about = unenforced(bare)
+    if about is None and bare.endswith(LIMIT_SUFFIX) and not is_known(bare):
+        about = LIMITED
+    default = values.defaults.get(bare)
+    same = default is not None and default.value == values.definitions[key].value
+    return "" if about is None or same else about
+
+
+@lru_cache(maxsize=1)
+def _plain_names() -> frozenset[str]:
+    names = {key.rpartition(".")[2] for key in defaults()} | {name.lower() for name in (*SPECIAL, *MACROS)}
+    return frozenset(names | {name.lower() for name in without_default()})
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> Names[str]:
+    return Names({name: name for name in without_default() if "<" in name})
+
+
+_REFERENCE = re.compile(r"\$\w*\(\s*([\w.]+)")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _used(values: Values) -> set[str]:
+    """The names that what is followed refers to, directly or by way of others, in small letters."""
+    used: set[str] = set()
+    waiting = [key for key in values.definitions if is_followed(key)]
+    while waiting:
+        key = waiting.pop()
+        text = values.lookup(key) or ""
+        named = _REFERENCE.findall(text)
+        if without_prefix(key).lower() in _LISTS:
+            named += _WORD.findall(text)
+        fresh = {name.lower() for name in named} - used
+        used |= fresh
+        waiting += fresh
+    return used
+
+
+_LISTS = frozenset({"startd_attrs", "startd_latch_exprs", "startd_slot_attrs"})
+"""Settings that list attributes, each of which is a setting of that name."""

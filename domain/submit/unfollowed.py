@@ -1,0 +1,114 @@
+"""What a description asks for that nothing here acts on yet, in one message for its user.
+
+``coverage.job_attributes`` says which attributes those are, and ``coverage.machine_attributes`` which of a slot's no
+slot has. What counts is the ad: a command that leaves everything as it would be without it is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
+from ..classad.analysis import clauses
+from ..classad.tree import Attribute, Parentheses
+from ..coverage.job_attributes import CHOICES, COMMANDS, IDLE, LANGUAGE, OTHER_COMMANDS, UNNOTICED
+from ..coverage.machine_attributes import unadvertised
+from ..coverage.patterns import Names
+from .build import Batch
+from .commands import SIMPLE
+from .text import expression_text
+
+_COMMANDS: dict[str, tuple[str, ...]] = {command.attribute: command.commands for command in SIMPLE} | {
+    "ConcurrencyLimits": ("concurrency_limits", "concurrency_limits_expr"),
+    "DeferralPrepTime": ("deferral_prep_time", "cron_prep_time", "cronpreptime"),
+    "DeferralTime": ("deferral_time",),
+    "DeferralWindow": ("deferral_window", "cron_window", "cronwindow"),
+    "JobMaxRetries": ("max_retries",),
+    "JobNotification": ("notification",),
+    "JobSuccessExitCode": ("success_exit_code",),
+    "OnExitHold": ("on_exit_hold",),
+    "OnExitRemove": ("on_exit_remove", "retry_until", "max_retries", "success_exit_code"),
+    "ShouldTransferFiles": ("should_transfer_files",),
+    "StreamErr": ("stream_error",),
+    "StreamIn": ("stream_input",),
+    "StreamOut": ("stream_output",),
+    "TransferInput": ("transfer_input_files", "transferinputfiles"),
+    "TransferOutput": ("transfer_output_files", "transferoutputfiles"),
+    "WhenToTransferOutput": ("when_to_transfer_output",),
+}
+"""Attribute to the commands that ask for it, beside its own name."""
+
+_OTHERS = Names.of((name, True) for name in (*COMMANDS, *OTHER_COMMANDS.split()))
+_EXPRESSIONS = ("requirements", "rank")
+
+
+def is_read(command: str) -> bool:
+    """Whether HTCondor reads a command that makes no attribute here: then it is no typo."""
+    return command in LANGUAGE or _OTHERS.get(command) is not None
+
+
+def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, str]) -> str:
+    """One message that names all that is not followed; empty: there is nothing.
+
+    :param written: the commands that were given, in small letters (``my.name`` for ``+name``), to how they were spelled
+    :param expressions: ``requirements`` and ``rank`` as their owner wrote them, macros expanded
+    """
+    idle = [name for attribute in (*IDLE, *CHOICES) for name in _asked(batch, attribute, written)]
+    unnoticed = [name for attribute in UNNOTICED for name in _asked(batch, attribute, written)]
+    unnoticed += [spelled for command, spelled in written.items() if _OTHERS.get(command) is not None]
+    return "; ".join(_parts(list(dict.fromkeys(idle)), list(dict.fromkeys(unnoticed)), batch, expressions))
+
+
+def _parts(
+    idle: Sequence[str], unnoticed: Sequence[str], batch: Batch, expressions: Mapping[str, str]
+) -> Iterator[str]:
+    if idle:
+        yield f"{_listed(idle)} {'is' if len(idle) == 1 else 'are'} kept in the ad and not acted on yet"
+    if unnoticed:
+        yield f"{_listed(unnoticed)} {'has' if len(unnoticed) == 1 else 'have'} no effect yet"
+    for command in _EXPRESSIONS:
+        if names := _unadvertised(expressions.get(command, ""), batch):
+            yield f"{command} reads {_listed(names)}, which no slot here has"
+    if names := list(dict.fromkeys(_in_vain(batch))):
+        yield f"the jobs stay idle, since no slot has {_listed(names)} yet"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _asked(batch: Batch, attribute: str, written: Mapping[str, str]) -> list[str]:
+    """The commands by which an attribute has a value that asks for something, as they were spelled; its own name where
+    it comes from the configuration."""
+    texts = batch.columns.get(attribute) or [batch.ad.get(attribute, "")]
+    if attribute in CHOICES:
+        nothing = CHOICES[attribute] | {""}
+    else:
+        nothing = frozenset({"", "undefined", IDLE.get(attribute, UNNOTICED.get(attribute, ""))})
+    if nothing.issuperset(texts):
+        return []
+    commands = (*_COMMANDS.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
+    return list(dict.fromkeys(written[name] for name in commands if name in written)) or [attribute]
+
+
+def _in_vain(batch: Batch) -> Iterator[str]:
+    """The abilities that no slot here has and without which no slot is good enough for some of the jobs."""
+    for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
+        for clause in clauses(parse(text)):
+            while isinstance(clause, Parentheses):
+                clause = clause.inner
+            if isinstance(clause, Attribute) and (name := unadvertised(clause.name)):
+                yield name
+
+
+def _unadvertised(text: str, batch: Batch) -> list[str]:
+    """The attributes of slots that an expression reads and no slot here has."""
+    try:
+        read = parse(expression_text(text)).references(ClassAd()).external if text else ()
+    except (ClassAdSyntaxError, EvaluationError):
+        return []
+    own = {name.lower() for name in (*batch.ad, *batch.columns)}
+    names = (name.lower() for name in read)
+    plain = (name.removeprefix("target.") for name in names if name.startswith("target.") or name not in own)
+    return sorted(filter(None, map(unadvertised, plain)))

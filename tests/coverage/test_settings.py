@@ -1,0 +1,218 @@
+"""golden: what becomes of every setting of HTCondor's; no name is accepted in silence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.configuration import load
+from poolbook.adapters.sensors.cron import cron_jobs
+from poolbook.adapters.sensors.sensors import Sensors
+from poolbook.domain import settings as pools
+from poolbook.domain.config import Configuration, is_followed, is_known, read
+from poolbook.domain.config.names import SPECIAL
+from poolbook.domain.config.tables import defaults, without_default
+from poolbook.domain.coverage.settings import FOLLOWED, OTHER_SUBJECT, UNENFORCED, subject
+from poolbook.domain.negotiation.settings import followed
+from poolbook.domain.policy import offer
+from poolbook.domain.policy.settings import SETTINGS
+from poolbook.domain.submit.facts import DEFAULTS
+
+from . import code
+
+EVERYTHING = """
+SLOT_TYPE_1 = cpus=1
+NUM_SLOTS_TYPE_1 = 1
+SLOT_TYPE_1_PARTITIONABLE = true
+CONSUMPTION_POLICY = true
+MACHINE_RESOURCE_Cogs = 2
+MACHINE_RESOURCE_gpus @=end
+   DetectedGPUs = 1
+@end
+STARTD_CRON_JOBLIST = date
+STARTD_CRON_date_EXECUTABLE = /bin/date
+STARTD_CRON_date_PERIOD = 60
+GROUP_NAMES = a
+GROUP_PRIO_FACTOR_a = 3
+"""
+VOLUME = offer.Volume("disk", 10**9, 10**9)
+EQUIPMENT = offer.Equipment(4, 8192, 10**6, {"": VOLUME})
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """The names that a configuration is asked for, from here on."""
+    names: set[str] = set()
+    find = Configuration._key
+
+    def finding(self: Configuration, name: str) -> str | None:
+        names.add(name)
+        return find(self, name)
+
+    monkeypatch.setattr(Configuration, "_key", finding)
+    yield names
+
+
+def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: set[str]) -> None:
+    configuration = read(EVERYTHING)
+    offer.offer("1", "node1", configuration, EQUIPMENT)
+    followed(configuration)
+    cron_jobs(configuration)
+    Sensors.configured(configuration).close()
+    known = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}  # refused in words
+    own = {"Cogs", "date"}
+    told = {name for name in asked - known if not is_followed(name) and not own.intersection(name.split("_"))}
+    assert told == set()
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, *offer.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *DEFAULTS])
+def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
+    spelled = {one for names, _ in [offer.POLICY[name]] for one in names} if name in offer.POLICY else {name}
+    assert all(map(is_followed, spelled))
+
+
+@pytest.mark.parametrize("name", [name for _, names in FOLLOWED for name in names.split()])
+def test_a_name_that_counts_as_followed_is_named_by_the_code_that_reads_it(name: str) -> None:
+    assert code.names(name)
+
+
+def manual(kind: str) -> list[str]:
+    rows = (line.split("\t") for line in (code.DATA / "names.tsv").read_text().splitlines()[1:])
+    return [name for of, name, _ in rows if of == kind]
+
+
+def told_of(name: str) -> bool:
+    """Whether a setting is followed, or named where a person sets it."""
+    return is_followed(name) or any(name in warning for warning in read(f"{name} = 7").warnings)
+
+
+def test_every_setting_of_the_five_documents_is_followed_or_named_when_it_is_set() -> None:
+    names = [re.sub("<[^>]*>", "1", name) for name in manual("setting")]
+    assert [name for name in names if "." not in name and not told_of(name)] == []
+
+
+def test_every_setting_of_the_manual_is_followed_or_named_when_it_is_set() -> None:
+    named = (code.DATA / "settings.txt").read_text().split()
+    plain = [name.replace("<SUBSYS>", "SCHEDD").replace("<DaemonName>", "SCHEDD").partition("[")[0] for name in named]
+    names = [re.sub("<[^>]*>|[*]", "1", name) for name in plain]
+    assert [name for name in names if not told_of(name) and name not in SPECIAL] == []
+
+
+def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> None:
+    names = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
+    assert all(is_known(name) for name in names if "<" not in name)
+    without = [name for name in sorted(names) if not is_followed(name) and subject(name) == OTHER_SUBJECT]
+    assert len(without) < len(names) / 6
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "SYSTEM_PERIODIC_HOLD = true",
+            "SYSTEM_PERIODIC_HOLD is a setting of HTCondor's that Poolbook does not follow",
+        ),
+        (
+            "DAEMON_LIST = MASTER, HAD\nHAD_LIST = a",
+            "DAEMON_LIST, HAD_LIST are settings of HTCondor's that Poolbook does not",
+        ),
+        ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG is a setting"),
+        ("SLOT1_USER = bob", "SLOT1_USER is a setting"),
+        ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) is a setting"),
+        (
+            "XSW_LIMIT = 3",
+            "XSW_LIMIT: Poolbook does not enforce concurrency limits yet, and would let in what they keep",
+        ),
+        ("GROUP_QUOTA_a = 3\nJOB_TRANSFORM_NAMES = a", "does not enforce group quotas and job transforms yet"),
+        ("CLASSAD_USER_MAPFILE_x = /m", "does not enforce user maps yet"),
+        ("STARTD_ATTRS = HasDocker\nHasDocker = true", "HasDocker: slots would advertise what Poolbook cannot do yet"),
+        ("START = HasVM", "START reads HasVM, which no slot here has"),
+    ],
+)
+def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
+    (warning,) = read(text).warnings
+    assert told in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "START = true\nSLOT1_START = false\nSLOT_TYPE_1_START = true",
+        "use POLICY : Desktop",
+        "use FEATURE : StaticSlots",
+        "SPOOL = 7\nSTART = $(SPOOL) > 0",  # it is used
+        "SPOOL = 1\nMine = $(SPOOL)\nSTART = $(Mine) > 0",  # by way of another
+        "HIBERNATE = 1\nSTARTD_ATTRS = HIBERNATE",  # as an attribute
+        "SYSTEM_PERIODIC_HOLD =",
+        "NEGOTIATOR_USE_WEIGHTED_DEMAND = true",  # HTCondor's default
+        "MINUTE = 60",
+        "MY_OWN_THING = 3",
+        "GROUP_QUOTA_MAX_ALLOCATION_ROUNDS = 3\nSTART = $(GROUP_QUOTA_MAX_ALLOCATION_ROUNDS) > 0",
+        'START = Note != "HasVM"',
+    ],
+)
+def test_nothing_is_said_of_what_is_followed_used_or_left_as_it_is(text: str) -> None:
+    assert read(text).warnings == []
+
+
+def test_each_setting_is_named_once_in_one_message() -> None:
+    names = [name for name in manual("setting") if not is_followed(name) and "<" not in name and "." not in name]
+    (warning,) = read("\n".join(f"{name} = 7" for name in names)).warnings
+    words = warning.replace(":", " ").replace(",", " ").split()
+    assert [name for name in names if words.count(name) != 1] == []
+
+
+# Commands
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("names", [name for names, _ in UNENFORCED for name in names.split()] + ["XSW_LIMIT"])
+def test_a_pool_does_not_start_under_what_it_would_not_keep(
+    names: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = names.replace("<SUBSYS>", "SCHEDD").replace("<", "").replace(">", "")
+    (folder / "pool.conf").write_text(f"{name} = 1\n")
+    (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    assert main(["run", "job.sub", "-config", "pool.conf"]) == 1
+    told = capsys.readouterr().err
+    assert f"{name}: Poolbook does not enforce" in told
+    assert "-ignore-unenforced" in told
+
+
+def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pool.conf").write_text("XSW_LIMIT = 1\nSYSTEM_PERIODIC_HOLD = false || false\n")
+    (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
+    told = "".join(capsys.readouterr())
+    assert told.count("XSW_LIMIT") == told.count("SYSTEM_PERIODIC_HOLD") == 1
+
+
+def test_a_new_log_is_not_given_a_quota_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    assert main(["run", "job.sub", "-set", "GROUP_QUOTA_a=1"]) == 2
+    assert "-set GROUP_QUOTA_a: Poolbook does not enforce group quotas yet" in capsys.readouterr().err
+
+
+def test_the_config_command_names_what_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pool.conf").write_text("DEFRAG_INTERVAL = 7\n")
+    assert main(["config", "-config", "pool.conf", "DEFRAG_INTERVAL"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "7\n"
+    assert "DEFRAG_INTERVAL is a setting of HTCondor's that Poolbook does not follow yet" in printed.err
+
+
+def test_a_configuration_of_the_environment_is_read_like_a_file() -> None:
+    found = load(text="", environment={"_CONDOR_HAD_LIST": "a:1"})
+    assert [one.name for one in found.unfollowed()] == ["HAD_LIST"]

@@ -1,0 +1,127 @@
+"""golden: what becomes of every submit command of HTCondor's, and of every attribute that one of them makes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.domain.coverage.job_attributes import CHOICES, COMMANDS, IDLE, LANGUAGE, OTHER_COMMANDS, UNNOTICED
+from poolbook.domain.submit.build import FIRST, LAST, MIDDLE, REQUIREMENTS, TRANSFER, known_commands, requests
+from poolbook.domain.submit.commands import REFUSED
+from poolbook.domain.submit.unfollowed import is_read
+
+from ..submit.world import submit
+from . import code
+
+MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets}
+FOR_PEOPLE = {
+    # what HTCondor, too, only keeps in the ad, and what the submission itself reads
+    "AcctGroupUser", "DAGManJobId", "EnvDelim", "ExecutableSize", "GPUsMaxCapability", "GPUsMinCapability",
+    "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs", "ScheddInterval", "TransferErr",
+    "TransferExecutable", "TransferIn", "TransferInputSizeMB", "TransferOut", "WantFTOnCheckpoint",
+    "WantTransferPluginMethods",
+}  # fmt: skip
+"""Attributes that no other code reads, and that ask for nothing by themselves."""
+NOT_FOLLOWED = {*IDLE, *UNNOTICED}
+PARTLY = set(CHOICES)
+
+
+def read_elsewhere(attribute: str) -> bool:
+    """Whether code that follows something has the attribute's name in a text."""
+    return code.has_word(attribute, (*code.TABLES, *code.RECORDS))
+
+
+@pytest.mark.parametrize("attribute", sorted(MADE - NOT_FOLLOWED - FOR_PEOPLE - PARTLY))
+def test_an_attribute_that_counts_as_followed_is_read_by_the_code_that_follows_it(attribute: str) -> None:
+    assert read_elsewhere(attribute)
+
+
+@pytest.mark.parametrize("attribute", sorted(NOT_FOLLOWED))
+def test_an_attribute_that_counts_as_not_followed_is_made_by_a_command_and_read_by_nothing(attribute: str) -> None:
+    assert attribute in MADE
+    assert not read_elsewhere(attribute)
+
+
+@pytest.mark.parametrize("command", (code.DATA / "submit_commands.txt").read_text().split())
+def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -> None:
+    plain = re.sub("<[^>]*>", "x", command).lower()
+    known = plain in known_commands() or plain in dict(REFUSED) or is_read(plain) or plain.startswith("request_")
+    assert known or plain == "queue"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("periodic_remove = JobStatus == 5", "periodic_remove is kept in the ad and not acted on yet"),
+        ("periodic_hold = true\nnoop_job = true", "noop_job and periodic_hold are kept in the ad and not acted on yet"),
+        ("+PeriodicRemove = true", "+PeriodicRemove is kept in the ad"),
+        ("should_transfer_files = YES", "should_transfer_files is kept in the ad"),
+        ("should_transfer_files = YES", "the jobs stay idle, since no slot has HasFileTransfer yet"),
+        ("transfer_input_files = a, b", "transfer_input_files is kept in the ad"),
+        ("deferral_time = 1800000000", "deferral_time is kept in the ad"),
+        ("deferral_time = 1800000000", "the jobs stay idle, since no slot has HasJobDeferral yet"),
+        ("cron_minute = 5\ncron_window = 60", "cron_minute and cron_window are kept in the ad"),
+        ("checkpoint_exit_code = 85", "no slot has HasSelfCheckpointTransfers yet"),
+        ("concurrency_limits = sw", "concurrency_limits is kept in the ad"),
+        ("notification = always", "notification has no effect yet"),
+        ("ec2_ami_id = a\nuse_scitokens = true", "ec2_ami_id and use_scitokens have no effect yet"),
+        ("requirements = HasVM && HasDocker", "requirements reads HasDocker and HasVM, which no slot here has"),
+        ("rank = TARGET.JavaMFlops", "rank reads JavaMFlops, which no slot here has"),
+        ("priority = 3\nqueue periodic_hold in (true)", "periodic_hold is kept in the ad"),
+    ],
+)
+def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) -> None:
+    text = lines if "queue" in lines else f"{lines}\nqueue"
+    found = [warning for warning in submit(text).warnings if "unused" not in warning]
+    assert len(found) == 1
+    assert told in found[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "periodic_remove = false",
+        "notification = never",
+        "should_transfer_files = IF_NEEDED",
+        "should_transfer_files = NO",
+        "when_to_transfer_output = ON_EXIT",
+        "transfer_executable = false",
+        "leave_in_queue = false",
+        "on_exit_remove = true",
+        "kill_sig = SIGINT",
+        "batch_name = a",
+        "+Mine = 3",
+        "requirements = TARGET.Mine > 3",
+        "log_xml = false",
+    ],
+)
+def test_nothing_is_said_of_a_command_that_asks_for_what_is_done_anyway(line: str) -> None:
+    assert submit(f"{line}\nqueue").warnings == []
+
+
+@pytest.mark.parametrize("command", [*sorted(LANGUAGE), *sorted(COMMANDS), "ec2_tag_names", "vm_type"])
+def test_a_command_of_the_manual_is_no_typo(command: str) -> None:
+    assert not any("unused" in warning for warning in submit(f"{command} = 1\nqueue").warnings)
+
+
+def test_all_that_is_not_followed_is_named_in_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = "executable = /bin/true\nperiodic_remove = true\nstack_size = 7\nnotify_user = me\nqueue\n"
+    Path("job.sub").write_text(lines)
+    for command in (["submit", "job.sub"], ["run", "job.sub"]):
+        assert main(command) == 0
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "periodic_remove" in line]
+        assert line == (
+            "WARNING: periodic_remove and stack_size are kept in the ad and not acted on yet; "
+            "notify_user has no effect yet"
+        )
+
+
+def test_the_lists_of_commands_name_each_command_once() -> None:
+    assert not set(IDLE) & set(UNNOTICED)
+    assert len(OTHER_COMMANDS.split()) == len(set(OTHER_COMMANDS.split()))
