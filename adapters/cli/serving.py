@@ -91,8 +91,8 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
         about = unenforced(name)
         if about is not None and not arguments.has("ignore-unenforced"):
             raise UsageError(
-                f"-set {name}: Poolbook does not enforce {about} yet, and would let in what they keep out. Leave it out, "
-                "or say -ignore-unenforced"
+                f"-set {name}: Poolbook does not enforce {about} yet, and would let in what they keep out. "
+                "Leave it out, or say -ignore-unenforced"
             )
 
 
