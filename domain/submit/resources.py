@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
+from .facts import SubmitError
 from .functions import evaluated
 from .job import Action, Job, Section, stripped
 from .text import expression_text, literal_string
@@ -26,6 +28,8 @@ _REQUESTS = (
 _SPECIAL = {command for command, *_ in _REQUESTS}
 _MISSPELT = {"request_cpu": "request_cpus", "request_gpu": "request_gpus", "request_mem": "request_memory"}
 _NOT_RESOURCES = {"request_gpu_memory", "request_gpus_memory"}
+_ALIKE = 0.85
+"""How much of a command (of 1) must be that of another to be taken for it, misspelt."""
 
 
 def amount(text: str, unit: int) -> tuple[int, bool] | None:
@@ -95,10 +99,23 @@ def _misspelt(command: str) -> Action:
 
 
 def _custom(command: str, tag: str) -> Section:
+    near = get_close_matches(command, _SPECIAL, 1, _ALIKE)
+    meant = f"Did you mean {near[0]}?" if near else ""
+
     def action(job: Job) -> None:
-        if job.value(command) is not None:
-            name = job.definitions[command].name[len("request_") :] if command in job.definitions else tag
+        if job.value(command) is None:
+            return
+        definition = job.definitions.get(command)
+        name = tag if definition is None else definition.name[len("request_") :]
+        try:
             job.made[f"Request{name}"] = job.expression(command)
+        except SubmitError:
+            if not near:
+                raise
+            line = None if definition is None else definition.line
+            raise SubmitError(f"Unknown command {command}. {meant}", line) from None
+        if near:
+            job.warn(f"{command} asks for a resource of the site's own, {name}. {meant}")
 
     return Section(action, (command,), (f"Request{tag}", "Request*"))
 

@@ -189,6 +189,8 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ("arguments @=x\nqueue", 2, "have no '@x'"),
         ("should_transfer_files = NO\ntransfer_input_files = a\nqueue", 3, "transfer_input_files = a"),
         ("output = a\0b\nqueue", 2, "NUL"),
+        ("request_memroy = 1GB\nqueue", 2, "Unknown command request_memroy. Did you mean request_memory?"),
+        ("request_cogs = 1GB\nqueue", 2, "this must be an expression"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_line(lines: str, line: int | None, says: str) -> None:
@@ -212,6 +214,7 @@ def test_no_executable_is_refused() -> None:
         ),
         ("bogus = 1", "the line 'bogus = 1' was unused by condor_submit, line 2. Is it a typo?"),
         ("request_cpu = 1", "did you mean request_cpus?"),
+        ("request_memroy = 1024", "a resource of the site's own, memroy. Did you mean request_memory?"),
         ("requirements = Memory > 5", "refers to TARGET.Memory"),
         ("notify_user = never", "notification = never"),
         ("job_lease_duration = 5", "using 20 instead"),
