@@ -18,7 +18,7 @@ from .build import Batch
 from .commands import SIMPLE
 from .text import expression_text
 
-_COMMANDS: dict[str, tuple[str, ...]] = {command.attribute: command.commands for command in SIMPLE} | {
+COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands for command in SIMPLE} | {
     "ConcurrencyLimits": ("concurrency_limits", "concurrency_limits_expr"),
     "DeferralPrepTime": ("deferral_prep_time", "cron_prep_time", "cronpreptime"),
     "DeferralTime": ("deferral_time",),
@@ -88,7 +88,7 @@ def _asked(batch: Batch, attribute: str, written: Mapping[str, str]) -> list[str
         nothing = frozenset({"", "undefined", IDLE.get(attribute, UNNOTICED.get(attribute, ""))})
     if nothing.issuperset(texts):
         return []
-    commands = (*_COMMANDS.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
+    commands = (*COMMANDS_OF.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
     return list(dict.fromkeys(written[name] for name in commands if name in written)) or [attribute]
 
 

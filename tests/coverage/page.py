@@ -1,0 +1,200 @@
+"""What happens to every name of the five documents: docs/coverage.md, made from the code's own tables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.cli.names import INSTEAD, PREFIX, meant
+from poolbook.adapters.cli.tables import table_of
+from poolbook.adapters.tools.options import UsageError, find
+from poolbook.domain.config import ConfigError, is_followed, is_known, read
+from poolbook.domain.config.names import without_prefix
+from poolbook.domain.config.tables import defaults, without_default
+from poolbook.domain.coverage.job_attributes import CHOICES, IDLE, UNNOTICED
+from poolbook.domain.coverage.machine_attributes import ability, unadvertised
+from poolbook.domain.coverage.settings import FOLLOWED, LIMITED, SUBJECTS, follower, subject, unenforced
+from poolbook.domain.submit.build import known_commands
+from poolbook.domain.submit.commands import REFUSED
+from poolbook.domain.submit.unfollowed import COMMANDS_OF, is_read
+
+from . import code
+
+PAGE = code.ROOT / "docs" / "coverage.md"
+FEATURES = code.ROOT / "docs" / "features.tsv"
+STATUSES = {
+    "works": "as the documents say",
+    "partly": "some of it; the note says what not",
+    "told": "not followed: whoever sets it or submits it is told so",
+    "refused": "not followed: who asks for it gets an error that says so",
+    "absent": "there is nothing to set or to call",
+}
+
+
+class Row(NamedTuple):
+    kind: str
+    name: str
+    documents: str
+
+
+class Feature(NamedTuple):
+    document: str
+    heading: str
+    feature: str
+    status: str
+    note: str
+
+
+def names() -> list[Row]:
+    """The names in the five documents."""
+    lines = (code.DATA / "names.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return [Row(*line.split("\t")) for line in lines]
+
+
+def features() -> list[Feature]:
+    """The features that the five documents describe, with what became of each."""
+    return [Feature(*line.split("\t")) for line in FEATURES.read_text(encoding="utf-8").splitlines()[1:]]
+
+
+# What happens to a name
+
+
+def of_setting(name: str) -> str:
+    plain = re.sub("<[^>]*>", "1", name.rpartition(".")[2])
+    about = unenforced(plain) or (LIMITED if plain.endswith("_LIMIT") else None)
+    if about is not None:
+        return f"no pool starts with it, unless -ignore-unenforced is given: {about}"
+    for spelled in (plain, without_prefix(plain)):
+        if (who := follower(spelled)) is not None:
+            return f"followed by {who}"
+    return f"told: {subject(without_prefix(plain))}" if is_known(plain) else ""
+
+
+def of_template(name: str) -> str:
+    try:
+        found = read(f"use {name}(1, 2, 3)" if name.endswith(("Group", "File")) else f"use {name}").unfollowed()
+    except ConfigError as error:
+        return f"refused: {error.message}"
+    told = [one.name for one in found if not one.unenforced]
+    if any(one.unenforced for one in found):
+        return "expanded; no pool starts with it, unless -ignore-unenforced is given"
+    return f"expanded; told: {', '.join(told)}" if told else "expanded, and followed"
+
+
+def of_command(name: str) -> str:
+    plain = re.sub("<[^>]*>", "cogs", name).lower()
+    if plain in dict(REFUSED):
+        return f"refused: {dict(REFUSED)[plain]}"
+    idle = [one for one, commands in COMMANDS_OF.items() if plain in commands or plain == one.lower()]
+    if any(one in IDLE for one in idle):
+        return "told at each submission: kept in the ad and not acted on yet"
+    if any(one in UNNOTICED for one in idle) or is_read(plain):
+        return "told at each submission: it has no effect yet"
+    if any(one in CHOICES for one in idle):
+        return "followed in part: told at each submission where not"
+    return "followed" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
+
+
+def of_attribute(name: str) -> str:
+    if ability(name):
+        return "no slot has it; told where a configuration or a job asks for it"
+    if unadvertised(name):
+        return "no slot has it; told where START, requirements or rank reads it"
+    if name in IDLE or name in UNNOTICED:
+        return "told at each submission: kept in the job's ad and not acted on yet"
+    return "in ads, with the meaning that it has in HTCondor" if code.has_word(name) else "in no ad; undefined where it is read"
+
+
+def of_tool(name: str) -> str:
+    command = meant(name, COMMANDS)
+    if command:
+        return f"`poolbook {command}`"
+    instead = INSTEAD.get(name.removeprefix(PREFIX))
+    return f"told: {instead}" if instead else "told: there is no counterpart"
+
+
+def of_option(name: str) -> str:
+    tool, _, option = name.partition(" ")
+    command = meant(tool, COMMANDS)
+    if not command:
+        return f"told with {tool}"
+    try:
+        found, _ = find(table_of(command), option)
+    except UsageError:
+        return "refused: there is no such option here"
+    return f"refused: {found.refused}" if found.refused else f"`poolbook {command} -{found.name}`"
+
+
+WHAT: dict[str, tuple[str, Callable[[str], str]]] = {
+    "setting": ("Settings", of_setting),
+    "template": ("Templates of `use`", of_template),
+    "command": ("Submit commands", of_command),
+    "attribute": ("Attributes", of_attribute),
+    "tool": ("Tools", of_tool),
+    "option": ("Options", of_option),
+}
+
+# The page
+
+HEAD = """# Coverage
+
+What Poolbook does with the names and features of the five documents that it implements: the manual's pages on job
+scheduling, execution points, access points and central managers, and the overview. Nothing is accepted in silence. What
+is not followed is named once, in one message, where a person sets it: by `serve`, `run`, `config`, `reconfig`, `play` and
+`submit`.
+
+This page is made from the code's tables by `python docs/generate_coverage.py`, and a test holds it to them.
+"""
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    yield from ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    yield ""
+
+
+def _features() -> Iterator[str]:
+    found = features()
+    counts = Counter(one.status for one in found)
+    yield "## Features\n"
+    yield f"{len(found)} features of the documents, and what became of each. docs/features.tsv has them all.\n"
+    yield from _table(
+        ("status", "features", "means"), [(status, str(counts[status]), words) for status, words in STATUSES.items()]
+    )
+    yield "Those that do not work as the documents say, or not whole:\n"
+    rest = [one for one in found if one.status != "works"]
+    yield from _table(
+        ("document", "section", "feature", "status", "note"),
+        [(one.document, one.heading, one.feature, one.status, one.note) for one in rest],
+    )
+
+
+def _names() -> Iterator[str]:
+    for kind, (title, what) in WHAT.items():
+        mine = [row for row in names() if row.kind == kind]
+        yield f"## {title}\n"
+        yield from _table(("name", "what happens to it"), [(f"`{row.name}`", what(row.name)) for row in mine])
+
+
+def _all_settings() -> Iterator[str]:
+    known = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
+    rest = sorted((name for name in known if not is_followed(name) and not unenforced(name)), key=str.lower)
+    by_subject: dict[str, list[str]] = {words: [] for _, words in SUBJECTS}
+    for name in rest:
+        by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)
+    yield "## All settings of HTCondor's\n"
+    yield "Followed, by whom:\n"
+    yield from _table(("who", "settings"), [(who, ", ".join(f"`{name}`" for name in of.split())) for who, of in FOLLOWED])
+    yield "Not followed, by what they are about; each is told where it is set:\n"
+    yield from _table(
+        ("about", "settings"),
+        [(about, ", ".join(f"`{name}`" for name in found)) for about, found in by_subject.items() if found],
+    )
+
+
+def page() -> str:
+    return "\n".join([HEAD, *_features(), *_names(), *_all_settings()])
