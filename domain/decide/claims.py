@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from ..cluster import IDLE, Cluster
 from ..events import ClaimMade, ClaimWaits, ClaimWithdrawn, JobActivated
 from ..negotiation.likeness import Signature, significance, words
 from ..negotiation.queues import idle_procs, waiting
 from ..policy import terms
-from ..state import IDLE, Activation, Cluster, Slot, State
+from ..state import Activation, Slot, State
 from .draft import Draft, job_id
 from .evidence import evidence
 from .point.change import tell

@@ -15,11 +15,12 @@ from typing import Protocol
 from attrs import frozen
 
 from ..classad import Context, unparse
+from ..cluster import Cluster
 from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
 from ..policy.look import Look
 from ..policy.readings import Sense, nothing
-from ..state import Cluster, Slot, State
+from ..state import Slot, State
 
 
 class Refusal(Exception):
@@ -87,23 +88,26 @@ class Draft:
         written in this decision already is not written again. 0 if it read nothing: a constant needs no evidence."""
         if look.verdict is None:
             return 0
-        read = look.read()
+        return self.note(look.verdict.name, unparse(look.verdict.expression), look.verdict.words, look.read())
+
+    def note(self, name: str, text: str, value: str, read: Ad) -> int:
+        """The same of any expression, given what came of it."""
         if not read:
             return 0
-        text = unparse(look.verdict.expression)
-        value = look.verdict.words
-        key = (look.verdict.name, text, value, tuple(read.items()))
+        key = (name, text, value, tuple(read.items()))
         if key not in self._noted:
-            self.emit(EvidenceNoted(*self.why("evaluated"), look.verdict.name, text, value, read))
+            self.emit(EvidenceNoted(*self.why("evaluated"), name, text, value, read))
             self._noted[key] = self.state.position
         return self._noted[key]
 
     # Jobs
 
-    def move_jobs(self, cluster: Cluster, procs: Procs, row: str, cause: str, source: str, changes: Ad) -> None:
+    def move_jobs(
+        self, cluster: Cluster, procs: Procs, row: str, cause: str, source: str, changes: Ad, evidence: int = 0
+    ) -> None:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.tables.job.fire(source, row)
-        self.emit(JobsMoved(*self.why(cause), cluster.id, procs, row, source, target, changes))
+        self.emit(JobsMoved(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence))
 
 
 def ranges(procs: Sequence[int]) -> Procs:

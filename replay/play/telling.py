@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field, frozen
 
 from ...domain import events as e
+from ...domain.lifecycle import LEFT
 from ...domain.lifecycle.slot import BORN
 from ..listing import Member, members
 from ..wording import counted
@@ -106,7 +107,7 @@ class Tale:
                 self.jobs[event.outcome] += 1
                 if event.target:
                     self.ended[f"{event.cluster}.{event.proc}"] = event.target
-            case e.JobsMoved():
+            case e.JobsMoved() if event.target != LEFT:
                 for proc in (proc for first, last in event.procs for proc in range(first, last + 1)):
                     self.ended[f"{event.cluster}.{proc}"] = event.target
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
+from poolbook.domain.cluster import IDLE
 from poolbook.domain.negotiation import likeness
 from poolbook.domain.negotiation.likeness import significance
-from poolbook.domain.state import IDLE
 
 from .oracle import Negotiation
 from .pools import SECOND, Pool, drawn, lives_on

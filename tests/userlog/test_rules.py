@@ -268,6 +268,7 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
                 user_cpu=90_061_000_000, system_cpu=1_999_999,
             ),
         ]  # fmt: skip
+    story.append(e.JobsMoved(180_122_000_000, "left_queue", "s", 1, ((0, 0),), "leave", "Completed", "Left", {}))
     text = "".join(text for position, event in enumerate(story, 1) for _, text in logs.fold(position, event))
     assert "\t\tUsr 1 01:01:01, Sys 0 00:00:01  -  Run Remote Usage\n" in text
     assert "\t\tUsr 2 02:02:02, Sys 0 00:00:03  -  Total Remote Usage\n" in text
