@@ -74,6 +74,7 @@ def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str,
     if likes_more or (machine is not None and not accepts(machine)):
         void(draft, slot, "claim_failed")
         return
+    draft.move_match(slot, "claim")
     job = job_id(cluster.id, proc)
     why = draft.why("better_match")
     queue_up(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
@@ -111,6 +112,7 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     assert slot.claim is not None
     draft.tables.job.fire("Idle", "activate")
     promised = terms.machine_vacate_time(draft.look(slot))
+    draft.move_claim(slot, "activate")
     draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised))
     tell(draft, slot, "activate", "activated")
 

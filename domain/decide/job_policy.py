@@ -11,6 +11,7 @@ from attrs import Factory, frozen
 
 from ..classad import UNDEFINED, ClassAd, EvaluationError, unparse
 from ..classad.tree import Literal
+from ..classad.unparse import unparse_old
 from ..cluster import Cluster
 from ..events import Ad, JobExited
 from ..job_ad import at_exit, quoted
@@ -24,8 +25,8 @@ HELD_BY_POLICY, HELD_BY_UNDEFINED_POLICY = 3, 5
 
 @frozen
 class Answer:
-    """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``evidence``: where the log
-    has what it read, 0 if that is nothing."""
+    """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
+    as the reference prints it. ``evidence``: where the log has what it read, 0 if that is nothing."""
 
     truth: bool | None
     text: str
@@ -39,7 +40,7 @@ def constant(text: str) -> Answer | None:
         return None
     value = asked.value
     found = False if value is UNDEFINED else bool(value) if isinstance(value, int | float) else None
-    return Answer(found, unparse(asked))
+    return Answer(found, unparse_old(asked))
 
 
 def ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
@@ -52,7 +53,7 @@ def ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
     except EvaluationError:
         value = "error"
     evidence = draft.note(name, unparse(asked), value, values_read(asked, ad, None, draft.context))
-    return Answer(truth(asked, ad, None, draft.context), unparse(asked), evidence)
+    return Answer(truth(asked, ad, None, draft.context), unparse_old(asked), evidence)
 
 
 # At the end of a run

@@ -92,6 +92,8 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         exited = _by_its_policy(draft, cluster, exited)
     if exited.row:
         exited = evolve(exited, source=status, target=draft.tables.job.fire(status, exited.row))
+    if slot is not None:
+        draft.move_claim(slot, "end_job")
     draft.emit(exited)
     if slot is not None:
         job_ended(draft, slot, activation.cluster)

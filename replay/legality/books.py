@@ -15,7 +15,16 @@ from attrs import frozen
 from ...domain import events as e
 from ...domain.cluster import LOCAL_UNIVERSE
 from ...domain.job_ad import job_procs
-from ...domain.lifecycle import HTCONDOR_25, MANUAL, STATUS_NUMBERS, Machine, job_machine, slot_machine
+from ...domain.lifecycle import (
+    HTCONDOR_25,
+    MANUAL,
+    STATUS_NUMBERS,
+    Machine,
+    claim_machine,
+    job_machine,
+    match_machine,
+    slot_machine,
+)
 from ...domain.state import State
 from ..listing import Member, line, member_of, members
 from .rules import JOB_POLICY
@@ -217,6 +226,8 @@ class Books:
         """The pool's own MachineMaxVacateTime, in microseconds."""
         self.slot_table: Machine = slot_machine(MANUAL)
         self.job_table: Machine = job_machine(MANUAL)
+        self.claim_table: Machine = claim_machine()
+        self.match_table: Machine = match_machine()
         self.machines: dict[str, Host] = {}
         self.slots: dict[str, Slot] = {}
         self.clusters: dict[int, Cluster] = {}

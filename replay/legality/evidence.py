@@ -15,6 +15,7 @@ from ...domain import events as e
 from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
 from ...domain.classad.scalar import survey
 from ...domain.classad.tree import Attribute, Call, children
+from ...domain.decide.job_policy import Answer, constant
 from ...domain.texts import ad_of, expression
 from .books import Books, Cluster, Slot
 from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
@@ -97,18 +98,11 @@ def _by_constants(books: Books, cluster: Cluster, proc: int, row: str, wanted: M
         return
     for name, truths in wanted.items():
         text = cluster.policy.get(name, "")
-        meaning = expression(text) if text else None
-        if not text and WITHOUT[name] in truths:
-            return
-        if text and (meaning is None or _depends(meaning) or truth_of(text) in truths):
+        found = constant(text) if text else Answer(WITHOUT[name], "")
+        if found is None or found.truth in truths:
             return
     known = ", ".join(f"{name} = {cluster.policy.get(name, 'not there')}" for name in wanted)
     books.blame_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
-
-
-def _depends(meaning: Expression) -> bool:
-    """Whether an expression reads anything, or calls what is no matter of its text alone."""
-    return any(isinstance(node, Attribute | Call) for node in _nodes(meaning))
 
 
 def unparsed(text: str) -> str:

@@ -50,6 +50,15 @@ class Entry:
     evidence: Evidence | None = None
 
 
+DECIDED = (e.SlotMoved, e.JobsMoved, e.JobExited)
+"""Those that may name their evidence."""
+
+
+def _goes_without_saying(event: e.Event) -> bool:
+    """A job that has ended leaves the queue; where its LeaveJobInQueue decided when, that is told."""
+    return isinstance(event, e.JobsMoved) and event.target == LEFT and not event.evidence
+
+
 @define
 class Tale:
     """What happens in a play, as it happens: each line, and the sums for the end. Feed it every append."""
@@ -80,8 +89,8 @@ class Tale:
                 self._noted[position] = Evidence(event.name, event.expression, event.value, event.read)
                 continue
             self._count(event)
-            if isinstance(event, TOLD):
-                noted = self._noted.get(event.evidence) if isinstance(event, e.SlotMoved) else None
+            if isinstance(event, TOLD) and not _goes_without_saying(event):
+                noted = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
                     entry = Entry(event.at - self.scenario.calendar.start, member, noted)
                     if member.stream.startswith("slot/"):
