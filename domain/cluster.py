@@ -108,11 +108,20 @@ class Cluster:
             edited = next((found[each] for each in found if each.lower() == key), None)
             if edited is not None:
                 return edited
+        spelled = self._spelling(name)
+        return self.variants.of(proc)[spelled] if spelled in self.variants.names else self.ad.get(spelled, "")
+
+    def agree(self, name: str) -> bool:
+        """Whether ``wish`` has the same answer for all of its jobs."""
+        return name.lower() not in self.edited and self._spelling(name) not in self.variants.names
+
+    def _spelling(self, name: str) -> str:
+        """How its submission spells an attribute; empty if it does not have it."""
         spelled = self._spelled.get(name)
         if spelled is None:
-            given = (each for each in (*self.ad, *self.variants.names) if each.lower() == key)
+            given = (each for each in (*self.ad, *self.variants.names) if each.lower() == name.lower())
             spelled = self._spelled[name] = next(given, "")
-        return self.variants.of(proc)[spelled] if spelled in self.variants.names else self.ad.get(spelled, "")
+        return spelled
 
     @property
     def over(self) -> bool:

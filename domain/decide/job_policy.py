@@ -23,6 +23,9 @@ HELD_BY_POLICY, HELD_BY_UNDEFINED_POLICY = 3, 5
 """HoldReasonCode of a job that its own policy holds: since it is true, or since it is neither true nor false."""
 
 
+LEAVE = "LeaveJobInQueue"
+
+
 @frozen
 class Answer:
     """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
@@ -123,10 +126,13 @@ def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
 # Behind its end
 
 
-def stays(draft: Draft, cluster: Cluster, proc: int, known: dict[str, Answer | None]) -> Answer:
-    """Whether a job that has come to its end stays in the queue. ``known``: the answers that are constants, by their
-    texts."""
-    text = cluster.wish(proc, "LeaveJobInQueue")
-    if text not in known:
-        known[text] = constant(text) if text else Answer(False, "")
-    return known[text] or ask(draft, "LeaveJobInQueue", text, ad_of(cluster.attributes(proc)))
+def constant_wish(cluster: Cluster, proc: int) -> Answer | None:
+    """Whether a job that has come to its end stays in the queue, where that need not be evaluated."""
+    text = cluster.wish(proc, LEAVE)
+    return constant(text) if text else Answer(False, "")
+
+
+def stays(draft: Draft, cluster: Cluster, proc: int) -> Answer:
+    """Whether a job that has come to its end stays in the queue."""
+    answer = constant_wish(cluster, proc)
+    return answer or ask(draft, LEAVE, cluster.wish(proc, LEAVE), ad_of(cluster.attributes(proc)))

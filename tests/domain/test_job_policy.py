@@ -24,7 +24,7 @@ def ran(behaviour: Behaviour, seconds: float = 1, **ad: str) -> TestPool:
     """A pool in which a job of one second has run, and may have run again."""
     pool = TestPool(behave=lambda launch: behaviour)
     pool.machine(static=1, cpus=1)
-    pool.submit(NumJobCompletions="0", **ad)
+    pool.submit(1, NumJobCompletions="0", **ad)
     pool.advance(seconds)
     return pool
 
@@ -87,7 +87,7 @@ UNDEFINED = "UNDEFINED", "(5, 0)"
     ],
 )  # fmt: skip
 def test_at_its_own_end_a_jobs_policy_decides_where_it_goes(ad: dict[str, str], code: int, row: str, why: str) -> None:
-    pool = ran(Behaviour(1, code=code), **ad)
+    pool = ran(Behaviour(1, code=code), 1, **ad)
     end = ends(pool)[0]
     assert (end.outcome, end.row) == ("exited", row)
     changes = end.changes
@@ -158,6 +158,6 @@ def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
     ],
 )
 def test_why_tells_what_the_policy_decided(ad: dict[str, str], words: str) -> None:
-    pool = ran(Behaviour(1, code=3), **ad)
+    pool = ran(Behaviour(1, code=3), 1, **ad)
     said = [sentence.text for sentence in why_job(list(pool.log.read()), 1, 0)]
     assert any(text.endswith(words) for text in said), said

@@ -75,7 +75,7 @@ def test_the_history_has_a_job_from_when_it_left_the_queue() -> None:
      ("true", True), ("1", True), ("JobStatus == 4", True), ("ExitCode == 1", False), ("ProcId == 0", True)],
 )  # fmt: skip
 def test_a_job_stays_for_as_long_as_its_leave_job_in_queue_is_true(text: str, stays: bool) -> None:
-    pool = pool_of(1, **({"LeaveJobInQueue": text} if text else {}))
+    pool = pool_of(1, 1, **({"LeaveJobInQueue": text} if text else {}))
     pool.advance(5)
     assert pool.status("1.0") == ("Completed" if stays else "ended")
     assert sound(pool)

@@ -205,6 +205,8 @@ def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
         ("a job that ran to its end is said to be evicted", change(e.JobExited, 2, outcome="evicted"), "end"),
         ("a job ends by a row that leads elsewhere", change(e.JobExited, 1, target="Held"), "row"),
         ("a job is told to end and nobody writes it down", drop(e.JobSignalled), "end"),
+        ("a job's leaving the queue is left out", drop(e.JobsMoved, row="leave"), "queue"),
+        ("a job leaves the queue that runs", change(e.JobsMoved, row="leave", target="Left"), "row"),
         ("a job is held that is held", repeat(e.JobsMoved, row="hold"), "source"),
         ("a job is let go on, and the log does not say so", drop(e.JobsMoved, row="continue"), "activation"),
         ("jobs are moved that no cluster has", change(e.JobsMoved, procs=((0, 99),)), "reference"),
