@@ -186,9 +186,14 @@ class UserLogs:
 
     def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
         """These jobs have left the queue: nothing more will be said of them."""
-        for proc in [proc for proc in cluster.spent if holds(procs, proc)]:
-            del cluster.spent[proc]
-        cluster.live -= sum(last - first + 1 for first, last in procs)
+        many = sum(last - first + 1 for first, last in procs)
+        if many > len(cluster.spent):
+            gone = [proc for proc in cluster.spent if holds(procs, proc)]
+        else:
+            gone = [proc for first, last in procs for proc in range(first, last + 1)]
+        for proc in gone:
+            cluster.spent.pop(proc, None)
+        cluster.live -= many
         if not cluster.live:
             del self._clusters[cluster.id]
 
