@@ -12,13 +12,16 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, tzinfo
+from itertools import islice
 from typing import Any
 
 import msgspec
 from attrs import define, evolve, field
 
+from ..domain.cluster import IDLE
 from ..domain.decide import Refusal, Tables, decide
 from ..domain.decide import stimuli as s
+from ..domain.decide.leaving import to_be_asked
 from ..domain.decide.timers import next_deadline
 from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects
 from ..domain.events import (
@@ -39,9 +42,10 @@ from ..domain.evolve import PUBLISHED, fold
 from ..domain.lifecycle import job_machine, slot_machine
 from ..domain.log import Log
 from ..domain.policy.readings import Readings, Sense
-from ..domain.state import IDLE, Activation, State
+from ..domain.state import Activation, State
 from ..domain.world import Launch, World
 from .rounds import Rounds
+from .staying import Staying
 
 Subscriber = Callable[[int, Sequence[Event]], None]
 """Is called with each append: the position of its first event, and its events."""
@@ -115,6 +119,7 @@ class Engine:
     _news: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
     _telling: bool = False
     _rounds: Rounds = field(init=False)
+    _staying: Staying = field(factory=Staying)
     _woken: bool = False
     """Whether what is handled next is what the world said at this instant."""
     _sensed: dict[str, Readings] = field(factory=dict)
@@ -151,6 +156,7 @@ class Engine:
         self._stale = False
         self._wanted = True
         self._rounds.reset()
+        self._staying.reset(self._state, self.zone)
 
     def _tables(self) -> Tables:
         if self.tables is None:
@@ -188,7 +194,7 @@ class Engine:
         self._sensed.clear()
         cycle, began = self._last_cycle, self.world.now()
         try:
-            answers = [self._decide(stimulus, now, events) for stimulus in stimuli]
+            answers = self._decide_all(stimuli, now, events)
             told = self._hold_due(stimuli, now, events)
             self._follow_up(now, events)
             if events:
@@ -206,6 +212,26 @@ class Engine:
             self._news.append((before + 1, events))
             self._tell()
         return answers
+
+    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
+        """Decide about each; jobs that have come to their end leave the queue before anything else is decided than
+        further ends, so that one event can tell of many."""
+        answers: list[Answer] = []
+        looked = 0
+        for stimulus in stimuli:
+            if not isinstance(stimulus, s.Ended):
+                looked = self._let_leave(now, events, looked)
+            answers.append(self._decide(stimulus, now, events))
+        self._let_leave(now, events, looked)
+        return answers
+
+    def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
+        """Ask the jobs that the events from ``looked`` on have brought to their end, or changed behind it, whether they
+        leave the queue. Returns how many events there are then."""
+        jobs = to_be_asked(self.state, islice(events, looked, None))
+        if jobs:
+            self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
+        return len(events)
 
     def _tell(self) -> None:
         """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
@@ -234,6 +260,8 @@ class Engine:
                 raise
             return Answer(refusal=str(refusal))
         events += decided
+        if isinstance(stimulus, s.LeaveQueue):
+            self._staying.asked(self.state, stimulus.jobs, now, self.zone)
         for event in decided:
             self._wanted = self._wanted or _helps(event)
         known = self.state.answers.get(stimulus.id)
@@ -376,9 +404,9 @@ class Engine:
     def next_wake(self) -> int | None:
         """The instant at which something is due by itself."""
         due = next_deadline(self.state)
-        turn = self._next_round()
-        if turn is not None:
-            due = turn if due is None else min(due, turn)
+        for turn in (self._next_round(), self._staying.next()):
+            if turn is not None:
+                due = turn if due is None else min(due, turn)
         for cycle in self._cycles() if self.matching else ():
             due = cycle if due is None else min(due, cycle)
         return due
@@ -427,6 +455,9 @@ class Engine:
         turn = self._next_round() if self.executing else None
         if turn is not None and turn <= now:
             came.append(s.Round(self.id("round"), self._rounds.due(self.state, now, self._look)))
+        asked = self._staying.next() if self.executing else None
+        if asked is not None and asked <= now:
+            came.append(s.LeaveQueue(self.id("leave"), self._staying.due(now)))
         if self.executing:
             self._woken = bool(came)
             if not came:

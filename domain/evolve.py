@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping
 
 from . import events as e
-from .job_ad import TERMINAL, unquoted
+from .cluster import Cluster
+from .job_ad import LEFT, TERMINAL, unquoted
 from .slot_ad import SlotAd
-from .state import Activation, Claim, Cluster, Drain, Machine, Slot, State
+from .state import Activation, Claim, Drain, Machine, Slot, State
 from .variants import Variants
 
 ANSWERS_KEPT = 10_000
@@ -371,22 +372,17 @@ def _ends(state: State, cluster: Cluster) -> None:
 
 def _jobs_moved(state: State, event: e.JobsMoved) -> None:
     cluster = state.clusters[event.cluster]
-    if event.target not in TERMINAL:
-        cluster.edit_all(event.procs, event, event.target)
-        return
-    # What runs is over when its last process is gone; the rest is over now.
-    living = sorted(a.proc for a in state.activations.values() if a.cluster == cluster.id)
-    running = [proc for proc in living if any(first <= proc <= last for first, last in event.procs)]
-    for proc in running:
-        cluster.edit(proc, event, event.target)
-    if not running:
+    if event.target == LEFT:
         cluster.end_all(event.procs)
-    else:
+        _ends(state, cluster)
+        return
+    cluster.edit_all(event.procs, event, event.target)
+    if event.left and event.target in TERMINAL:
         for first, last in event.procs:
             for proc in range(first, last + 1):
                 if proc in cluster and (cluster.id, proc) not in state.by_job:
                     cluster.end(proc)
-    _ends(state, cluster)
+        _ends(state, cluster)
 
 
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
@@ -454,7 +450,7 @@ def _exited(state: State, event: e.JobExited) -> None:
     state.touched[event.slot] = True
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
-    if status in TERMINAL:
+    if event.left and status in TERMINAL:
         cluster.end(event.proc)
         _ends(state, cluster)
         return

@@ -28,7 +28,8 @@ from .lifecycle.rows import HTCONDOR_25
 STATUS_NUMBERS = lifecycle.STATUS_NUMBERS[HTCONDOR_25]
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
 TERMINAL = frozenset({"Removed", "Completed"})
-"""Where a job's life ends, as soon as none of its processes is left."""
+"""Where a job is at the end of its life, until it leaves the queue."""
+LEFT = lifecycle.LEFT
 
 Changes = dict[str, str]
 
@@ -40,7 +41,7 @@ _LIVED = (
     "LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime LastPublicClaimId "
     "LastRemoteHost LastRemoteWallClockTime LastVacateTime MemoryUsage NumJobCompletions NumJobMatches "
     "NumJobStarts NumShadowStarts NumVacates PublicClaimId ReleaseReason RemoteHost RemoteSysCpu RemoteUserCpu "
-    "RemoteWallClockTime RemoveReason ResidentSetSize ShadowBday "
+    "RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize ShadowBday "
 )
 LIVED = frozenset(name.lower() for name in _LIVED.split())
 """The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
@@ -113,7 +114,8 @@ def _status(changes: Changes, target: str, source: str, at: int) -> None:
 
 
 def _moved(job: _Attributes, event: JobsMoved) -> None:
-    _status(job.changes, event.target, event.source, event.at)
+    if event.target != LEFT:  # which is no status: the history has the last that the job had
+        _status(job.changes, event.target, event.source, event.at)
     job.changes.update(event.changes)
 
 
@@ -150,6 +152,24 @@ def _measured(job: _Attributes, event: JobMeasured) -> None:
     changes["RemoteSysCpu"] = real(event.system_cpu)
 
 
+def _reported(job: _Attributes, event: JobExited) -> None:
+    """What whoever watched the run tells of its end."""
+    changes = job.changes
+    changes["RemoteUserCpu"] = real(event.user_cpu)
+    changes["RemoteSysCpu"] = real(event.system_cpu)
+    if event.resident > job.whole("ResidentSetSize"):
+        changes["ResidentSetSize"] = str(event.resident)
+        changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
+    if event.disk:
+        changes["DiskUsage"] = str(event.disk)
+    if event.outcome == "exited":
+        changes["ExitBySignal"] = "true" if event.signal is not None else "false"
+        changes["ExitStatus"] = "0" if event.code is None else str(event.code)
+        changes["ExitCode"] = "" if event.code is None else str(event.code)
+        changes["ExitSignal"] = "" if event.signal is None else str(event.signal)
+        job.add("NumJobCompletions")
+
+
 def _exited(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
     began = job.whole("JobCurrentStartDate")
@@ -158,32 +178,20 @@ def _exited(job: _Attributes, event: JobExited) -> None:
     for name in ("RemoteWallClockTime", "CumulativeSlotTime"):
         job.add_real(name, wall * 1_000_000)
     changes["LastRemoteWallClockTime"] = real(wall * 1_000_000)
-    changes["RemoteUserCpu"] = real(event.user_cpu)
-    changes["RemoteSysCpu"] = real(event.system_cpu)
     job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
-    if event.resident > job.whole("ResidentSetSize"):
-        changes["ResidentSetSize"] = str(event.resident)
-        changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
-    if event.disk:
-        changes["DiskUsage"] = str(event.disk)
     changes["LastRemoteHost"] = job.text("RemoteHost")
     changes["LastPublicClaimId"] = job.text("PublicClaimId")
     changes["JobLastStartDate"] = str(began) if began else ""
     changes["CurrentHosts"] = "0"
     for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
         changes[name] = ""
-    if event.outcome == "exited":
-        changes["ExitBySignal"] = "true" if event.signal is not None else "false"
-        changes["ExitStatus"] = "0" if event.code is None else str(event.code)
-        changes["ExitCode"] = "" if event.code is None else str(event.code)
-        changes["ExitSignal"] = "" if event.signal is None else str(event.signal)
-    else:
+    _reported(job, event)
+    if event.outcome != "exited":
         changes["LastVacateTime"] = seconds(ended)
         job.add("NumVacates")
     if event.target == "Completed":
         changes["CompletionDate"] = seconds(ended)
-        job.add("NumJobCompletions")
         job.add_real("CommittedSlotTime", wall * 1_000_000)
         job.add("CommittedTime", wall)
     if event.row:
@@ -208,6 +216,14 @@ def fold_job(changes: Changes, base: Mapping[str, str], event: Event) -> None:
     fold = _FOLDS.get(type(event))
     if fold is not None:
         fold(_Attributes(changes, base), event)
+
+
+def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
+    """The ad of a job that has just ended by itself, as its own policy sees it: what is known of the end is there, the
+    job still is where it ran, and its status is what it was (the shadow's copy of the ad, in the reference)."""
+    changes: Changes = {}
+    _reported(_Attributes(changes, attributes), exited)
+    return {**attributes, **changes}
 
 
 def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:

@@ -4,8 +4,9 @@ The rule that keeps 100,000 like jobs a handful of rows: a row (a *stretch* of p
 about a part of it, and an event about many jobs makes neighbours that have become equal one again. What a change does
 to a job's ad is ``domain/job_ad``'s to say, and is computed once for all jobs that share their changes.
 
-A job leaves the queue as in ``domain/evolve``: when it is Removed or Completed, and its processes, if it has any, are
-gone. What an event says of a job that is not in the queue changes nothing.
+A job leaves the queue as in ``domain/evolve``: when an event says so; in logs of format 1 when it is Removed or
+Completed, and its processes, if it has any, are gone. What an event says of a job that is not in the queue changes
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 from attrs import define
 
 from ..domain import events as e
-from ..domain.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
+from ..domain.job_ad import LEFT, STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
 from .schema import insertion
 
 _TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)
@@ -219,12 +220,13 @@ class QueueFold:
         cluster.add(Stretch(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
 
     def _moved(self, position: int, event: e.JobsMoved) -> None:
-        status = STATUS_NUMBERS[event.target]
+        leaves = event.target == LEFT
+        status = STATUS_NUMBERS.get(event.target, 0)
         ended: list[Stretch] = []
 
         def move(stretch: Stretch, changes: Changes) -> bool:
-            stretch.status, stretch.changes, stretch.altered = status, changes, True
-            if status not in _TERMINAL or stretch.slot:
+            stretch.status, stretch.changes, stretch.altered = status or stretch.status, changes, True
+            if not leaves and (not event.left or status not in _TERMINAL or stretch.slot):
                 return True
             ended.append(stretch)
             return False
@@ -270,7 +272,7 @@ class QueueFold:
         stretch.slot = ""
         if event.target:
             stretch.status = STATUS_NUMBERS[event.target]
-        if stretch.status in _TERMINAL:
+        if event.left and stretch.status in _TERMINAL:
             self._clusters[event.cluster].drop(event.proc)
             self._end(event, [stretch])
 

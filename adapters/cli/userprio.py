@@ -118,8 +118,8 @@ def _folded(query: tool.Query, log: Log, at: int, then: Setting) -> Iterator[str
     """What is printed of a pool's own log as of an instant."""
     from itertools import takewhile
 
+    from ...domain.cluster import IDLE
     from ...domain.evolve import fold
-    from ...domain.state import IDLE
     from ...replay.wording import instant
 
     state = fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))

@@ -21,7 +21,16 @@ Fields = dict[str, Any]
 Upcast = tuple[str, Callable[[Fields], Fields]]
 """The topic that took a retired topic's place, and the function that makes the old form's fields the new one's."""
 
-UPCASTS: dict[str, Upcast] = {}
+
+def _with_leaving(fields: Fields) -> Fields:
+    """Until format 2, a job's leaving the queue had no event of its own: it was a part of what ended the job."""
+    return fields | {"left": True}
+
+
+UPCASTS: dict[str, Upcast] = {
+    "jobs": ("moved", _with_leaving),
+    "run-": ("exited", _with_leaving),
+}
 """Retired topic -> what reads it. A chain is followed to its end."""
 
 

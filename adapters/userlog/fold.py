@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...domain import events as e
-from ...domain.job_ad import quoted, unquoted
+from ...domain.job_ad import LEFT, quoted, unquoted
 from . import forms
 from .jobs import NOTES, LoggedCluster, holds, without
 from .runs import Place, Run, Why, address, changed, place, table
@@ -159,6 +159,8 @@ class UserLogs:
 
     def _moved(self, event: e.JobsMoved) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
+        if cluster is not None and event.target == LEFT:
+            self._gone(cluster, event.procs)
         said = None if cluster is None else _said(event)
         if cluster is None or said is None:
             return
@@ -179,11 +181,19 @@ class UserLogs:
             run.suspended = number == SUSPEND
             if run.executing is not None:
                 yield cluster, ((proc, proc),), number, body
-        if number == ABORT:
-            self._gone(cluster, sum(last - first + 1 for first, last in idle))
+        if number == ABORT and event.left:
+            self._gone(cluster, idle)
 
-    def _gone(self, cluster: LoggedCluster, jobs: int) -> None:
-        cluster.live -= jobs
+    def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
+        """These jobs have left the queue: nothing more will be said of them."""
+        many = sum(last - first + 1 for first, last in procs)
+        if many > len(cluster.spent):
+            gone = [proc for proc in cluster.spent if holds(procs, proc)]
+        else:
+            gone = [proc for first, last in procs for proc in range(first, last + 1)]
+        for proc in gone:
+            cluster.spent.pop(proc, None)
+        cluster.live -= many
         if not cluster.live:
             del self._clusters[cluster.id]
 
@@ -255,19 +265,18 @@ class UserLogs:
         cluster.running.discard(event.proc)
         usage = (event.user_cpu, event.system_cpu)
         total = cluster.spend(event.proc, usage)
-        if event.outcome == "exited":
-            if run.executing is None:
-                run.executing = event.at
-                yield self._one(event, EXECUTE, _began(run, ""))
+        if event.outcome == "exited" and run.executing is None:
+            run.executing = event.at
+            yield self._one(event, EXECUTE, _began(run, ""))
+        if event.outcome == "exited" and event.row != "hold":
             yield self._one(event, *_ended(run, cluster, event, usage, total))
         else:
             for number, body in _interrupted(run, cluster, event, usage):
                 yield self._one(event, number, body)
         for number, body in run.waiting:
             yield self._one(event, number, body)
-        if run.removed or event.target == "Completed":
-            cluster.spent.pop(event.proc, None)
-            self._gone(cluster, 1)
+        if event.left and (run.removed or event.target == "Completed"):
+            self._gone(cluster, ((event.proc, event.proc),))
 
 
 _ENDING = ("Claimed/Retiring", "Preempting/")
@@ -286,20 +295,21 @@ def _ended(
     """The event of a job that ended by itself."""
     ending = forms.ending(event.code, event.signal)
     if event.row == "requeue":
-        return EVICT, forms.requeued(ending, "", usage)
+        return EVICT, forms.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage)
     return TERMINATE, lambda _: forms.terminated(ending, usage, total, table(run, cluster, event))
 
 
 def _interrupted(
     run: Run, cluster: LoggedCluster, event: e.JobExited, usage: forms.Numbers
 ) -> Iterator[tuple[int, Body]]:
-    """The events of a job that did not end by itself: what went wrong, the eviction, and the hold for it."""
+    """The events of a job that did not end by itself, or that its own policy holds for how it did: what went wrong, the
+    eviction, and the hold for it."""
     hold = _hold_of(event.changes)
-    why = run.why or _UNSPECIFIED
+    why = hold or run.why or _UNSPECIFIED
     if event.outcome == "lost":
         why = _LOST
         yield RECONNECT_FAILED, forms.reconnect_failed(run.place.slot, why.reason)
-    error = hold or run.error
+    error = run.error if event.outcome == "exited" else hold or run.error
     if error is not None:
         why = error
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from ..cluster import IDLE, Cluster
 from ..events import ClaimMade, ClaimWaits, ClaimWithdrawn, JobActivated
 from ..negotiation.likeness import Signature, significance, words
 from ..negotiation.queues import idle_procs, waiting
 from ..policy import terms
-from ..state import IDLE, Activation, Cluster, Slot, State
+from ..state import Activation, Slot, State
 from .draft import Draft, job_id
 from .evidence import evidence
 from .point.change import tell
@@ -73,6 +74,7 @@ def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str,
     if likes_more or (machine is not None and not accepts(machine)):
         void(draft, slot, "claim_failed")
         return
+    draft.move_match(slot, "claim")
     job = job_id(cluster.id, proc)
     why = draft.why("better_match")
     queue_up(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
@@ -110,6 +112,7 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     assert slot.claim is not None
     draft.tables.job.fire("Idle", "activate")
     promised = terms.machine_vacate_time(draft.look(slot))
+    draft.move_claim(slot, "activate")
     draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised))
     tell(draft, slot, "activate", "activated")
 

@@ -17,6 +17,7 @@ from .claims import claim_matches, start_local
 from .configuring import configure_pool
 from .draft import Draft, Refusal, Tables
 from .jobs import act, continue_slot, edit, submit, suspend_slot, vacate_slot
+from .leaving import leave
 from .point import claiming, drains, rounds, shutdown
 from .point.machines import add_machine, reconfigure, remove_machine
 from .processes import ended, measured, started
@@ -85,6 +86,7 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.Started: started,
     s.Measured: measured,
     s.Ended: ended,
+    s.LeaveQueue: leave,
 }
 
 

@@ -12,14 +12,18 @@ from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import Protocol
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from ..classad import Context, unparse
+from ..cluster import Cluster
 from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
+from ..lifecycle import claim_machine, claim_state, match_machine, match_state, void_row
+from ..lifecycle.claim import ENTERED
+from ..lifecycle.match import MADE
 from ..policy.look import Look
 from ..policy.readings import Sense, nothing
-from ..state import Cluster, Slot, State
+from ..state import Slot, State
 
 
 class Refusal(Exception):
@@ -34,10 +38,12 @@ class Table(Protocol):
 
 @frozen
 class Tables:
-    """The machines in force: one for all slots, one for all jobs."""
+    """The machines in force: one for all slots, one for all jobs, claims and matches each."""
 
     slot: Table
     job: Table
+    claim: Table = Factory(claim_machine)
+    match: Table = Factory(match_machine)
 
 
 class Draft:
@@ -69,9 +75,29 @@ class Draft:
     # Slots
 
     def move(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-        """One transition, and nothing of what follows from it (``point.change`` does that)."""
+        """One transition, with those of the slot's claim and match that are the same step, and nothing of what follows
+        from it (``point.change`` does that)."""
         reached = self.tables.slot.fire(slot.pair, row, target)
+        if slot.claim is not None:
+            job = slot.activation is not None
+            before, after = claim_state(slot.pair, job), claim_state(reached, job)
+            if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
+                self.tables.claim.fire(before, ENTERED[after], after)
+        before, after = match_state(slot.pair), match_state(reached)
+        if before != after:
+            claimed = reached.startswith("Claimed")
+            self.tables.match.fire(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
         self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.pair, reached, evidence=evidence))
+
+    def move_claim(self, slot: Slot, row: str) -> None:
+        """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
+        if slot.claim is not None and slot.state == "Claimed":
+            self.tables.claim.fire(claim_state(slot.pair, slot.activation is not None), row)
+
+    def move_match(self, slot: Slot, row: str) -> None:
+        """A step of the slot's match that is none of the slot's: the slot has not heard of it."""
+        if match_state(slot.pair) == MADE:
+            self.tables.match.fire(MADE, row)
 
     def look(self, slot: Slot) -> Look:
         """The slot's policy, as of now: what was found out of it is kept until the next event."""
@@ -87,23 +113,26 @@ class Draft:
         written in this decision already is not written again. 0 if it read nothing: a constant needs no evidence."""
         if look.verdict is None:
             return 0
-        read = look.read()
+        return self.note(look.verdict.name, unparse(look.verdict.expression), look.verdict.words, look.read())
+
+    def note(self, name: str, text: str, value: str, read: Ad) -> int:
+        """The same of any expression, given what came of it."""
         if not read:
             return 0
-        text = unparse(look.verdict.expression)
-        value = look.verdict.words
-        key = (look.verdict.name, text, value, tuple(read.items()))
+        key = (name, text, value, tuple(read.items()))
         if key not in self._noted:
-            self.emit(EvidenceNoted(*self.why("evaluated"), look.verdict.name, text, value, read))
+            self.emit(EvidenceNoted(*self.why("evaluated"), name, text, value, read))
             self._noted[key] = self.state.position
         return self._noted[key]
 
     # Jobs
 
-    def move_jobs(self, cluster: Cluster, procs: Procs, row: str, cause: str, source: str, changes: Ad) -> None:
+    def move_jobs(
+        self, cluster: Cluster, procs: Procs, row: str, cause: str, source: str, changes: Ad, evidence: int = 0
+    ) -> None:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.tables.job.fire(source, row)
-        self.emit(JobsMoved(*self.why(cause), cluster.id, procs, row, source, target, changes))
+        self.emit(JobsMoved(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence))
 
 
 def ranges(procs: Sequence[int]) -> Procs:

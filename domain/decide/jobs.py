@@ -15,10 +15,11 @@ from attrs import Factory, frozen
 
 from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationError, Expression, parse
 from ..classad.match import accepts
+from ..cluster import Cluster
 from ..events import Ad, ClusterSubmitted, JobsEdited
 from ..job_ad import LIVED, quoted, seconds
 from ..settings import super_users
-from ..state import RUNS, Cluster, Slot
+from ..state import RUNS, Slot
 from ..texts import expression
 from ..variants import unpack
 from .answers import answer
@@ -231,11 +232,9 @@ def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], sta
 
 
 def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    if status in ("Removed", "Completed"):
+    if status == "Removed":
         return False
     changes = {"RemoveReason": _reason(command, "rm")}
-    if not running:
-        draft.tables.job.fire("Removed", "leave")  # nothing of it runs: it goes into the history at once
     draft.move_jobs(cluster, ranges(procs), "remove", "user_remove", status, changes)
     withdraw(draft, cluster.id, procs)
     if running:
@@ -244,9 +243,13 @@ def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
 
 
 def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    """Do not wait for jobs that are being removed to end by themselves: kill them."""
-    if status != "Removed" or not running:
+    """Do not wait for jobs that are being removed: what runs of them is killed, and of which nothing runs, those leave
+    the queue whatever their LeaveJobInQueue says."""
+    if status != "Removed":
         return False
+    if not running:
+        draft.move_jobs(cluster, ranges(procs), "remove_x", "user_remove", status, {})
+        return True
     for proc in procs:
         signal(draft, draft.state.by_job[cluster.id, proc], "hard", "user_remove")
     return True

@@ -1,16 +1,20 @@
 """What jobs' processes do: begin, use resources, end.
 
-How an activation ended decides the job's next status: see the table in ``_verdict``. A job that was held or removed
-while it ran keeps that status; if it was removed, its last process's end takes it out of the queue.
+How an activation ended decides the job's next status: see the table in ``_verdict``; of a job that ended by itself, its
+own policy does (``job_policy``). A job that was held or removed while it ran keeps that status.
 """
 
 from __future__ import annotations
 
+from attrs import evolve
+
+from ..cluster import Cluster
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
-from ..job_ad import TERMINAL, quoted
+from ..job_ad import quoted
 from ..state import RUNS, Activation
 from .claims import job_ended
 from .draft import Draft
+from .job_policy import at_end
 from .point.claiming import charge_drain
 from .stimuli import Ended, Measured, Started
 
@@ -78,19 +82,27 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     slot = state.slots.get(activation.slot)
     if slot is not None:
         charge_drain(draft, slot)
-    target = draft.tables.job.fire(status, row) if row else ""
-    if (target or status) in TERMINAL:
-        draft.tables.job.fire(target or status, "leave")
-    draft.emit(
-        JobExited(
-            *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
-            outcome, row, target, changes,
-            stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
-            min(stimulus.at, draft.now), status if row else "",
-        )
+    exited = JobExited(
+        *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
+        outcome, row, "", changes,
+        stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
+        min(stimulus.at, draft.now),
     )  # fmt: skip
+    if row == "complete":
+        exited = _by_its_policy(draft, cluster, exited)
+    if exited.row:
+        exited = evolve(exited, source=status, target=draft.tables.job.fire(status, exited.row))
+    if slot is not None:
+        draft.move_claim(slot, "end_job")
+    draft.emit(exited)
     if slot is not None:
         job_ended(draft, slot, activation.cluster)
+
+
+def _by_its_policy(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited:
+    """The end of a job that ended by itself, with what its own policy makes of it."""
+    ending = at_end(draft, cluster, exited)
+    return evolve(exited, row=ending.row, changes=ending.changes, evidence=ending.evidence)
 
 
 def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:

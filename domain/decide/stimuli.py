@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import Factory, frozen
 
-from ..events import Ad
+from ..events import Ad, Procs
 
 
 @frozen
@@ -324,6 +324,14 @@ class Measured(Stimulus):
     disk: int
     user_cpu: int
     system_cpu: int
+
+
+@frozen
+class LeaveQueue(Stimulus):
+    """See which of these jobs, by their clusters, leave the queue: they have come to their end, or something is new of
+    them since, or the time has come to ask again."""
+
+    jobs: tuple[tuple[int, Procs], ...]
 
 
 @frozen

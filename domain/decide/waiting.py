@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..classad import ClassAd, symmetric_match
+from ..cluster import Cluster
 from ..negotiation.likeness import Signature, words
 from ..policy.view import matched_by, moment, static, view
-from ..state import Cluster, Slot
+from ..state import Slot
 from ..texts import ad_of
 from .draft import Draft
 

@@ -82,6 +82,7 @@ CAUSES: dict[str, str] = {
     "granted": "an administrator set it",
     "suspend_command": "somebody asked for it to be suspended",
     "continue_command": "somebody asked for it to go on",
+    "left_queue": "nothing of it ran any more, and its LeaveJobInQueue was not true",
     # what was read of a real pool
     "reported": "a record of HTCondor's own says so",
     "read": "the import read so far",

@@ -20,13 +20,18 @@ class ClusterSubmitted(ClusterEvent):
 
 @frozen
 class JobsMoved(ClusterEvent):
-    """A transition of each of these jobs, by a row of the job table; ``changes`` are the same for all of them."""
+    """A transition of each of these jobs, by a row of the job table; ``changes`` are the same for all of them.
+    ``target`` is Left for those that leave the queue. ``evidence``: where the log has what decided it (0: nothing had
+    to be read). ``left``: only in logs of format 1, where jobs that became Removed and of which nothing ran left the
+    queue with this event."""
 
     procs: Procs
     row: str
     source: str
     target: str
     changes: Ad
+    evidence: int = 0
+    left: bool = False
 
 
 @frozen
@@ -86,7 +91,9 @@ class JobExited(ClusterEvent):
     """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``source``,
     ``row`` and ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed
     meanwhile stays so). ``code`` or ``signal`` is how the job's own process ended, ``ended`` when that was, if earlier
-    than ``at``. CPU times in microseconds, memory and disk in KiB."""
+    than ``at``. CPU times in microseconds, memory and disk in KiB. ``evidence``: where the log has the expression of
+    the job's own policy that decided the row (0: nothing had to be read). ``left``: only in logs of format 1, where a
+    job that was Completed or Removed then left the queue with this event."""
 
     proc: int
     slot: str
@@ -103,3 +110,5 @@ class JobExited(ClusterEvent):
     disk: int = 0
     ended: int = 0
     source: str = ""
+    evidence: int = 0
+    left: bool = False

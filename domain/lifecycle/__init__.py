@@ -9,7 +9,7 @@ a clock.
 if __name__ != "poolbook.domain.lifecycle":
     raise ImportError(f"import this folder as poolbook.domain.lifecycle, not as {__name__}")
 
-from .claim import CLAIM
+from .claim import CLAIM, claim_state
 from .drain import DRAIN
 from .hold_codes import HOLD_CODES, VACATE_CODES, Code, goes_on_hold
 from .job import JOB_TABLES, LEFT, STATUS_NUMBERS, UNSUBMITTED
@@ -22,7 +22,7 @@ from .machine import (
     match_machine,
     slot_machine,
 )
-from .match import MATCH
+from .match import MATCH, match_state, void_row
 from .rows import DIALECTS, HTCONDOR_25, MANUAL, Row, UnknownDialectError
 from .slot import BORN, LETTERED, STATES, activity, state
 from .slot_htcondor import DELETED
@@ -54,11 +54,14 @@ __all__ = [
     "UnknownDialectError",
     "activity",
     "claim_machine",
+    "claim_state",
     "classify",
     "drain_machine",
     "goes_on_hold",
     "job_machine",
     "match_machine",
+    "match_state",
     "slot_machine",
     "state",
+    "void_row",
 ]

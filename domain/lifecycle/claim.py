@@ -3,6 +3,7 @@
 * Its states are those of HTCondor's claims, and "Ended". While it lives its slot is in Claimed or Preempting.
 * A claim serves many jobs, one at a time: each ``activate`` is one, and ``end_job`` brings the claim back to Idle.
 * It ends through Vacating or Killing also when it has no job; these are over at once then.
+* Where a claim is, its slot says (``claim_state``): nothing else has to be kept of it.
 
 Places: sections of the manual's page "Configuration for Execution Points", within "condor_startd Policy Configuration".
 """
@@ -40,3 +41,18 @@ CLAIM: Final = (
         "Nothing of the job runs any more, and the holder has been told that the claim is broken."),
 )
 # fmt: on
+
+ENTERED: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
+"""Where the claim of a slot that moves arrives, and by which row. (A job that begins, or is gone, moves its claim
+before its slot.)"""
+ENDING: Final = ("Vacating", "Killing")
+
+
+def claim_state(pair: str, job: bool) -> str:
+    """Where the claim of a slot is that is in this pair of state and activity, and has a job or none."""
+    state, _, activity = pair.partition("/")
+    if state == "Preempting":
+        return activity
+    if not job:
+        return "Idle"
+    return "Suspended" if activity == "Suspended" else "Running"

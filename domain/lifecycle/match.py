@@ -3,6 +3,7 @@
 * A match is a slot and a job that accept each other. It is no promise: either side may have changed since.
 * It is told to both sides. If the slot hears of it first, it waits in Matched for its claim, at most MATCH_TIMEOUT.
 * It ends when it is claimed, or comes to nothing in one of three ways.
+* Whether the slot has heard of it, the slot says (``match_state``).
 
 Places: sections of the manual's page "Configuration for Execution Points", within "condor_startd Policy Configuration".
 """
@@ -32,3 +33,16 @@ MATCH: Final = (
         "One side is gone: the job was held or removed, the slot was vacated or drained, or its owner came back."),
 )
 # fmt: on
+
+_MATCHED: Final = "Matched/Idle"
+_VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
+
+
+def match_state(pair: str) -> str:
+    """Where the match of a slot is that is in this pair of state and activity."""
+    return "Notified" if pair == _MATCHED else MADE
+
+
+def void_row(cause: str) -> str:
+    """The row by which a match comes to nothing for this cause."""
+    return _VOID.get(cause, "withdraw")

@@ -7,7 +7,8 @@ from math import inf
 from attrs import define, field
 
 from ..accounting import ceiling, factor, floor, group_of, updated
-from ..state import IDLE, State, Submitter
+from ..cluster import IDLE
+from ..state import State, Submitter
 from .settings import Negotiator
 
 

@@ -17,10 +17,11 @@ from ..classad import ClassAd, Context, EvaluationError, Expression, parse, symm
 from ..classad.columns import OTHER
 from ..classad.match import accepts
 from ..classad.tree import Literal
+from ..cluster import Cluster
 from ..events import Denied, Match
 from ..lifecycle.rows import MANUAL
 from ..policy.resources import dynamic_name
-from ..state import Cluster, State
+from ..state import State
 from .accounts import Account, Accounts
 from .candidates import (
     LEAST,

@@ -25,9 +25,10 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ..classad import Context
+from ..cluster import IDLE
 from ..events import CycleHeld, PrioritiesUpdated
 from ..lifecycle.rows import MANUAL
-from ..state import IDLE, State
+from ..state import State
 from .accounts import Account, Accounts
 from .chooser import CEILING, MATCHES, SHARE, Choice, Chooser, Limits
 from .kinds import Kinds

@@ -11,8 +11,8 @@ from attrs import define, field
 from ..classad import ClassAd, Expression, Plan
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
+from ..cluster import Cluster
 from ..events import Unmatched
-from ..state import Cluster
 from ..texts import ad_of
 from .accounts import Account, Accounts
 from .candidates import Kind, Ranks, ephemeral, is_published

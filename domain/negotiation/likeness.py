@@ -17,8 +17,9 @@ from attrs import define, field
 
 from ..classad import ClassAd, parse
 from ..classad.tree import Literal
+from ..cluster import IDLE, Cluster
 from ..job_ad import LIVED
-from ..state import IDLE, Cluster, Slot, State
+from ..state import Slot, State
 from ..texts import expression
 from ..variants import unpack
 from .settings import Negotiator, settings_of

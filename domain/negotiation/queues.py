@@ -12,7 +12,8 @@ from collections.abc import Container, Iterable, Iterator
 from math import inf
 from typing import Final
 
-from ..state import IDLE, Cluster, State
+from ..cluster import IDLE, Cluster
+from ..state import State
 
 PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 _UNSET: Final = {name: 0.0 if name == "JobPrio" else inf for name in PRIOS}

@@ -10,7 +10,8 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.match import accepts
-from ..state import IDLE, Cluster, State
+from ..cluster import IDLE, Cluster
+from ..state import State
 from ..texts import ad_of
 from .likeness import Significance
 from .queues import idle_procs, queues, waiting

@@ -197,26 +197,31 @@ class Look:
         """The values of all that the last expression asked read: of the slot as ``MY.Name``, of its job as
         ``TARGET.Name``, as the language writes them."""
         assert self.verdict is not None
-        own_ad, job = self.read_by(self.verdict.name)
-        found: dict[str, str] = {}
-        pending: list[tuple[Expression, bool]] = [(self.verdict.expression, True)]
-        seen: set[tuple[str, bool]] = set()
-        while pending:
-            asked, mine = pending.pop()
-            here, other = (own_ad, job) if mine else (job, own_ad)
-            if here is None:
+        return values_read(self.verdict.expression, *self.read_by(self.verdict.name), self.context)
+
+
+def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
+    """The values of all that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
+    ``target`` as ``TARGET.Name``, as the language writes them."""
+    found: dict[str, str] = {}
+    pending: list[tuple[Expression, bool]] = [(of, True)]
+    seen: set[tuple[str, bool]] = set()
+    while pending:
+        asked, mine = pending.pop()
+        here, other = (my, target) if mine else (target, my)
+        if here is None:
+            continue
+        references = asked.references(here)
+        names = [(name, mine) for name in references.internal]
+        names += [(name.rpartition(".")[2], not mine) for name in references.external]
+        for name, own in names:
+            place, opposite = (here, other) if own == mine else (other, here)
+            if place is None or name not in place or (name.lower(), own) in seen:
                 continue
-            references = asked.references(here)
-            names = [(name, mine) for name in references.internal]
-            names += [(name.rpartition(".")[2], not mine) for name in references.external]
-            for name, own in names:
-                place, opposite = (here, other) if own == mine else (other, here)
-                if place is None or name not in place or (name.lower(), own) in seen:
-                    continue
-                seen.add((name.lower(), own))
-                found[f"{'MY' if own else 'TARGET'}.{name}"] = written(_value(place, name, opposite, self.context))
-                pending.append((place[name], own))
-        return dict(sorted(found.items()))
+            seen.add((name.lower(), own))
+            found[f"{'MY' if own else 'TARGET'}.{name}"] = written(_value(place, name, opposite, context))
+            pending.append((place[name], own))
+    return dict(sorted(found.items()))
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})

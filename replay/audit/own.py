@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.lifecycle import MANUAL, classify
+from ...domain.lifecycle import LEFT, MANUAL, classify
 from ...domain.lifecycle.job import UNSUBMITTED
 from ...domain.lifecycle.tables import SLOT_TABLES
 from ...domain.log import Log
@@ -118,6 +118,8 @@ class _Census:
         self._move(UNSUBMITTED, event.status, event.count)
 
     def on_moved(self, position: int, event: e.JobsMoved) -> None:
+        if event.target == LEFT:  # what became of it is what it was then
+            return
         self._move(event.source, event.target, sum(last - first + 1 for first, last in event.procs))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:

@@ -16,11 +16,12 @@ from attrs import frozen
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, Context, EvaluationError, Expression
+from ...domain.cluster import Cluster
 from ...domain.evolve import fold
 from ...domain.negotiation.cycle import hold
 from ...domain.negotiation.pool import Pool, pool_of
 from ...domain.negotiation.settings import settings_of
-from ...domain.state import Cluster, State
+from ...domain.state import State
 from ...domain.texts import ad_of
 from .accounts import Moment
 from .record import Happened, Moved, Record, Submitted

@@ -13,10 +13,21 @@ from typing import NamedTuple
 from attrs import frozen
 
 from ...domain import events as e
+from ...domain.cluster import LOCAL_UNIVERSE
 from ...domain.job_ad import job_procs
-from ...domain.lifecycle import HTCONDOR_25, MANUAL, STATUS_NUMBERS, Machine, job_machine, slot_machine
-from ...domain.state import LOCAL_UNIVERSE, State
+from ...domain.lifecycle import (
+    HTCONDOR_25,
+    MANUAL,
+    STATUS_NUMBERS,
+    Machine,
+    claim_machine,
+    job_machine,
+    match_machine,
+    slot_machine,
+)
+from ...domain.state import State
 from ..listing import Member, line, member_of, members
+from .rules import JOB_POLICY
 
 KEPT = 8
 """So many events of a slot or an activation are its story."""
@@ -166,6 +177,11 @@ def wishes(ad: e.Ad) -> bool:
     return any(name.lower() in _WISHES for name in ad)
 
 
+def policy_of(ad: e.Ad) -> dict[str, str]:
+    """What of a job's ad is its own policy."""
+    return {name.lower(): text for name, text in ad.items() if name.lower() in JOB_POLICY}
+
+
 class Run:
     """An activation."""
 
@@ -181,7 +197,7 @@ class Run:
 
 
 class Cluster:
-    __slots__ = ("count", "id", "live", "local", "plain", "runs", "status", "story", "submitter")
+    __slots__ = ("count", "id", "live", "local", "plain", "policy", "runs", "status", "story", "submitter")
 
     def __init__(self, event: e.ClusterSubmitted, count: int, status: int) -> None:
         self.id, self.submitter, self.count = event.cluster, event.submitter, count
@@ -191,6 +207,8 @@ class Cluster:
         self.local = event.ad.get("JobUniverse") == LOCAL_UNIVERSE
         self.plain = not event.columns and not wishes(event.ad)
         """Whether its jobs are known to have no wishes of their own how they end."""
+        self.policy: dict[str, str] | None = None if event.columns else policy_of(event.ad)
+        """What its jobs' own policies are, by their names in small letters; None: not known to be the same for all."""
         self.runs: dict[int, Run] = {}
         self.story: deque[Told] = deque(maxlen=KEPT_OF_CLUSTER)
 
@@ -208,6 +226,8 @@ class Books:
         """The pool's own MachineMaxVacateTime, in microseconds."""
         self.slot_table: Machine = slot_machine(MANUAL)
         self.job_table: Machine = job_machine(MANUAL)
+        self.claim_table: Machine = claim_machine()
+        self.match_table: Machine = match_machine()
         self.machines: dict[str, Host] = {}
         self.slots: dict[str, Slot] = {}
         self.clusters: dict[int, Cluster] = {}
@@ -224,6 +244,8 @@ class Books:
         self.touched: dict[str, None] = {}
         self.drained: dict[str, None] = {}
         """The machines with a drain of which something was heard."""
+        self.over: dict[int, None] = {}
+        """The clusters with jobs that came to their end and have not been seen to leave the queue."""
         self.notes: dict[int, e.EvidenceNoted] = {}
         """What was noted, by its position."""
         self.asked = ""

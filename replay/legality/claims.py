@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...domain import events as e
-from ...domain.lifecycle import HTCONDOR_25, state
+from ...domain.lifecycle import HTCONDOR_25, claim_state, match_state, state, void_row
 from ..wording import interval
 from . import accounting
 from .books import Books, Claim, Slot, Stay, Stop, job_of, wishes
@@ -204,7 +204,8 @@ def ended(books: Books, event: e.ClaimEnded) -> None:
         books.matched.pop(claim.expected, None)
     if claim.submitter != event.submitter:
         books.blame_slot(slot.name, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
-    if state(slot.pair) == "Claimed" and not _ends_there(books, slot, claim, event):
+    where = claim_state(slot.pair, slot.stay is not None)
+    if not books.claim_table.legal(where, "end", "Ended") and not _ends_there(books, slot, claim, event):
         books.blame_slot(slot.name, "claim", f"a claim ends in Preempting, but it is {slot.pair}")
     usage = (event.at - claim.since) * claim.weight
     if usage != event.usage:
@@ -296,5 +297,8 @@ def _reason(books: Books, match: e.Match) -> None:
 def voided(books: Books, event: e.MatchVoided) -> None:
     slot = known(books, event.slot)
     job = drop_match(books, event.slot)
+    if slot is not None and not books.match_table.lookup.get((match_state(slot.pair), void_row(event.cause))):
+        words = f"{void_row(event.cause)} is not how a match ends of which the slot has not heard"
+        books.blame_slot(event.slot, "match", words)
     if slot is not None and (job is None or f"{job[0]}.{job[1]}" != event.job):
         books.blame_slot(event.slot, "match", f"it was not matched with {event.job}")

@@ -8,16 +8,17 @@ local time is left alone: the values that were noted do not determine it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ...domain import events as e
 from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
 from ...domain.classad.scalar import survey
 from ...domain.classad.tree import Attribute, Call, children
+from ...domain.decide.job_policy import Answer, constant
 from ...domain.texts import ad_of, expression
-from .books import Books, Slot
-from .rules import ALWAYS_READ, DECIDED, VARIANT, Decided, Truth
+from .books import Books, Cluster, Slot
+from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
 
 _BEYOND = frozenset(
     {"eval", "unparse", "evalineachcontext", "countmatches", "usermap", "userhome", "abstime", "currenttime", "daytime",
@@ -66,6 +67,42 @@ def _fits(books: Books, slot: Slot, event: e.SlotMoved, wanted: Decided | None, 
 
 def _words(event: e.SlotMoved) -> str:
     return e.CAUSES.get(event.cause, event.cause)
+
+
+def own_policy(books: Books, cluster: Cluster, proc: int, event: e.JobsMoved | e.JobExited) -> None:
+    """A job's own policy decided a transition: by the evidence that is named, or else by expressions that read nothing,
+    which are then looked at where they are known."""
+    wanted = OWN_POLICY.get(event.row, {})
+    if not event.evidence:
+        _by_constants(books, cluster, proc, event.row, wanted)
+        return
+    note = books.notes.get(event.evidence)
+    name = "" if note is None else note.name.lower()
+    if note is None:
+        words = f"its evidence is said to be {event.evidence}, where the stimulus noted none"
+    elif name not in wanted:
+        words = f"{event.row} is not for {note.name} to decide"
+    elif truth_of(note.value) not in wanted[name]:
+        words = f"{event.row} follows, but {note.name} was {note.value}"
+    elif cluster.policy is not None and unparsed(cluster.policy.get(name, "")) != unparsed(note.expression):
+        has = cluster.policy.get(name, "not there")
+        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
+    else:
+        return
+    books.blame_job(cluster.id, proc, "evidence", words)
+
+
+def _by_constants(books: Books, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]) -> None:
+    """Nothing that was read decided it: one of the expressions that may decide it is so whatever is read."""
+    if cluster.policy is None or not wanted:
+        return
+    for name, truths in wanted.items():
+        text = cluster.policy.get(name, "")
+        found = constant(text) if text else Answer(WITHOUT[name], "")
+        if found is None or found.truth in truths:
+            return
+    known = ", ".join(f"{name} = {cluster.policy.get(name, 'not there')}" for name in wanted)
+    books.blame_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
 
 
 def unparsed(text: str) -> str:

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 
 from ...domain import events as e
 from ...domain.decide.jobs import IMMUTABLE
-from ...domain.job_ad import TERMINAL, unquoted
+from ...domain.job_ad import LEFT, TERMINAL, unquoted
 from ...domain.lifecycle import UNSUBMITTED
 from ...domain.state import RUNS
 from ...domain.variants import CHUNK
 from . import accounting
 from .books import MOST_JOBS, NAMES, NUMBERS, Books, Cluster, Run, Slot, Stay, Stop, wishes
-from .rules import NEEDS, OUTCOMES
+from .evidence import own_policy
+from .rules import JOB_POLICY, NEEDS, OUTCOMES
 
 IDLE, _RUNNING = NUMBERS["Idle"], NUMBERS["Running"]
 
@@ -124,7 +125,7 @@ def moved(books: Books, event: e.JobsMoved) -> None:
         part = cluster.status[first:behind]
         if part.count(source) != behind - first:
             _wrong_source(books, cluster, event, first, part, source)
-        left += _set(cluster, first, behind, target, event.target in TERMINAL)
+        left += _set(cluster, first, behind, target, _leaves(event, event.target))
         _touch(books, cluster, first, behind)
         if event.target in RUNS:
             idle = [proc for proc in range(first, behind) if proc not in cluster.runs]
@@ -132,7 +133,50 @@ def moved(books: Books, event: e.JobsMoved) -> None:
                 books.blame_job(cluster.id, idle[0], "activation", f"it becomes {event.target}, but nothing of it runs")
         _count(books, event.row, behind - first)
     cluster.story.append((books.position, event))
-    _leave(books, cluster, left)
+    if event.evidence or event.row == "leave":
+        own_policy(books, cluster, event.procs[0][0] if event.procs else 0, event)
+    if event.target == LEFT:
+        _leaves_for_good(books, cluster, event)
+        cluster.live -= left
+        _forget(books, cluster)
+    else:
+        _leave(books, cluster, left)
+        _comes_to_its_end(books, cluster, event.target, event.left)
+
+
+def _leaves(event: e.JobsMoved | e.JobExited, status: str) -> bool:
+    """Whether those that do not run leave the queue with an event that makes them this."""
+    return event.target == LEFT or (event.left and status in TERMINAL)
+
+
+def _comes_to_its_end(books: Books, cluster: Cluster, status: str, left: bool) -> None:
+    """Jobs that are at their end leave the queue in the same append, unless something keeps them there."""
+    if status in TERMINAL and not left:
+        books.over[cluster.id] = None
+
+
+def _leaves_for_good(books: Books, cluster: Cluster, event: e.JobsMoved) -> None:
+    """Nothing of what leaves the queue runs any more, and its LeaveJobInQueue was asked."""
+    for first, last in event.procs:
+        runs = next((proc for proc in sorted(cluster.runs) if first <= proc <= last), None)
+        if runs is not None:
+            books.blame_job(cluster.id, runs, "queue", f"it leaves the queue, and runs on {cluster.runs[runs].slot}")
+
+
+def settle_queue(books: Books) -> None:
+    """An append is over: whoever came to its end in it has left the queue, unless its LeaveJobInQueue may keep it."""
+    for number in books.over:
+        cluster = books.clusters.get(number)
+        if cluster is None or cluster.policy is None or cluster.policy.get("leavejobinqueue", "false") != "false":
+            continue
+        for name in sorted(TERMINAL):
+            proc = cluster.status.find(NUMBERS[name])
+            while proc >= 0 and proc in cluster.runs:
+                proc = cluster.status.find(NUMBERS[name], proc + 1)
+            if proc >= 0:
+                words = f"it is {name}, nothing of it runs and nothing keeps it, and it does not leave the queue"
+                books.blame_job(number, proc, "queue", words)
+    books.over = {}
 
 
 def _touch(books: Books, cluster: Cluster, first: int, behind: int) -> None:
@@ -178,6 +222,10 @@ def _leave(books: Books, cluster: Cluster, count: int) -> None:
     if count:
         _count(books, "leave", max(0, count))
     cluster.live -= count
+    _forget(books, cluster)
+
+
+def _forget(books: Books, cluster: Cluster) -> None:
     if cluster.live <= 0:
         books.forget_cluster(cluster)
 
@@ -191,6 +239,8 @@ def edited(books: Books, event: e.JobsEdited) -> None:
         if gone >= 0:
             books.blame_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
     cluster.plain = cluster.plain and not wishes(event.changes)
+    if cluster.policy is not None and any(name.lower() in JOB_POLICY for name in event.changes):
+        cluster.policy = None
     for name in event.changes:
         if name.lower() in IMMUTABLE:
             books.blame(f"cluster {cluster.id}", "immutable", f"{name} is edited")
@@ -337,12 +387,15 @@ def exited(books: Books, event: e.JobExited) -> None:
     cluster.story.extend([*run.story, (books.position, event)])
     if event.row:
         _count(books, event.row)
+    if event.evidence or event.outcome == "exited":
+        own_policy(books, cluster, proc, event)
     after = event.target or _status(status)
-    if after in TERMINAL:
+    if _leaves(event, after):
         cluster.status[proc] = 0
         _leave(books, cluster, 1)
     else:
         cluster.status[proc] = NUMBERS.get(after, _NONE)
+        _comes_to_its_end(books, cluster, after, event.left)
 
 
 def _row_of_end(books: Books, event: e.JobExited, number: int) -> None:

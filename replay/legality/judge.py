@@ -102,6 +102,9 @@ def judge(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None)
         if begins:
             yield from _settled(books)
             stimulus = event.stimulus
+        if event.at > at:
+            jobs.settle_queue(books)
+            yield from books.found()
         books.position, books.event = position, event
         if not begins and event.at != at:
             books.blame(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
@@ -125,6 +128,8 @@ def judge(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None)
         last, at = position, event.at
         yield from books.found()
     yield from _settled(books)
+    jobs.settle_queue(books)
+    yield from books.found()
     if verdict is not None:
         _fill(verdict, books, last)
 

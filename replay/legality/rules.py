@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.lifecycle.rows import HTCONDOR_25
@@ -24,6 +25,7 @@ RULES: Final[dict[str, str]] = {
     "usage": "a claim's usage is the time that it was held, times its weight",
     "activation": "a job runs once at a time, on a slot that its submitter holds, and a slot runs one job at a time",
     "end": "how a job ended agrees with what it was told, and with the row that follows",
+    "queue": "a job at its end leaves the queue as soon as nothing of it runs, unless its LeaveJobInQueue is true",
     "resources": "what dynamic slots have, and what is left of the slot that they were carved from, add up",
     "answer": "what somebody asked for is answered",
     "waiting": "a better match waits for a slot that somebody has, one at a time, and is the next that gets it",
@@ -83,7 +85,7 @@ class Outcome(NamedTuple):
 
 OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
     # (outcome, cause): the rows that may follow while the job runs, whether it was told to end
-    ("exited", "exited"): Outcome(("complete", "requeue"), False),
+    ("exited", "exited"): Outcome(("complete", "requeue", "hold"), False),
     ("evicted", "evicted"): Outcome(("evict",), True),
     ("evicted", "limit_exceeded"): Outcome(("hold",), None),
     ("failed", "execution_failed"): Outcome(("hold",), None),
@@ -130,6 +132,20 @@ DECIDED: Final[dict[str, Decided]] = {
     "worklife": Decided(("claim_worklife",), (True, False), always=False),
 }
 """The transitions that expressions decide, by their causes."""
+
+OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
+    # row: which expression of the job's own policy may have decided it, and what it is then
+    "complete": {"onexitremove": (True,)},
+    "requeue": {"onexitremove": (False,)},
+    "hold": {"onexithold": (True, None), "onexitremove": (None,)},
+    "leave": {"leavejobinqueue": (False, None)},
+}
+"""The transitions of jobs that their own policies decide: at the end of a run, and behind it."""
+
+WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
+"""What holds for a job without the expression."""
+
+JOB_POLICY: Final = frozenset(WITHOUT)
 
 VARIANT: Final = "_vanilla"
 """Behind its name, what an expression of the policy is for jobs of the vanilla universe."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field, frozen
 
 from ...domain import events as e
+from ...domain.lifecycle import LEFT
 from ...domain.lifecycle.slot import BORN
 from ..listing import Member, members
 from ..wording import counted
@@ -49,6 +50,15 @@ class Entry:
     evidence: Evidence | None = None
 
 
+DECIDED = (e.SlotMoved, e.JobsMoved, e.JobExited)
+"""Those that may name their evidence."""
+
+
+def _goes_without_saying(event: e.Event) -> bool:
+    """A job that has ended leaves the queue; where its LeaveJobInQueue decided when, that is told."""
+    return isinstance(event, e.JobsMoved) and event.target == LEFT and not event.evidence
+
+
 @define
 class Tale:
     """What happens in a play, as it happens: each line, and the sums for the end. Feed it every append."""
@@ -79,8 +89,8 @@ class Tale:
                 self._noted[position] = Evidence(event.name, event.expression, event.value, event.read)
                 continue
             self._count(event)
-            if isinstance(event, TOLD):
-                noted = self._noted.get(event.evidence) if isinstance(event, e.SlotMoved) else None
+            if isinstance(event, TOLD) and not _goes_without_saying(event):
+                noted = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
                     entry = Entry(event.at - self.scenario.calendar.start, member, noted)
                     if member.stream.startswith("slot/"):
@@ -106,7 +116,7 @@ class Tale:
                 self.jobs[event.outcome] += 1
                 if event.target:
                     self.ended[f"{event.cluster}.{event.proc}"] = event.target
-            case e.JobsMoved():
+            case e.JobsMoved() if event.target != LEFT:
                 for proc in (proc for first, last in event.procs for proc in range(first, last + 1)):
                     self.ended[f"{event.cluster}.{proc}"] = event.target
 

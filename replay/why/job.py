@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, tzinfo
 from typing import Any
 
+import attrs
+
 from ...domain import events as e
-from ...domain.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
+from ...domain.job_ad import LEFT, TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.lifecycle import HOLD_CODES
 from ...domain.variants import Variants
 from ..listing import ending
@@ -75,8 +77,10 @@ class _Life:
         self.status = ""
         self.since: Sentence | None = None
         """What put it into its status."""
-        self.left: Sentence | None = None
-        """What let it leave the queue, after it was removed."""
+        self.gone = False
+        """Whether it has left the queue."""
+        self.end: Sentence | None = None
+        """The end of its last run, if nothing was to follow on that but leaving the queue."""
         self.match = ""
         self.matched_at = 0
         self.run: e.JobActivated | None = None
@@ -182,7 +186,10 @@ class _Life:
         self.since = self._say(position, event, f"{user} submitted it{one}{held}.")
 
     def on_moved(self, position: int, event: e.JobsMoved) -> None:
-        self.status = event.target
+        if event.target == LEFT:
+            self._leaves(position, event)
+            return
+        self.status, self.gone = event.target, event.left and event.target in TERMINAL and self.run is None
         reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
         if event.changes.get("HoldReason"):
             reasons.append(self._hold_reason(event.changes))
@@ -190,6 +197,19 @@ class _Life:
         words = capital(self.context.words(event))
         asked = self.context.asked(event, "WANT_HOLD") if event.cause == "held_by_machine" else ""
         self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}{asked}.")
+
+    def _leaves(self, position: int, event: e.JobsMoved) -> None:
+        """It left the queue: what follows at once on its end is said together with that."""
+        self.gone = True
+        last = self.chain[-1]
+        if event.row == "remove_x":
+            self._say(position, event, f"{capital(self.context.words(event))} at once.")
+        elif last is self.end and last.at == event.at and not event.evidence:
+            self.chain[-1] = attrs.evolve(last, text=f"{last.text.removesuffix('.')}; it left the queue.")
+            if self.since is last:
+                self.since = self.chain[-1]
+        elif last is self.end or event.evidence:
+            self._say(position, event, f"It left the queue{self.context.decided(event)}.")
 
     def _hold_reason(self, ad: e.Ad) -> str:
         number = ad.get("HoldReasonCode", "")
@@ -231,19 +251,22 @@ class _Life:
         if used:
             text += f" ({', '.join(used)})"
         self.status = event.target or self.status
+        self.gone = event.left and self.status in TERMINAL
         if event.target == "Held":
             text += f"; it is held: {self._hold_reason(event.changes)}"
         elif event.target == "Idle":
             text += "; it waits again"
-        elif self.status in TERMINAL:
+        elif self.gone:
             text += "; it left the queue"
-        else:
+        elif self.status not in TERMINAL:
             text += f"; it stays {self.status}"
-        sentence = self._say(position, event, f"{text}.")
+        decided = self.context.decided(event)
+        if not decided and event.row == "requeue":
+            decided = f": {unquoted(event.changes.get('RequeueReason', ''))}"
+        sentence = self._say(position, event, f"{text}{decided}.")
         if event.row:
             self.since = sentence
-        elif self.status in TERMINAL:
-            self.left = sentence
+        self.end = sentence if self.status in TERMINAL else None
         self.run = None
 
     # The answer
@@ -267,12 +290,19 @@ class _Life:
         return f" on {self.run.slot}: {_lower(self.since.text)}", []
 
     def _still_running(self) -> str:
-        if self.left is not None:
-            return f" The last of its processes was gone at {instant(self.left.at, self.zone)}."
         if self.run is None:
-            return ""
+            last, gone = self.end, ""
+            if last is not None and self.since is not None and last.position != self.since.position:
+                gone = f" The last of its processes was gone at {instant(last.at, self.zone)}."
+            return gone + self._still_in_queue()
         when = f"; they were told to end at {instant(self.told.at, self.zone)}" if self.told else ""
         return f" Its processes on {self.run.slot} have not ended yet{when}."
+
+    def _still_in_queue(self) -> str:
+        if self.gone or self.status not in TERMINAL:
+            return ""
+        wanted = next((text for name, text in self.ad.items() if name.lower() == "leavejobinqueue"), "")
+        return f" It stays in the queue for as long as its LeaveJobInQueue is true: {wanted or 'nobody has asked yet'}."
 
     def _waits(self) -> tuple[str, list[Sentence]]:
         assert self.since is not None

@@ -90,8 +90,8 @@ class Context:
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
 
-    def decided(self, event: e.SlotMoved) -> str:
-        """The expression that decided a slot's transition, as the rest of a sentence; empty if none did."""
+    def decided(self, event: e.SlotMoved | e.JobsMoved | e.JobExited) -> str:
+        """The expression that decided a transition, as the rest of a sentence; empty if none did."""
         note = self.noted.get(event.evidence)
         return f"; {asked(note)}" if note else ""
 
@@ -127,7 +127,7 @@ def read_values(note: e.EvidenceNoted) -> str:
 
 
 def asked(note: e.EvidenceNoted) -> str:
-    """The evidence of a slot's policy: the expression, its truth, and the values that it read."""
+    """The evidence of a slot's or a job's policy: the expression, its truth, and the values that it read."""
     return f"{note.name} was {note.value}: {_reading(note)}"
 
 

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.engine import Engine
 from poolbook.adapters.stores import head_of, open_log, verify_seal
+from poolbook.domain.decide import stimuli as s
 from poolbook.domain.evolve import fold
 from poolbook.domain.log import LogError
-from poolbook.replay.legality import judge
+from poolbook.replay.legality import examine, judge
+from poolbook.replay.virtual import VirtualWorld
+from poolbook.replay.why import why_job
 
+from ..projections.pools import folded
 from .make import GOLDEN, keep, one_of_each_kind, written
 
 RELEASES = sorted(path.name.removesuffix(".db.gz") for path in GOLDEN.glob("*.db.gz"))
@@ -71,3 +76,28 @@ def test_it_replays_to_a_state_and_every_transition_in_it_is_legal(log: Path) ->
     reader.close()
     assert fold(iter(events)).position == len(events)
     assert list(judge(events)) == []
+
+
+def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: Path) -> None:
+    """In logs of format 1 a job's leaving is a part of what ended it; the live pool goes on with what is left."""
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / "0.2.0a1.db.gz").read_bytes()))
+    log = open_log(str(path), create=False)
+    events = list(log.read())
+    state = fold(iter(events))
+    left = {one.id: [one.status_of(proc) for proc in one.procs()] for one in state.clusters.values()}
+    assert left == {3: ["Running"], 4: ["Held"], 6: ["Held", "Held"]}
+    tables = folded(events)
+    assert tables.execute("SELECT sum(last - first + 1) FROM history").fetchone() == (13,)
+    assert tables.execute("SELECT sum(last - first + 1) FROM jobs").fetchone() == (4,)
+    assert examine(events).jobs["leave"] == 13
+    answer = why_job(events, 1, 0)[0].text
+    assert answer.endswith("it ended by itself, after 1 s on slot1_1@p, with code 0; it left the queue.")
+    assert "stays in the queue" not in why_job(events, 2, 3)[0].text
+    world = VirtualWorld()
+    world.clock = events[-1][1].at
+    engine = Engine(log, world)
+    (removed,) = engine.handle([s.Act("rm", "bob", "remove", s.Selection(clusters=(6,)))])
+    assert not removed.refusal
+    assert 6 not in engine.state.clusters
+    assert list(judge(log.read())) == []

@@ -17,6 +17,7 @@ from attrs import define, field
 from poolbook.domain.accounting import ceiling, factor, floor, group_of, updated
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
 from poolbook.domain.classad.match import accepts, requirements_met
+from poolbook.domain.cluster import IDLE
 from poolbook.domain.dialects import told
 from poolbook.domain.negotiation.likeness import significance
 from poolbook.domain.negotiation.settings import Negotiator, read
@@ -26,7 +27,7 @@ from poolbook.domain.policy.readings import NOTHING_READ, Readings
 from poolbook.domain.policy.resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.policy.terms import drain_left, retirement_left
 from poolbook.domain.policy.view import MOMENT, Moment, start_meanwhile, static, view
-from poolbook.domain.state import IDLE, Slot, State, Submitter
+from poolbook.domain.state import Slot, State, Submitter
 from poolbook.domain.texts import ad_of
 
 WORST = -1.7976931348623157e308

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
+from poolbook.domain.cluster import IDLE
 from poolbook.domain.evolve import evolve
 from poolbook.domain.negotiation.cycle import Cycle, hold
 from poolbook.domain.settings import settings
-from poolbook.domain.state import IDLE, Slot, State
+from poolbook.domain.state import Slot, State
 from poolbook.domain.variants import pack
 
 SECOND = 1_000_000

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
+from poolbook.domain.cluster import IDLE
 from poolbook.domain.negotiation import likeness
 from poolbook.domain.negotiation.likeness import significance
-from poolbook.domain.state import IDLE
 
 from .oracle import Negotiation
 from .pools import SECOND, Pool, drawn, lives_on
@@ -119,7 +119,8 @@ def test_what_is_known_of_jobs_that_have_ended_is_forgotten(monkeypatch: pytest.
     for size in range(40):
         number = pool.submit("ann", 2, {"RequestMemory": [str(600 + size), str(700 + size)]})
         assert kinds(pool) == 2
-        pool.tell(e.JobsMoved, "removed", number, ((0, 1),), "6", "Idle", "Removed", {})
+        pool.tell(e.JobsMoved, "removed", number, ((0, 1),), "remove", "Idle", "Removed", {})
+        pool.tell(e.JobsMoved, "left", number, ((0, 1),), "leave", "Removed", "Left", {})
         assert not pool.matched()
         known = significance(pool.state)
         assert len(known._numbers) <= 8 and len(known._differing) <= 6

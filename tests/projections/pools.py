@@ -9,10 +9,10 @@ from poolbook.adapters.engine import Engine
 from poolbook.adapters.stores import open_log
 from poolbook.adapters.views import open_tables
 from poolbook.domain.classad import ClassAd
+from poolbook.domain.cluster import Cluster
 from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import Event
 from poolbook.domain.log import Log
-from poolbook.domain.state import Cluster
 from poolbook.domain.variants import pack
 from poolbook.projections.folding import apply
 from poolbook.projections.job_ads import ad_of, attributes

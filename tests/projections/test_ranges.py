@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from poolbook.domain import events as e
@@ -20,7 +21,7 @@ def submitted(count: int) -> e.Event:
     return e.ClusterSubmitted(*WHY, 1, "alice@x", {"JobStatus": "1"}, count, (), "Idle")
 
 
-def moved(row: str, source: str, target: str, *procs: tuple[int, int]) -> e.Event:
+def moved(row: str, source: str, target: str, *procs: tuple[int, int]) -> e.JobsMoved:
     return e.JobsMoved(*WHY, 1, procs, row, source, target, {})
 
 
@@ -32,15 +33,24 @@ def held(*procs: tuple[int, int]) -> e.Event:
     return moved("hold", "Idle", "Held", *procs)
 
 
-def removed(*procs: tuple[int, int], source: str = "Idle") -> e.Event:
+def removed(*procs: tuple[int, int], source: str = "Idle") -> e.JobsMoved:
     return moved("remove", source, "Removed", *procs)
+
+
+def left(*procs: tuple[int, int], source: str = "Removed") -> e.Event:
+    return moved("leave", source, "Left", *procs)
+
+
+def of_old(event: e.JobsMoved | e.JobExited) -> e.Event:
+    """An event of a log of format 1: those that have come to their end have left the queue with it."""
+    return attrs.evolve(event, left=True)
 
 
 def began(proc: int) -> e.Event:
     return e.JobActivated(*WHY, 1, proc, "slot1@h", "claim")
 
 
-def ended(proc: int, target: str) -> e.Event:
+def ended(proc: int, target: str) -> e.JobExited:
     row = {"Completed": "complete", "Idle": "evict", "": ""}[target]
     return e.JobExited(*WHY, 1, proc, "slot1@h", "1", "exited", row, target, {})
 
@@ -65,25 +75,45 @@ Rows = list[tuple[int, int, int]]
         ([painted("red", (2, 3)), painted("blue", (4, 9))], [(0, 1, IDLE), (2, 3, IDLE), (4, 9, IDLE)], []),
         # Jobs that went another way stay apart.
         ([painted("red", (2, 3)), held((0, 9))], [(0, 1, HELD), (2, 3, HELD), (4, 9, HELD)], []),
-        # Removed: jobs that do not run are gone at once.
-        ([removed((0, 9))], [], [(0, 9, REMOVED)]),
-        ([removed((1, 8))], [(0, 0, IDLE), (9, 9, IDLE)], [(1, 8, REMOVED)]),
-        ([removed((0, 4)), removed((5, 9))], [], [(0, 4, REMOVED), (5, 9, REMOVED)]),
-        ([painted("red", (3, 3)), removed((0, 9))], [], [(0, 2, REMOVED), (3, 3, REMOVED), (4, 9, REMOVED)]),
-        ([removed((0, 9)), held((0, 9)), painted("red", (3, 3)), began(3)], [], [(0, 9, REMOVED)]),
-        # A job that runs stays until its processes are gone.
+        # Removed: jobs stay in the queue until they leave it.
+        ([removed((0, 9))], [(0, 9, REMOVED)], []),
+        ([removed((0, 9)), left((0, 9))], [], [(0, 9, REMOVED)]),
+        ([removed((1, 8)), left((1, 8))], [(0, 0, IDLE), (9, 9, IDLE)], [(1, 8, REMOVED)]),
+        ([removed((0, 9)), left((0, 4)), left((5, 9))], [], [(0, 4, REMOVED), (5, 9, REMOVED)]),
+        (
+            [painted("red", (3, 3)), removed((0, 9)), left((0, 9))],
+            [],
+            [(0, 2, REMOVED), (3, 3, REMOVED), (4, 9, REMOVED)],
+        ),
+        ([removed((0, 9)), left((0, 9)), held((0, 9)), painted("red", (3, 3)), began(3)], [], [(0, 9, REMOVED)]),
+        # A job that runs has its row alone until its processes are gone.
         ([began(0)], [(0, 0, RUNNING), (1, 9, IDLE)], []),
         ([began(9), began(5)], [(0, 4, IDLE), (5, 5, RUNNING), (6, 8, IDLE), (9, 9, RUNNING)], []),
-        ([began(0), ended(0, "Completed")], [(1, 9, IDLE)], [(0, 0, COMPLETED)]),
+        ([began(0), ended(0, "Completed")], [(0, 0, COMPLETED), (1, 9, IDLE)], []),
+        ([began(0), ended(0, "Completed"), left((0, 0), source="Completed")], [(1, 9, IDLE)], [(0, 0, COMPLETED)]),
         ([began(0), ended(0, "Idle")], [(0, 0, IDLE), (1, 9, IDLE)], []),
-        ([began(4), removed((0, 9))], [(4, 4, REMOVED)], [(0, 3, REMOVED), (5, 9, REMOVED)]),
-        ([began(4), removed((4, 4), source="Running"), ended(4, "")], [(0, 3, IDLE), (5, 9, IDLE)], [(4, 4, REMOVED)]),
+        (
+            [began(4), removed((4, 4), source="Running"), ended(4, ""), left((4, 4))],
+            [(0, 3, IDLE), (5, 9, IDLE)],
+            [(4, 4, REMOVED)],
+        ),
+        # In logs of format 1, what does not run is gone at once, and what runs with its processes.
+        ([of_old(removed((0, 9)))], [], [(0, 9, REMOVED)]),
+        ([of_old(removed((1, 8)))], [(0, 0, IDLE), (9, 9, IDLE)], [(1, 8, REMOVED)]),
+        ([of_old(removed((0, 4))), of_old(removed((5, 9)))], [], [(0, 4, REMOVED), (5, 9, REMOVED)]),
+        ([began(0), of_old(ended(0, "Completed"))], [(1, 9, IDLE)], [(0, 0, COMPLETED)]),
+        ([began(4), of_old(removed((0, 9)))], [(4, 4, REMOVED)], [(0, 3, REMOVED), (5, 9, REMOVED)]),
+        (
+            [began(4), of_old(removed((4, 4), source="Running")), of_old(ended(4, ""))],
+            [(0, 3, IDLE), (5, 9, IDLE)],
+            [(4, 4, REMOVED)],
+        ),
         (
             [began(4), moved("hold", "Running", "Held", (4, 4)), ended(4, "")],
             [(0, 3, IDLE), (4, 4, HELD), (5, 9, IDLE)],
             [],
         ),
-        ([began(4), ended(4, "Idle"), removed((4, 4))], [(0, 3, IDLE), (5, 9, IDLE)], [(4, 4, REMOVED)]),
+        ([began(4), ended(4, "Idle"), removed((4, 4)), left((4, 4))], [(0, 3, IDLE), (5, 9, IDLE)], [(4, 4, REMOVED)]),
         # Two that run are two, however alike their ads are.
         (
             [began(4), began(5), painted("red", (0, 9))],
@@ -92,12 +122,12 @@ Rows = list[tuple[int, int, int]]
         ),
         # Whether it runs is for its activation to say, not for what somebody wrote into its ad.
         (
-            [e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": '"slot1@h"'}), removed((4, 4))],
+            [e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": '"slot1@h"'}), of_old(removed((4, 4)))],
             [(0, 3, IDLE), (5, 9, IDLE)],
             [(4, 4, REMOVED)],
         ),
         (
-            [began(4), e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": ""}), removed((4, 4), source="Running")],
+            [began(4), e.JobsEdited(*WHY, 1, ((4, 4),), {"RemoteHost": ""}), of_old(removed((4, 4), source="Running"))],
             [(0, 3, IDLE), (4, 4, REMOVED), (5, 9, IDLE)],
             [],
         ),

@@ -198,7 +198,7 @@ def test_a_batch_without_a_name_has_none() -> None:
 
 def ended() -> Views:
     def removed(*procs: tuple[int, int]) -> e.Event:
-        return e.JobsMoved(*WHY, 1, procs, "remove", "Idle", "Removed", {})
+        return e.JobsMoved(*WHY, 1, procs, "remove", "Idle", "Removed", {}, left=True)
 
     return views(submitted(1, "alice", {}, 9), removed((6, 6)), removed((0, 2), (4, 4)), removed((7, 8)))
 

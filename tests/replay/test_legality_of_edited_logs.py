@@ -84,7 +84,6 @@ LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.ClaimMarked: "that a claim is vacated for good",
     e.CycleHeld: "without a match it changes nothing",
     e.MachineLeft: "a machine may be without slots",
-    e.JobsMoved: "a removal by itself: that the answer speaks of it, is for people",
     e.JobsEdited: "no event repeats what a job's ad says",
     e.JobExecuting: "a job may end before anybody saw it begin",
     e.JobMeasured: "a job need not be measured",
@@ -115,6 +114,7 @@ def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
 
 # Every field of every event in turn: another value
 
+OF_OLD = "of jobs that do not come to their end with it, it says nothing"
 NO_BOUND = "an instant may lie anywhere between its neighbours'"
 NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
 SAID = "no event repeats it"
@@ -146,6 +146,8 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.SlotChanged, "changes"): ADS,
     (e.ClusterSubmitted, "ad"): ADS,
     (e.JobsMoved, "changes"): ADS,
+    (e.JobsMoved, "stimulus"): NAME,
+    **{(kind, "left"): OF_OLD for kind in (e.JobsMoved, e.JobExited)},
     (e.JobsEdited, "changes"): ADS,
     (e.JobExecuting, "pid"): SAID,
     (e.JobExecuting, "scratch"): SAID,
@@ -203,6 +205,8 @@ def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
         ("a job that ran to its end is said to be evicted", change(e.JobExited, 2, outcome="evicted"), "end"),
         ("a job ends by a row that leads elsewhere", change(e.JobExited, 1, target="Held"), "row"),
         ("a job is told to end and nobody writes it down", drop(e.JobSignalled), "end"),
+        ("a job's leaving the queue is left out", drop(e.JobsMoved, row="leave"), "queue"),
+        ("a job leaves the queue that runs", change(e.JobsMoved, row="leave", target="Left"), "row"),
         ("a job is held that is held", repeat(e.JobsMoved, row="hold"), "source"),
         ("a job is let go on, and the log does not say so", drop(e.JobsMoved, row="continue"), "activation"),
         ("jobs are moved that no cluster has", change(e.JobsMoved, procs=((0, 99),)), "reference"),

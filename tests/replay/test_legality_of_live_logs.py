@@ -109,9 +109,7 @@ def counts_agree(pool: Pool) -> None:
     for event in events:
         if isinstance(event, JobsMoved):
             jobs[event.row] += sum(last - first + 1 for first, last in event.procs)
-    counted = {
-        row: count for row, count in verdict.jobs.items() if count and row not in ("submit", "submit_on_hold", "leave")
-    }
+    counted = {row: count for row, count in verdict.jobs.items() if count and row not in ("submit", "submit_on_hold")}
     assert counted == {row: count for row, count in jobs.items() if count}
 
 

@@ -54,7 +54,7 @@ def test_what_is_no_kind_of_event_is_refused() -> None:
 @pytest.mark.parametrize(
     ("topic", "state", "error", "words"),
     [
-        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 1\)"),
+        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 2\)"),
         ("slot", b"", LogDamaged, "what is stored at position 7 is no 'slot' event"),
         ("slot", b"{}", LogDamaged, "missing required field"),
         ("slot", b"null", LogDamaged, "`poolbook verify` tells whether it was altered"),

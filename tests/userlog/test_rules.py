@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from poolbook.domain.decide import stimuli as s
 from poolbook.domain.variants import pack
 from poolbook.replay.virtual import Behaviour, VirtualWorld
 
-from .pool import JOB, MACHINE, Pool, body, events_of, one_job, utc
+from .pool import DATA, JOB, MACHINE, Pool, body, events_of, one_job, utc
 
 JOB_1 = (1, 0)
 FAILURE = "Failed to execute '/no/such/file'"
@@ -183,6 +184,34 @@ def lost() -> Pool:
     return pool
 
 
+def with_policy(behaviour: Behaviour, **policy: str) -> Pool:
+    pool = pool_of(behaviour)
+    one_job(pool, list(policy.items()))
+    pool.run(behaviour.seconds)
+    return pool
+
+
+def requeued() -> Pool:
+    return with_policy(Behaviour(30), OnExitRemove="false")
+
+
+def requeued_and_done() -> Pool:
+    pool = with_policy(Behaviour(30, code=7), OnExitRemove="NumJobCompletions > 1")
+    pool.run(60)
+    return pool
+
+
+def held_by_its_policy() -> Pool:
+    policy = {"OnExitHold": "ExitCode == 4", "OnExitHoldReason": '"exit code 4"', "OnExitHoldSubCode": "17"}
+    return with_policy(Behaviour(30, code=4), **policy)
+
+
+def removed_when_it_was_done_and_stayed() -> Pool:
+    pool = with_policy(Behaviour(30), LeaveJobInQueue="JobStatus == 4")
+    pool.act("remove", JOB_1, reason="fetched")
+    return pool
+
+
 def priority_changed() -> Pool:
     pool = pool_of()
     pool.submit(JOB, 2)
@@ -214,6 +243,10 @@ def priority_changed() -> Pool:
         (removed_while_suspended, "000 001 010 011 004 009"),
         (measured_three_times, "000 001 006 006"),
         (not_startable, "000 021 004 012"),
+        (requeued, "000 001 004 001"),
+        (requeued_and_done, "000 001 004 001 005"),
+        (held_by_its_policy, "000 001 004 012"),
+        (removed_when_it_was_done_and_stayed, "000 001 005 009"),
         (priority_changed, "000 033"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -240,11 +273,21 @@ def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> 
         (not_startable, "021", f"Error from starter on slot1@host:\n\t{FAILURE}\n\tCode 6 Subcode 2\n"),
         (not_startable, "004", "Job was evicted. Code 6 Subcode 2\n"),
         (not_startable, "012", f"\tError from slot1@host: {FAILURE}\n\tCode 6 Subcode 2\n"),
+        (requeued_and_done, "005", "\t(1) Normal termination (return value 7)\n"),
+        (held_by_its_policy, "004", "Job was evicted. Code 3 Subcode 17\n"),
+        (held_by_its_policy, "012", "\texit code 4\n\tCode 3 Subcode 17\n"),
+        (removed_when_it_was_done_and_stayed, "009", "\tfetched (by user alice)\n"),
         (priority_changed, "033", "Changing job attribute JobPrio from 3 to 5\n"),
     ],
 )  # fmt: skip
 def test_an_event_says(happens: Callable[[], Pool], number: str, says: str) -> None:
     assert says in body(happens(), number)
+
+
+def test_a_requeue_reads_as_in_the_recorded_run() -> None:
+    events = events_of(gzip.decompress((DATA / "real-events.log.gz").read_bytes()).decode())
+    real = next(event for event in events if "Job terminated and was requeued" in event)
+    assert body(requeued(), "004") == real[len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix("...\n")
 
 
 def test_an_event_has_the_time_at_which_it_is_written() -> None:
@@ -268,6 +311,7 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
                 user_cpu=90_061_000_000, system_cpu=1_999_999,
             ),
         ]  # fmt: skip
+    story.append(e.JobsMoved(180_122_000_000, "left_queue", "s", 1, ((0, 0),), "leave", "Completed", "Left", {}))
     text = "".join(text for position, event in enumerate(story, 1) for _, text in logs.fold(position, event))
     assert "\t\tUsr 1 01:01:01, Sys 0 00:00:01  -  Run Remote Usage\n" in text
     assert "\t\tUsr 2 02:02:02, Sys 0 00:00:03  -  Total Remote Usage\n" in text

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dialects import told
-from ...events import Ad, ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn
+from ...events import Ad, ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn, MatchVoided
+from ...lifecycle import claim_state
+from ...lifecycle.claim import ENDING, REQUESTED
 from ...policy import terms
 from ...policy.rules import EVICTED, KILLING, VACATING, Rule, applying
 from ...state import Claim, Slot, State
-from ..draft import Draft
+from ..draft import Draft, job_id
 from ..slots import merge, weight
 from .jobs import hold, resume, signal, suspend
 
@@ -130,11 +132,12 @@ def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0)
 
 
 def _owner(draft: Draft, slot: Slot, cause: str) -> bool:
-    """No claim outlives its arrival in Owner. The real startd asks IS_OWNER before anything else there."""
+    """No claim or match outlives its arrival in Owner. The real startd asks IS_OWNER before anything else there."""
     if slot.claim is not None:
         end_claim(draft, slot, cause)
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
+    void_match(draft, slot, cause)
     look = draft.look(slot)
     for step in told(draft.state.dialect, "unowned", slot.pair):
         if not look.true("IS_OWNER"):
@@ -206,6 +209,8 @@ def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
     end_claim(draft, slot, cause)
     killed = slot.pair == KILLING
     refused, evidence = (False, 0) if slot.waiting is None else _refused(draft, slot, slot.waiting)
+    if slot.waiting is not None:
+        draft.tables.claim.fire(REQUESTED, "refuse" if refused else "accept")
     if slot.waiting is not None and not refused:
         waiting = slot.waiting
         draft.emit(
@@ -239,7 +244,19 @@ def _asking(state: State, waiting: Claim) -> Ad:
 
 
 def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
+    """The slot's claim is over. One that is neither vacated nor killed is taken back at once."""
     claim = slot.claim
     if claim is not None:
+        where = claim_state(slot.pair, slot.activation is not None)
+        if where not in ENDING:
+            where = draft.tables.claim.fire(where, "kill")
+        draft.tables.claim.fire(where, "end")
         usage = (draft.now - claim.since) * claim.weight
         draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage))
+
+
+def void_match(draft: Draft, slot: Slot, cause: str) -> None:
+    """The match that the slot has, if it has one, will not be claimed."""
+    job = draft.state.matches.get(slot.name)
+    if job is not None:
+        draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))

@@ -21,6 +21,7 @@ from ...events import (
     ClaimWithdrawn,
     DrainCharged,
 )
+from ...lifecycle.claim import REQUESTED
 from ...lifecycle.rows import MANUAL
 from ...policy import terms
 from ...policy.look import given
@@ -66,8 +67,11 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
 def take(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
     """The slot is claimed. False if it could not be, or if its policy took the claim back at once."""
     steps = told(draft.state.dialect, "claim", slot.pair)
+    draft.tables.claim.fire(REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
+    if slot.name in draft.state.matches:
+        draft.move_match(slot, "claim")
     before = slot.pair
     for step in steps:
         draft.move(slot, step.row, "claimed", step.target)
@@ -180,6 +184,7 @@ def activated(draft: Draft, stimulus: s.ActivateClaim) -> None:
     if machine is not None and machine.shutdown:
         raise Refusal(f"machine {machine.name} is shut down: no job can start there any more")
     promised = terms.machine_vacate_time(draft.look(slot))
+    draft.move_claim(slot, "activate")
     draft.emit(ClaimActivated(*draft.why("activated"), slot.name, slot.claim.id, stimulus.job, stimulus.ad, promised))
     tell(draft, slot, "activate", "activated")
 
@@ -226,6 +231,7 @@ def gone(draft: Draft, stimulus: s.StarterGone) -> None:
     if slot.activation is not None and not slot.activation.cluster:
         claim = slot.claim.id if slot.claim else ""
         charge_drain(draft, slot)
+        draft.move_claim(slot, "end_job")
         draft.emit(ClaimDeactivated(*draft.why("job_ended"), slot.name, claim, slot.activation.job))
     job_gone(draft, slot)
 

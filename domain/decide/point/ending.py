@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...events import MatchVoided
+from ...lifecycle import void_row
 from ...state import Slot
-from ..draft import Draft, job_id
+from ..draft import Draft
 from ..slots import merge
-from .change import mark, tell
+from .change import mark, tell, void_match
 
 
 def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
@@ -33,9 +33,9 @@ def kill(draft: Draft, slot: Slot, cause: str) -> bool:
 
 def void(draft: Draft, slot: Slot, cause: str) -> bool:
     """The match that the slot has will not be claimed (8)."""
-    job = draft.state.matches.get(slot.name)
-    if job is not None:
-        draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))
+    if slot.name in draft.state.matches:
+        draft.move_match(slot, void_row(cause))
+        void_match(draft, slot, cause)
     if not tell(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
         merge(draft, slot)
     return True

@@ -1,0 +1,138 @@
+"""What a job's own policy says: whether it is done when it has ended by itself, and whether it stays in the queue then.
+
+As the reference's UserPolicy (user_job_policy.cpp) has it: OnExitHold is asked first, then OnExitRemove; one that is
+neither true nor false holds the job, but for a literal undefined, which is as if it were not there. LeaveJobInQueue
+keeps a job only where it is true.
+"""
+
+from __future__ import annotations
+
+from attrs import Factory, frozen
+
+from ..classad import UNDEFINED, ClassAd, EvaluationError, unparse
+from ..classad.tree import Literal
+from ..classad.unparse import unparse_old
+from ..cluster import Cluster
+from ..events import Ad, JobExited
+from ..job_ad import at_exit, quoted
+from ..policy.look import integer, truth, values_read, written
+from ..texts import ad_of, expression
+from .draft import Draft
+
+HELD_BY_POLICY, HELD_BY_UNDEFINED_POLICY = 3, 5
+"""HoldReasonCode of a job that its own policy holds: since it is true, or since it is neither true nor false."""
+
+
+LEAVE = "LeaveJobInQueue"
+
+
+@frozen
+class Answer:
+    """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
+    as the reference prints it. ``evidence``: where the log has what it read, 0 if that is nothing."""
+
+    truth: bool | None
+    text: str
+    evidence: int = 0
+
+
+def constant(text: str) -> Answer | None:
+    """The answer of a text that reads nothing; None if it has to be evaluated."""
+    asked = expression(text)
+    if not isinstance(asked, Literal):
+        return None
+    value = asked.value
+    found = False if value is UNDEFINED else bool(value) if isinstance(value, int | float) else None
+    return Answer(found, unparse_old(asked))
+
+
+def ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
+    """Evaluate an expression of a job's policy in its ad, and write down what it read."""
+    asked = expression(text)
+    if asked is None:
+        return Answer(None, text)
+    try:
+        value = written(asked.evaluate(ad, None, draft.context))
+    except EvaluationError:
+        value = "error"
+    evidence = draft.note(name, unparse(asked), value, values_read(asked, ad, None, draft.context))
+    return Answer(truth(asked, ad, None, draft.context), unparse_old(asked), evidence)
+
+
+# At the end of a run
+
+
+@frozen
+class Ending:
+    """By which row a job goes on that has ended by itself, with the changes of its ad and the evidence."""
+
+    row: str = "complete"
+    changes: Ad = Factory(dict)
+    evidence: int = 0
+
+
+def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
+    """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
+    hold, remove = (cluster.wish(exited.proc, name) for name in ("OnExitHold", "OnExitRemove"))
+    held = constant(hold) if hold else Answer(False, "")
+    done = constant(remove) if remove else Answer(True, "")
+    ad = None
+    if held is None or done is None or held.truth is not False:
+        ad = ad_of(at_exit(cluster.attributes(exited.proc), exited))
+    if held is None:
+        assert ad is not None
+        held = ask(draft, "OnExitHold", hold, ad)
+    if held.truth is not False:
+        return _hold(draft, "OnExitHold", held, ad)
+    if done is None:
+        assert ad is not None
+        done = ask(draft, "OnExitRemove", remove, ad)
+    if done.truth is None:
+        return _hold(draft, "OnExitRemove", done, None)
+    if done.truth:
+        return Ending(evidence=done.evidence)
+    return Ending("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
+
+
+def _words(name: str, answer: Answer) -> str:
+    """The reason as the reference words it."""
+    value = {True: "TRUE", False: "FALSE", None: "UNDEFINED"}[answer.truth]
+    return f"The job attribute {name} expression '{answer.text}' evaluated to {value}"
+
+
+def _hold(draft: Draft, name: str, answer: Answer, ad: ClassAd | None) -> Ending:
+    """The hold that follows; of one that is true, the job may say the reason and the subcode."""
+    reason, subcode = "", 0
+    if answer.truth and ad is not None:
+        said = _evaluated(draft, ad, f"{name}Reason")
+        reason = said if isinstance(said, str) else ""
+        asked = ad.get(f"{name}SubCode")
+        subcode = (integer(asked, ad, None, draft.context) or 0) if asked is not None else 0
+    changes = {
+        "HoldReason": quoted(reason or _words(name, answer)),
+        "HoldReasonCode": str(HELD_BY_POLICY if answer.truth else HELD_BY_UNDEFINED_POLICY),
+        "HoldReasonSubCode": str(subcode),
+    }
+    return Ending("hold", changes, answer.evidence)
+
+
+def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
+    try:
+        return ad.eval(name, None, draft.context)
+    except EvaluationError:
+        return None
+
+
+# Behind its end
+
+
+def constant_wish(cluster: Cluster, proc: int) -> Answer | None:
+    """Whether a job that has come to its end stays in the queue, where that need not be evaluated."""
+    text = cluster.wish(proc, LEAVE)
+    return constant(text) if text else Answer(False, "")
+
+
+def stays(draft: Draft, cluster: Cluster, proc: int) -> Answer:
+    """Whether a job that has come to its end stays in the queue."""
+    answer = constant_wish(cluster, proc)
+    return answer or ask(draft, LEAVE, cluster.wish(proc, LEAVE), ad_of(cluster.attributes(proc)))

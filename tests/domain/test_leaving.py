@@ -1,0 +1,188 @@
+"""Golden: how jobs leave the queue: by an event of its own, one for all that leave together, unless LeaveJobInQueue is
+true (the submit language's leave_in_queue; the schedd's DestroyProc)."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.decide import stimuli as s
+from poolbook.domain.events import EvidenceNoted, JobExited, JobsMoved
+from poolbook.domain.evolve import fold
+from poolbook.replay.legality import examine
+from poolbook.replay.virtual import Behaviour
+from poolbook.replay.why import why_job
+
+from ..projections.pools import folded
+from .pools import TestPool
+
+UNTIL_FETCHED = "JobStatus == 4 && (CompletionDate is undefined || time() - CompletionDate < 3600)"
+"""Roughly what condor_submit -spool writes; there it is ten days."""
+
+
+def pool_of(jobs: int, seconds: float = 1, **ad: str) -> TestPool:
+    pool = TestPool(behave=lambda launch: Behaviour(seconds, grace=None))
+    pool.machine(cpus=4)
+    pool.submit(jobs, **ad)
+    return pool
+
+
+def leaving(pool: TestPool) -> list[tuple[str, str, object]]:
+    moved = [event for event in pool.events() if isinstance(event, JobsMoved) and event.target == "Left"]
+    return [(event.row, event.source, event.procs) for event in moved]
+
+
+def sound(pool: TestPool) -> bool:
+    return examine(pool.log.read()).violations == []
+
+
+def test_jobs_that_end_together_leave_by_one_event_and_in_the_append_of_their_ends() -> None:
+    pool = pool_of(4)
+    appends: list[list[str]] = []
+    pool.engine.subscribe(lambda first, events: appends.append([type(event).__name__ for event in events]))
+    pool.advance(1)
+    assert leaving(pool) == [("leave", "Completed", ((0, 3),))]
+    (append,) = [kinds for kinds in appends if "JobExited" in kinds]
+    assert append.count("JobExited") == 4
+    assert append.count("JobsMoved") == 1
+    assert pool.state.clusters == {}
+    assert sound(pool)
+
+
+def test_a_removal_of_many_jobs_is_two_events() -> None:
+    pool = TestPool()
+    pool.submit(1000)
+    before = len(pool.events())
+    pool.act("remove", "1")
+    assert [type(event).__name__ for event in pool.events()[before:]] == ["JobsMoved", "RequestAnswered", "JobsMoved"]
+    assert leaving(pool) == [("leave", "Removed", ((0, 999),))]
+
+
+def test_the_history_has_a_job_from_when_it_left_the_queue() -> None:
+    pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
+    pool.advance(5)
+    assert pool.status("1.0") == "Completed"
+    events = list(pool.log.read())
+    assert [row[0] for row in folded(events).execute("SELECT status FROM jobs")] == [4]
+    pool.act("remove", "1.0")
+    tables = folded(list(pool.log.read()))
+    assert tables.execute("SELECT status FROM history").fetchall() == [(3,)]
+    assert tables.execute("SELECT count(*) FROM jobs").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [("", False), ("false", False), ("0", False), ("undefined", False), ("Missing", False), ('"yes"', False),
+     ("true", True), ("1", True), ("JobStatus == 4", True), ("ExitCode == 1", False), ("ProcId == 0", True)],
+)  # fmt: skip
+def test_a_job_stays_for_as_long_as_its_leave_job_in_queue_is_true(text: str, stays: bool) -> None:
+    pool = pool_of(1, 1, **({"LeaveJobInQueue": text} if text else {}))
+    pool.advance(5)
+    assert pool.status("1.0") == ("Completed" if stays else "ended")
+    assert sound(pool)
+
+
+def test_of_jobs_of_one_cluster_each_is_asked_by_itself() -> None:
+    pool = pool_of(4, LeaveJobInQueue="ProcId == 1 || ProcId == 2")
+    pool.advance(5)
+    assert [pool.status(f"1.{proc}") for proc in range(4)] == ["ended", "Completed", "Completed", "ended"]
+    notes = [event for event in pool.events() if isinstance(event, EvidenceNoted) and event.name == "LeaveJobInQueue"]
+    assert {(note.value, note.read["MY.ProcId"]) for note in notes} >= {("false", "0"), ("false", "3")}
+    assert sound(pool)
+
+
+def test_who_stays_is_asked_again_when_the_time_may_have_changed_the_answer() -> None:
+    pool = pool_of(1, LeaveJobInQueue=UNTIL_FETCHED)
+    pool.advance(3600)
+    assert pool.status("1.0") == "Completed"
+    before = len(pool.events())
+    pool.advance(60)
+    assert pool.status("1.0") == "ended"
+    assert [type(event).__name__ for event in pool.events()[before:]] == ["EvidenceNoted", "JobsMoved"]
+    assert sound(pool)
+    *_, last = [sentence.text for sentence in why_job(list(pool.log.read()), 1, 0)]
+    assert last.startswith("It left the queue; LeaveJobInQueue was false: JobStatus == 4 && ")
+
+
+def test_what_no_time_changes_is_not_asked_again() -> None:
+    pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
+    pool.advance(5)
+    assert pool.engine.next_wake() is None
+
+
+def test_a_pool_that_begins_again_goes_on_asking() -> None:
+    pool = pool_of(1, LeaveJobInQueue=UNTIL_FETCHED)
+    pool.advance(60)
+    pool.engine.load()
+    pool.advance(3700)
+    assert pool.status("1.0") == "ended"
+
+
+def test_who_stays_is_asked_again_when_it_is_edited() -> None:
+    pool = pool_of(2, LeaveJobInQueue="true")
+    pool.advance(5)
+    pool.edit("1.0", LeaveJobInQueue="false")
+    assert [pool.status("1.0"), pool.status("1.1")] == ["ended", "Completed"]
+    pool.edit("1.1", Fetched="true")
+    assert pool.status("1.1") == "Completed"
+    pool.edit("1.1", leavejobINQUEUE="Fetched isnt true")
+    assert pool.status("1.1") == "ended"
+    assert sound(pool)
+
+
+def test_a_completed_job_that_is_removed_leaves_unless_it_is_kept_then_too() -> None:
+    pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
+    pool.advance(5)
+    (outcome,) = pool.act("remove", "1.0").value
+    assert outcome["result"] == "done"
+    assert leaving(pool) == [("leave", "Removed", ((0, 0),))]
+    kept = pool_of(1, LeaveJobInQueue="true")
+    kept.advance(5)
+    kept.act("remove", "1.0")
+    assert kept.status("1.0") == "Removed"
+    (outcome,) = kept.act("remove", "1.0").value
+    assert outcome["result"] == "Removed"
+    kept.act("remove now", "1.0")
+    assert leaving(kept) == [("remove_x", "Removed", ((0, 0),))]
+    assert sound(pool)
+    assert sound(kept)
+
+
+def test_what_runs_of_a_removed_job_keeps_it_in_the_queue_even_if_it_is_to_be_forgotten() -> None:
+    pool = pool_of(1, 900)
+    pool.advance(1)
+    pool.act("remove", "1.0")
+    pool.act("remove now", "1.0")
+    assert (pool.status("1.0"), leaving(pool)) == ("Removed", [])
+    pool.advance(1)
+    assert leaving(pool) == [("leave", "Removed", ((0, 0),))]
+    assert sound(pool)
+
+
+def test_no_other_stimulus_sees_a_job_that_is_about_to_leave() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(900))
+    pool.machine(cpus=2)
+    pool.submit(2)
+    keys = list(pool.state.activations)
+    ends = [s.Ended(f"end-{key}", key, pool.world.clock, code=0) for key in keys]
+    command = s.Act(pool.id(), "alice", "remove", s.Selection(clusters=(1,)))
+    *_, answer = pool.engine.handle([*ends, command])
+    assert [outcome["result"] for outcome in answer.value] == ["not found"]
+    assert leaving(pool) == [("leave", "Completed", ((0, 1),))]
+
+
+def test_why_says_what_keeps_a_job_in_the_queue() -> None:
+    pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
+    pool.advance(5)
+    first = why_job(list(pool.log.read()), 1, 0)[0].text
+    assert first.endswith("It stays in the queue for as long as its LeaveJobInQueue is true: JobStatus == 4.")
+    pool.act("remove", "1.0")
+    assert "stays in the queue" not in why_job(list(pool.log.read()), 1, 0)[0].text
+
+
+def test_the_state_is_the_log_folded_while_jobs_stay() -> None:
+    pool = pool_of(3, LeaveJobInQueue="ProcId == 1")
+    pool.advance(5)
+    again = fold(pool.log.read())
+    assert again.clusters[1].attributes(1) == pool.state.clusters[1].attributes(1)
+    assert [proc in again.clusters[1] for proc in range(3)] == [False, True, False]
+    assert sum(isinstance(event, JobExited) for event in pool.events()) == 3

@@ -1,0 +1,96 @@
+"""Property: what a job's own policy is said to have decided is held against its evidence, and against the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.legality import examine
+from poolbook.replay.virtual import Behaviour
+
+from ..domain.pools import TestPool
+
+READS = {"OnExitHold": "ExitCode == 4", "OnExitRemove": "ExitCode == 0", "LeaveJobInQueue": "Fetched isnt true"}
+CONSTANT = {"OnExitHold": "false", "OnExitRemove": "true", "LeaveJobInQueue": "false"}
+
+
+def log_of(policy: dict[str, str], code: int) -> list[e.Event]:
+    pool = TestPool(behave=lambda launch: Behaviour(1, code=code))
+    pool.machine(static=1, cpus=1)
+    pool.submit(1, **policy)
+    pool.advance(1)
+    pool.edit("1.0", Fetched="true")
+    return pool.events()
+
+
+def rules(events: list[e.Event]) -> set[str]:
+    return {violation.rule for violation in examine(enumerate(events, 1)).violations}
+
+
+def edited(kind: type[e.Event], **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
+    """The first event of a kind that has a row of the job's own policy says something else."""
+
+    def edit(events: list[e.Event]) -> list[e.Event]:
+        rows = ("complete", "requeue", "hold", "leave")
+        at = next(n for n, event in enumerate(events) if type(event) is kind and getattr(event, "row", "") in rows)
+        return [*events[:at], attrs.evolve(events[at], **changes), *events[at + 1 :]]  # type: ignore[arg-type]
+
+    return edit
+
+
+def noted(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Event]]:
+    """The evidence of an expression says something else."""
+
+    def edit(events: list[e.Event]) -> list[e.Event]:
+        at = next(n for n, event in enumerate(events) if isinstance(event, e.EvidenceNoted) and event.name == name)
+        return [*events[:at], attrs.evolve(events[at], **changes), *events[at + 1 :]]  # type: ignore[arg-type]
+
+    return edit
+
+
+@pytest.mark.parametrize("policy", [READS, CONSTANT, {}], ids=["reads", "constant", "none"])
+@pytest.mark.parametrize("code", [0, 3, 4])
+def test_what_the_pool_decides_is_sound(policy: dict[str, str], code: int) -> None:
+    assert rules(log_of(policy, code)) == set()
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "edit", "rule"),
+    [
+        # the row is another than the evidence says
+        (READS, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        (READS, 3, edited(e.JobExited, row="complete", target="Completed"), "evidence"),
+        (READS, 4, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        (READS, 0, edited(e.JobExited, row="hold", target="Held"), "evidence"),
+        # the evidence is another than the expression's, or no evidence at all
+        (READS, 0, edited(e.JobExited, evidence=3), "evidence"),
+        (READS, 3, noted("OnExitRemove", value="true"), "decision"),
+        (READS, 3, noted("OnExitRemove", read={"MY.ExitCode": "0"}), "decision"),
+        (READS, 3, noted("OnExitRemove", expression="ExitCode == 1"), "evidence"),
+        (READS, 0, noted("LeaveJobInQueue", expression="Fetched is true", value="true"), "evidence"),
+        # nothing had to be read, and the policy says something else
+        (CONSTANT, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        (CONSTANT, 0, edited(e.JobExited, row="hold", target="Held"), "evidence"),
+        ({}, 0, edited(e.JobExited, row="requeue", target="Idle"), "evidence"),
+        ({"OnExitRemove": "false"}, 0, edited(e.JobExited, row="complete", target="Completed"), "evidence"),
+        ({"LeaveJobInQueue": "false"}, 0, edited(e.JobExited, evidence=2), "evidence"),
+    ],
+)
+def test_what_the_policy_did_not_decide_is_found(
+    policy: dict[str, str], code: int, edit: Callable[[list[e.Event]], list[e.Event]], rule: str
+) -> None:
+    assert rule in rules(edit(log_of(policy, code)))
+
+
+def test_a_job_that_its_policy_keeps_does_not_leave() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(1))
+    pool.machine(static=1, cpus=1)
+    pool.submit(1, LeaveJobInQueue="true")
+    pool.advance(1)
+    events = pool.events()
+    left = e.JobsMoved(events[-1].at, "left_queue", "leave-x", 1, ((0, 0),), "leave", "Completed", "Left", {})
+    assert rules(events) == set()
+    assert rules([*events, left]) == {"evidence"}
