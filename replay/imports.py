@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 from attrs import define, field
 
@@ -65,21 +66,19 @@ class Places:
     def _file(self, number: int) -> str:
         """The file's name alone where no other source has it, else with as much of its path as tells them apart."""
         if not self._names:
-            self._names = shortest(self._found())
+            self._names = shortest({found.source: found.path for found in self.all()})
         path = self.source(number).path(number)
         first = self.sources.found[number].path
         # A file that was rotated since has another name now: the path that it was found under told it apart.
         return self._names.get(number, path) if path == first else _tail(path, self._names.get(number, path))
 
-    def _found(self) -> dict[int, str]:
-        """The path of every source. They are numbered from 1 without a gap."""
-        paths: dict[int, str] = {}
-        while True:
-            number = len(paths) + 1
+    def all(self) -> Iterator[e.SourceFound]:
+        """Every source, as it was found first. They are numbered from 1 without a gap."""
+        for number in count(1):
             _, event = next(self.log.read_stream(f"source/{number}"), (0, None))
             if not isinstance(event, e.SourceFound):
-                return paths
-            paths[number] = event.path
+                return
+            yield event
 
 
 def _tail(path: str, like: str) -> str:

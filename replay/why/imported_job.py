@@ -19,11 +19,12 @@ from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
 from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
 from ..imports import Places, singly
+from ..runs.causes import meaning
 from ..wording import counted, instant, interval, memory
 from .matches import Matches
 from .record_words import ad_ending, code_words, ending, hold, host_of, lower
 from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ad_of_queue, ads_of, gaps_of, records_of, said_by
-from .runs import Slots, left_for, meaning, moves
+from .runs import Slots, left_for, moves
 from .sentences import Sentence, Told, UnknownThingError, capital
 from .unknown import unknown_job
 

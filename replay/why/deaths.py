@@ -1,0 +1,164 @@
+"""Daemons that died, as the records of a real pool show it: one that began anew without having ended, and one whose
+parent tells of the signal that ended it.
+
+A log that begins with a daemon's beginning tells of no death, and neither does one with a gap before it: something of
+the same log must show that the daemon was there before. When it died is known up to what it wrote last; of a startd
+that is what it wrote of the slot that is asked about, of a schedd what it wrote of the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.log import Log
+from ...domain.reports import place_of
+from ..imports import Places
+from ..wording import instant
+from .runs import LATER, Slots, left_for
+from .sentences import Told
+
+_LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
+"""The daemons of which a pool has few, and the kind of their logs."""
+
+
+class Death(NamedTuple):
+    """A daemon's death: of which daemon, on which machine (of a starter the slot, of a shadow nothing); when it was
+    heard of last (0: that is not known) and when it was known; and the record that tells of it."""
+
+    daemon: str
+    where: str
+    since: int
+    at: int
+    how: str
+    position: int
+    stimulus: str
+
+    def words(self, zone: tzinfo) -> str:
+        """What happened, as the rest of a sentence."""
+        name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
+        if self.how:
+            return f"{name} died at {instant(self.at, zone)} ({self.how})"
+        return f"{name} died between {instant(self.since, zone)} and {instant(self.at, zone)}, when it began anew"
+
+
+@define
+class Deaths:
+    """The deaths that a log tells of, found as they are asked for."""
+
+    log: Log
+    places: Places
+    slots: Slots
+    _machines: dict[str, list[Told]] = field(factory=dict)
+    _few: dict[str, list[str]] = field(factory=dict)
+    """Of daemons of which there are few: the machines on which their logs say that they are."""
+
+    def of_run(
+        self, slot: str, job: str, began: int, ended: int, told: Iterable[Told], run: Sequence[Told]
+    ) -> Death | None:
+        """The death that a job's run came to its end by: of its starter, its shadow, its startd or its schedd, the
+        first of these. `told`: what is told of the jobs of its cluster, `run`: what the slot's log has of the run."""
+        return (
+            _of_starter(slot, job, ended, run)
+            or self._of_shadow(job, began, ended, told := list(told))
+            or self._of_startd(slot, began, ended)
+            or self._of_few("schedd", began, ended, told)
+        )
+
+    def of_negotiator(self, since: int, until: int) -> Death | None:
+        """The last death of a negotiator between two instants."""
+        return self._of_few("negotiator", since, until, self.log.read_stream("negotiator"))
+
+    def _daemons(self, machine: str, daemon: str) -> list[Told]:
+        """What is told of a daemon's life on a machine, in the log's order."""
+        if machine not in self._machines:
+            stream = self.log.read_stream(f"machine/{machine}")
+            self._machines[machine] = [told for told in stream if isinstance(told[1], e.DaemonReported)]
+        found = self._machines[machine]
+        return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
+
+    def _of_shadow(self, job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
+        for position, event in told:
+            if (
+                isinstance(event, e.JobReported)
+                and event.said == "shadow_gone"
+                and f"{event.cluster}.{event.proc}" == job
+                and "signal" in (how := event.facts.get("reason", ""))
+                and began - LATER <= event.at <= ended + LATER
+            ):
+                return Death("shadow", "", 0, event.at, how, position, event.stimulus)
+        return None
+
+    def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
+        machine = next(
+            (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotBorn)),
+            slot.partition("@")[2],
+        )
+        return self._anew("startd", machine, began, ended, self.slots.records(slot))
+
+    def _of_few(self, daemon: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
+        kind = _LOGS[daemon]
+        if daemon not in self._few:
+            found = {one.machine for one in self.places.all() if one.kind == kind}
+            self._few[daemon] = sorted(found)
+        heard = [one for one in told if self.places.kind(one[1].stimulus) == kind]
+        return next(
+            (death for machine in self._few[daemon] if (death := self._anew(daemon, machine, began, ended, heard))),
+            None,
+        )
+
+    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Sequence[Told]) -> Death | None:
+        """The last beginning of a daemon without an end before it: it was heard of before a run ended, and had not
+        begun anew when the run began."""
+        life = self._daemons(machine, daemon)
+        for position, event in reversed(life):
+            if not isinstance(event, e.DaemonReported) or event.said != "began" or event.at < began:
+                continue
+            before = [told for told in (*life, *heard) if told[0] < position and self._same_log(told[1], event)]
+            last = max(before, key=lambda told: told[0], default=None)
+            ends = isinstance(last[1], e.DaemonReported) and last[1].said == "ended" if last is not None else True
+            if last is None or ends or self._gap(last[1], event):
+                continue
+            since = max(told[1].at for told in before)
+            if since <= ended + LATER:
+                return Death(daemon, machine, since, event.at, "", position, event.stimulus)
+        return None
+
+    def _chain(self, event: e.Event) -> int:
+        place = place_of(event.stimulus)
+        return 0 if place is None else self.places.source(place.source).chain(place.source)
+
+    def _same_log(self, event: e.Event, other: e.Event) -> bool:
+        return self._chain(event) == self._chain(other)
+
+    def _gap(self, event: e.Event, other: e.Event) -> bool:
+        """Whether lines are missing between two records of one log."""
+        first, last = place_of(event.stimulus), place_of(other.stimulus)
+        if first is None or last is None:
+            return True
+        return any(
+            isinstance(gap, e.SourceGap)
+            and (source != first.source or gap.line > first.line)
+            and (source != last.source or gap.line <= last.line)
+            for source in {first.source, last.source}
+            for _, gap in self.log.read_stream(f"source/{source}")
+        )
+
+
+def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:
+    """A starter that a signal ended, and not its startd, which kills one that does not end."""
+    for position, event in run:
+        if (
+            isinstance(event, e.SlotReported)
+            and event.said == "starter_gone"
+            and event.facts.get("job", job) == job
+            and "signal" in (how := event.facts.get("status", ""))
+            and event.at <= ended + LATER
+            and not left_for(list(run), event.at)
+        ):
+            return Death("starter", slot, 0, event.at, how, position, event.stimulus)
+    return None
