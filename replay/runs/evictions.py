@@ -6,16 +6,17 @@ Of a pool's own log and of an imported one the same is asked (``told``): the run
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, tzinfo
 from typing import NamedTuple
 
 from ...domain.log import Log
 from ..imports import is_imported
-from ..listing import Wanted
+from ..listing import EVER, Wanted
 from ..wording import iso
 from .causes import CAUSES, Cause
 from .imported import ImportedRuns, Unknown
 from .own import own_runs
-from .records import EVER, SECOND
+from .records import SECOND
 from .run import EVICTED, JobRun
 
 
@@ -26,11 +27,11 @@ class Told(NamedTuple):
     unknown: Unknown
 
 
-def told(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False) -> Told:
+def told(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Told:
     """The runs that have a part between two instants; with `evicted` those alone that were evicted then, with their
-    causes. In order of their ends."""
+    causes. In order of their ends. Times in words are those of `zone`."""
     if is_imported(log):
-        imported = ImportedRuns(log, since, until)
+        imported = ImportedRuns(log, since, until, zone)
         return Told(imported.evicted() if evicted else imported.runs(), imported.unknown)
     runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
     if evicted:

@@ -12,35 +12,36 @@ entries at its end, and of daemons that died then: the first that says more than
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC
-from typing import Final, NamedTuple
+from datetime import UTC, tzinfo
+from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, evolve, field
 
-from ...domain.archive import plain
 from ...domain.log import Log
 from ...domain.reports import Place
 from ..audit.facts import BELIEVED
 from ..audit.readings import Heard
 from ..audit.statements import Life, Run, Stating, Telling, lives, runs_of
+from ..audit.statements import Place as Stated
 from ..audit.tellings import tellings
 from ..imports import Places
+from ..listing import EVER
 from ..why.deaths import Deaths
 from ..why.runs import Slots, left_for
 from .causes import CAUSES, Cause, first, of_code, of_reason
-from .records import EVER, SECOND, Job, Records
+from .records import SECOND, Job, Records
 from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 
 SOON: Final = 2 * SECOND
 """What is written of one end is no further apart."""
-_BEGINS, _DONE = 1, 5
+_BEGINS, _EVICTED, _DONE = 1, 4, 5
 _ENDS: Final = frozenset({4, 5, 7, 24})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
 _OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
 """What entries at the end of a run say of why."""
-Entry = tuple[int, Place, dict[str, str]]
+Entry = tuple[int, Stated, dict[str, str]]
+V = TypeVar("V")
 
 
 class Hints(NamedTuple):
@@ -66,22 +67,28 @@ class ImportedRuns:
     log: Log
     since: int = 0
     until: int = EVER
+    zone: tzinfo = UTC
     unknown: Unknown = field(factory=Unknown)
 
     def runs(self) -> list[JobRun]:
-        """All of them, without their causes, in order of their ends."""
-        return [run for run, _ in self._told()]
+        """All of them, in order of their ends. Causes are asked for alone where they tell what came of a run."""
+        slots = Slots(self.log)
+        deaths = Deaths(self.log, Places(self.log), slots, self.zone)
+        return [
+            _explained(run, hints, slots, deaths) if run.outcome == ENDED and run.slot else run
+            for run, hints in self._told()
+        ]
 
     def evicted(self) -> list[JobRun]:
         """Those that were evicted between the two instants, with their causes, in order of their ends."""
-        places = Places(self.log)
         slots = Slots(self.log)
-        deaths = Deaths(self.log, places, slots)
-        return [
+        deaths = Deaths(self.log, Places(self.log), slots, self.zone)
+        found = (
             _explained(run, hints, slots, deaths)
             for run, hints in self._told()
-            if run.outcome == EVICTED and self.since <= run.ended < self.until
-        ]
+            if run.outcome in (EVICTED, ENDED) and self.since <= run.ended < self.until
+        )
+        return [run for run in found if run.outcome == EVICTED]
 
     def _told(self) -> list[tuple[JobRun, Hints]]:
         records = Records(self.since, self.until).read(self.log)
@@ -96,14 +103,15 @@ class ImportedRuns:
         return sorted(found, key=lambda told: (told[0].ended, told[0].began, told[0].job))
 
     def _of_job(self, records: Records, job: Job, heard: list[Heard]) -> Iterator[tuple[JobRun, Hints]]:
-        ads = {(one.letter, one.source, one.line): one.body for one in heard if one.letter in "HPS"}
         for life in lives(tellings(heard, records.gaps)):
-            reader = _Life(job, life, records, ads)
+            reader = _Life(job, life, records, _believed(said for told in life.tellings for said in told.said))
             runs = reader.runs()
             yield from runs
-            wall = reader.told("wall")
-            rest = 0 if wall is None or wall.letter != "H" else wall.value - sum(run.lasted for run, _ in runs)
-            if rest > max(SOON, wall.value // 100 if wall is not None else 0):
+            wall = reader.said.get("wall")
+            if wall is None or wall.letter != "H":
+                continue
+            rest = wall.value - sum(run.lasted for run, _ in runs)
+            if rest > max(SOON, wall.value // 100):
                 self.unknown.jobs += 1
                 self.unknown.time += rest
 
@@ -115,91 +123,105 @@ class _Life:
     job: Job
     life: Life
     records: Records
-    ads: dict[tuple[str, int, int], str]
-    said: dict[str, Stating] = field(factory=dict)
-
-    def told(self, fact: str) -> Stating | None:
-        """What is believed of a fact of the job."""
-        return _believed((said for telling in self.life.tellings for said in telling.said), fact)
+    said: dict[str, Stating]
+    """What is believed of each fact of the job."""
 
     def _user(self) -> str:
-        user = self.told("user")
+        user, submitter = self.said.get("user"), self.said.get("submitter")
         if user is not None and user.letter != "L":
             return user.text
         known = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
-        submitter = self.told("submitter")
         return known or (submitter.text if submitter is not None else "")
 
-    def _group(self) -> str:
-        places = {(said.letter, said.source, said.line) for telling in self.life.tellings for said in telling.said}
-        found = (plain(json.loads(self.ads[place]).get("AcctGroup", "")) for place in places & self.ads.keys())
-        return next(filter(None, found), "")
+    def _of_ads(self, kept: dict[Place, V], said: Iterable[Stating]) -> V | None:
+        """What one of the ads that say something has of what is kept by the ads' places."""
+        return next((kept[place] for one in said if (place := Place(one.source, one.line)) in kept), None)
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
-        endings = _endings(self.life.tellings)
-        user, group = self._user(), self._group()
+        told = self.life.tellings
+        endings = _endings(told)
+        every = [said for telling in told for said in telling.said]
+        user, group = self._user(), self._of_ads(self.records.groups, every) or ""
+        left = self._of_ads(self.records.left, every)
         name = f"{self.job[0]}.{self.job[1]}"
-        groups = sorted(
-            ((begin, alike) for alike in runs_of(self.life) if (begin := _began(alike)) is not None),
-            key=lambda one: one[0],
-        )
-        became = self.told("became")
-        left = self.told("ended")
+        known = [_Known.of(alike, endings) for alike in runs_of(self.life)]
+        known = sorted((one for one in known if one.began is not None), key=lambda one: one.began or 0)
         found: list[tuple[JobRun, Hints]] = []
-        for number, (begin, alike) in enumerate(groups):
-            last = number + 1 == len(groups)
-            entries = next((endings[id(run)] for run in alike if endings.get(id(run))), ())
-            ended, outcome = self._end(alike, entries, last, became)
-            if ended is None and not last:
-                ended, outcome = groups[number + 1][0], EVICTED
-            if ended is None and became is not None and left is not None:
-                ended = max(begin, left.value)
-                outcome = COMPLETED if became.text == COMPLETED else EVICTED
-            slot = _believed((said for run in alike for said in run.said), "slot")
-            place = entries[0][1] if entries else None
+        for number, one in enumerate(known, 1):
+            ended, outcome = self._end(one, number == len(known))
+            if ended is None and number < len(known):
+                ended, outcome = known[number].began, EVICTED
+            if ended is None and left:
+                ended = left
+            slot = one.facts.get("slot")
             run = JobRun(
-                name, user, group, slot.text if slot is not None else "", begin,
+                name, user, group, slot.text if slot is not None else "", one.began or 0,
                 self.records.last if ended is None else ended, RUNNING if ended is None else outcome,
-                said=_words(entries), stimulus=_stimulus(place, alike),
+                said=_words(one.entries), stimulus=one.stimulus,
             )  # fmt: skip
-            found.append((run, _hints(entries, self._ads(alike))))
+            code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
+            found.append((run, _hints(one.entries, code or "")))
         return found
 
-    def _ads(self, alike: Sequence[Run]) -> list[dict[str, str]]:
-        """The ads that tell of a run."""
-        places = {(said.letter, said.source, said.line) for run in alike for said in run.said}
-        return [json.loads(self.ads[place]) for place in sorted(places & self.ads.keys())]
-
-    def _end(
-        self, alike: Sequence[Run], entries: Sequence[Entry], last: bool, became: Stating | None
-    ) -> tuple[int | None, str]:
+    def _end(self, run: _Known, last: bool) -> tuple[int | None, str]:
         """When a run was over (None: nobody says), and how it ended."""
-        said = [said for run in alike for said in run.said]
-        stopped = _believed(said, "stopped")
-        ends = [run.stopped for run in alike if run.stopped is not None]
-        ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
-        if entries:
-            return ended, COMPLETED if any(number == _DONE for number, _, _ in entries) else EVICTED
-        if last and became is not None and ended is not None:
+        ended, became = run.ended, self.said.get("became") if last else None
+        if run.entries:
+            return ended, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
+        if became is not None:
+            left = self.said.get("ended")
+            if ended is None and left is not None:
+                ended = max(run.began or 0, left.value)
             return ended, COMPLETED if became.text == COMPLETED else EVICTED
-        if any("VacateReasonCode" in ad for ad in self._ads(alike)):
+        if self._of_ads(self.records.codes, run.facts.values()):
             return ended, EVICTED
-        exits = _believed(said, "exit")
+        exits = run.facts.get("exit")
         if exits is None or (exits.letter == "S" and exits.text.startswith("signal")):
             return ended, ENDED if exits is None else EVICTED
         return ended, COMPLETED
 
 
-def _believed(said: Iterable[Stating], fact: str) -> Stating | None:
-    """What the source that is believed first says of a fact."""
-    found = [one for one in said if one.fact == fact]
-    return min(found, key=lambda one: BELIEVED[fact, one.letter], default=None)
+class _Known(NamedTuple):
+    """A run as all of its sources have it: what is believed of each fact, from when to when it was (None: nobody
+    says), and the entries at its end."""
+
+    facts: dict[str, Stating]
+    began: int | None
+    ended: int | None
+    entries: tuple[Entry, ...]
+
+    @staticmethod
+    def of(alike: Sequence[Run], endings: dict[int, tuple[Entry, ...]]) -> _Known:
+        facts = _believed(said for run in alike for said in run.said)
+        entries = next((endings[id(run)] for run in alike if endings.get(id(run))), ())
+        ends = [run.stopped for run in alike if run.stopped is not None]
+        stopped = facts.get("stopped")
+        ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
+        return _Known(facts, _began(alike, facts), ended, entries)
+
+    @property
+    def stimulus(self) -> str:
+        """The place of the record of its end, or else of what is told of it."""
+        if self.entries:
+            place = self.entries[0][1]
+            return f"{place.source}:{place.line}"
+        said = self.facts.get("stopped") or next(iter(self.facts.values()), None)
+        return f"{said.source}:{said.line}" if said is not None else ""
 
 
-def _began(alike: Sequence[Run]) -> int | None:
+def _believed(said: Iterable[Stating]) -> dict[str, Stating]:
+    """Of each fact, what the source says that is believed first."""
+    found: dict[str, Stating] = {}
+    for one in said:
+        known = found.get(one.fact)
+        if known is None or BELIEVED[one.fact, one.letter] < BELIEVED[known.fact, known.letter]:
+            found[one.fact] = one
+    return found
+
+
+def _began(alike: Sequence[Run], facts: dict[str, Stating]) -> int | None:
     """When a run's slot was given to it; else when its program began."""
-    said = [said for run in alike for said in run.said]
-    found = _believed(said, "placed") or _believed(said, "began")
+    found = facts.get("placed") or facts.get("began")
     if found is not None:
         return found.value
     return min((run.span[0] for run in alike if run.span is not None), default=None)
@@ -238,19 +260,10 @@ def _words(entries: Sequence[Entry]) -> str:
     return next((text for text in found if text and not text.startswith("Unspecified")), "")
 
 
-def _stimulus(place: Place | None, alike: Sequence[Run]) -> str:
-    if place is None:
-        said = [said for run in alike for said in run.said]
-        stopped = _believed(said, "stopped") or (said[0] if said else None)
-        return f"{stopped.source}:{stopped.line}" if stopped is not None else ""
-    return f"{place.source}:{place.line}"
-
-
-def _hints(entries: Sequence[Entry], ads: Iterable[dict[str, str]]) -> Hints:
-    codes = [facts.get("reason_code", "") for number, _, facts in entries if number == 4]
-    codes += [ad.get("VacateReasonCode", "") for ad in ads]
+def _hints(entries: Sequence[Entry], code: str) -> Hints:
+    codes = [facts.get("reason_code", "") for number, _, facts in entries if number == _EVICTED]
     besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    return Hints(next(filter(None, map(of_code, codes)), None), besides)
+    return Hints(next(filter(None, map(of_code, [*codes, code])), None), besides)
 
 
 def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
@@ -260,15 +273,14 @@ def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
 
 
 def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRun:
-    """The run with its cause, and the words of the record that tells of it."""
+    """The run with its cause, and the words of the record that tells of it. One of which nobody tells what came of it
+    was evicted if its slot's log tells why."""
     moves = slots.run(run.slot, run.job, run.began) if run.slot else []
     reasons = [event.reason for _, event in left_for(moves, run.ended)] if moves else []
-    cause = first([hints.code, *map(of_reason, reasons), *hints.besides])
-    if not cause.weak:
-        named = next((reason for reason in reasons if of_reason(reason) is cause), "")
-        return evolve(run, cause=cause, said=run.said or named)
-    cluster = deaths.log.read_stream(f"cluster/{run.cluster}")
-    death = deaths.of_run(run.slot, run.job, run.began, run.ended, cluster, moves)
-    if death is None:
-        return evolve(run, cause=cause)
-    return evolve(run, cause=CAUSES["daemon"], said=death.words(UTC), stimulus=death.stimulus)
+    named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
+    cause = first(named)
+    if cause.weak and (death := deaths.of_run(run.slot, run.job, run.began, run.ended, moves)) is not None:
+        words = death.words(deaths.zone)
+        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus)
+    said = run.said or next((reason for reason in reasons if of_reason(reason) is cause), "")
+    return evolve(run, outcome=EVICTED if named else run.outcome, cause=cause, said=said)

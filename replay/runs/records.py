@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain import events as e
-from ...domain.archive import index, select
+from ...domain.archive import index, plain, select
 from ...domain.log import Log
-from ...domain.reports import KINDS, place_of
+from ...domain.reports import KINDS, Place, place_of
 from ..audit.readings import Heard
 from ..audit.sources import Sources
+from ..listing import EVER
 
 Job = tuple[int, int]
 ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})
@@ -45,15 +46,12 @@ ATTRIBUTES: Final = (
     "RemoteHost",
     "RemoteWallClockTime",
     "User",
-    "VacateReason",
     "VacateReasonCode",
 )
 """What is asked of the ads of jobs."""
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
 SECOND: Final = 1_000_000
-EVER: Final = 1 << 62
-"""An instant after all others."""
 
 
 @define
@@ -65,14 +63,22 @@ class Records:
     heard: dict[Job, list[Heard]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)
     """Where each chain of logs lacks something."""
+    groups: dict[Place, str] = field(factory=dict)
+    """The accounting groups that ads tell, by the ads' places."""
+    codes: dict[Place, str] = field(factory=dict)
+    """The codes of evictions that ads tell."""
+    left: dict[Place, int] = field(factory=dict)
+    """When jobs left the queue, by the places of the history's ads."""
     users: dict[int, str] = field(factory=dict)
     """Whose each cluster is, as the negotiator calls the user."""
     last: int = 0
     """The instant of the last record."""
     sources: Sources = field(factory=Sources)
     _known: dict[int, tuple[str, int]] = field(factory=dict)
-    _jobs: dict[str, Job] = field(factory=dict)
-    """The job that each slot runs, by its startd."""
+    _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
+    """The job that each slot runs, by its startd, and the chain of that one's log."""
+    _said_last: dict[int, int] = field(factory=dict)
+    """When each chain of startd's logs told something last."""
     _owners: dict[str, str] = field(factory=dict)
 
     def read(self, log: Log) -> Records:
@@ -129,7 +135,13 @@ class Records:
         ads = select(event, ATTRIBUTES)
         clusters, procs = told.wholes("cluster"), told.wholes("proc")
         for number in wanted:
-            body = json.dumps(ads[number])
+            ad, at = ads[number], Place(place.source, lines[number])
+            if letter == "H":
+                self.left[at] = left[number]
+            for name, kept in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
+                if name in ad:
+                    kept[at] = plain(ad[name])
+            body = json.dumps(ad)
             heard = Heard(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
             self._hear((clusters[number], procs[number]), heard)
             self.last = max(self.last, left[number])
@@ -150,13 +162,29 @@ class Records:
         elif event.said == "activated":
             cluster, _, proc = facts.get("job", "").partition(".")
             if cluster.isdecimal() and proc.isdecimal():
-                job = self._jobs[slot] = int(cluster), int(proc)
+                job = int(cluster), int(proc)
+                self._jobs[slot] = job, self._chain(event)
                 self._say(job, position, event, "activated", {"slot": slot, "user": self._owners.get(slot, "")})
-        elif event.said in ("job_over", "starter_gone") and (job_was := self._jobs.pop(slot, None)) is not None:
-            self._say(job_was, position, event, "over", {"slot": slot})
+        elif event.said in ("job_over", "starter_gone") and slot in self._jobs:
+            self._say(self._jobs.pop(slot)[0], position, event, "over", {"slot": slot})
+        self._said_last[self._chain(event)] = event.at
 
     def on_moved(self, position: int, event: e.SlotMoved) -> None:
         self.last = max(self.last, event.at)
+        self._said_last[self._chain(event)] = event.at
+
+    def on_daemon(self, position: int, event: e.DaemonReported) -> None:
+        """A startd that begins or ends has no job from before: those that it had ended when it was last heard of."""
+        if event.daemon != "startd" or event.said not in ("began", "ended"):
+            return
+        chain = self._chain(event)
+        over = evolve(event, at=self._said_last.get(chain, event.at))
+        for slot in [slot for slot, (_, its_chain) in self._jobs.items() if its_chain == chain]:
+            self._say(self._jobs.pop(slot)[0], position, over, "over", {"slot": slot})
+
+    def _chain(self, event: e.Event) -> int:
+        place = place_of(event.stimulus)
+        return 0 if place is None else self._kind(place.source)[1]
 
     def _say(self, job: Job, position: int, event: e.Event, what: str, facts: dict[str, str]) -> None:
         place = place_of(event.stimulus)
@@ -175,4 +203,5 @@ _TAKE: Final[dict[type[e.Event], Any]] = {
     e.JobReported: Records.on_job,
     e.SlotReported: Records.on_slot,
     e.SlotMoved: Records.on_moved,
+    e.DaemonReported: Records.on_daemon,
 }

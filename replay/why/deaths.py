@@ -9,7 +9,7 @@ that is what it wrote of the slot that is asked about, of a schedd what it wrote
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -38,7 +38,7 @@ class Death(NamedTuple):
     position: int
     stimulus: str
 
-    def words(self, zone: tzinfo) -> str:
+    def words(self, zone: tzinfo = UTC) -> str:
         """What happened, as the rest of a sentence."""
         name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
         if self.how:
@@ -53,45 +53,43 @@ class Deaths:
     log: Log
     places: Places
     slots: Slots
+    zone: tzinfo = UTC
+    """Of the times in words."""
     _machines: dict[str, list[Told]] = field(factory=dict)
+    _clusters: dict[str, list[Told]] = field(factory=dict)
     _few: dict[str, list[str]] = field(factory=dict)
     """Of daemons of which there are few: the machines on which their logs say that they are."""
 
-    def of_run(
-        self, slot: str, job: str, began: int, ended: int, told: Iterable[Told], run: Sequence[Told]
-    ) -> Death | None:
+    def of_run(self, slot: str, job: str, began: int, ended: int, run: Sequence[Told]) -> Death | None:
         """The death that a job's run came to its end by: of its starter, its shadow, its startd or its schedd, the
-        first of these. `told`: what is told of the jobs of its cluster, `run`: what the slot's log has of the run."""
-        return (
-            _of_starter(slot, job, ended, run)
-            or self._of_shadow(job, began, ended, told := list(told))
-            or self._of_startd(slot, began, ended)
-            or self._of_few("schedd", began, ended, told)
-        )
+        first of these. `run`: what the slot's log has of the run."""
+        death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
+        if death is not None:
+            return death
+        told = self._of_schedd(job.partition(".")[0])
+        return _of_shadow(job, began, ended, told) or self._of_few("schedd", began, ended, told)
 
     def of_negotiator(self, since: int, until: int) -> Death | None:
         """The last death of a negotiator between two instants."""
-        return self._of_few("negotiator", since, until, self.log.read_stream("negotiator"))
+        return self._of_few("negotiator", since, until, list(self.log.read_stream("negotiator")))
 
     def _daemons(self, machine: str, daemon: str) -> list[Told]:
         """What is told of a daemon's life on a machine, in the log's order."""
         if machine not in self._machines:
-            stream = self.log.read_stream(f"machine/{machine}")
-            self._machines[machine] = [told for told in stream if isinstance(told[1], e.DaemonReported)]
+            self._machines[machine] = list(self.log.read_stream(f"machine/{machine}"))
         found = self._machines[machine]
         return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
 
-    def _of_shadow(self, job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
-        for position, event in told:
-            if (
-                isinstance(event, e.JobReported)
-                and event.said == "shadow_gone"
-                and f"{event.cluster}.{event.proc}" == job
-                and "signal" in (how := event.facts.get("reason", ""))
-                and began - LATER <= event.at <= ended + LATER
-            ):
-                return Death("shadow", "", 0, event.at, how, position, event.stimulus)
-        return None
+    def _of_schedd(self, cluster: str) -> list[Told]:
+        """What schedds' logs tell of the jobs of a cluster."""
+        if cluster not in self._clusters:
+            stream = self.log.read_stream(f"cluster/{cluster}")
+            self._clusters[cluster] = [
+                told
+                for told in stream
+                if isinstance(told[1], e.JobReported) and self.places.kind(told[1].stimulus) == _LOGS["schedd"]
+            ]
+        return self._clusters[cluster]
 
     def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
         machine = next(
@@ -100,14 +98,11 @@ class Deaths:
         )
         return self._anew("startd", machine, began, ended, self.slots.records(slot))
 
-    def _of_few(self, daemon: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
-        kind = _LOGS[daemon]
+    def _of_few(self, daemon: str, began: int, ended: int, told: Sequence[Told]) -> Death | None:
         if daemon not in self._few:
-            found = {one.machine for one in self.places.all() if one.kind == kind}
-            self._few[daemon] = sorted(found)
-        heard = [one for one in told if self.places.kind(one[1].stimulus) == kind]
+            self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind == _LOGS[daemon]})
         return next(
-            (death for machine in self._few[daemon] if (death := self._anew(daemon, machine, began, ended, heard))),
+            (death for machine in self._few[daemon] if (death := self._anew(daemon, machine, began, ended, told))),
             None,
         )
 
@@ -115,13 +110,15 @@ class Deaths:
         """The last beginning of a daemon without an end before it: it was heard of before a run ended, and had not
         begun anew when the run began."""
         life = self._daemons(machine, daemon)
-        for position, event in reversed(life):
-            if not isinstance(event, e.DaemonReported) or event.said != "began" or event.at < began:
+        for number in reversed(range(len(life))):
+            position, event = life[number]
+            if _said(event) != "began" or event.at < began:
                 continue
-            before = [told for told in (*life, *heard) if told[0] < position and self._same_log(told[1], event)]
-            last = max(before, key=lambda told: told[0], default=None)
-            ends = isinstance(last[1], e.DaemonReported) and last[1].said == "ended" if last is not None else True
-            if last is None or ends or self._gap(last[1], event):
+            same = [told for told in life[:number] if self._same_log(told[1], event)]
+            if same and _said(same[-1][1]) == "ended":
+                continue
+            before = [*same, *(told for told in heard if told[0] < position and self._same_log(told[1], event))]
+            if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
                 continue
             since = max(told[1].at for told in before)
             if since <= ended + LATER:
@@ -147,6 +144,24 @@ class Deaths:
             for source in {first.source, last.source}
             for _, gap in self.log.read_stream(f"source/{source}")
         )
+
+
+def _said(event: e.Event) -> str:
+    return event.said if isinstance(event, e.DaemonReported) else ""
+
+
+def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
+    """A shadow that a signal ended while its job ran."""
+    for position, event in told:
+        if (
+            isinstance(event, e.JobReported)
+            and event.said == "shadow_gone"
+            and f"{event.cluster}.{event.proc}" == job
+            and "signal" in (how := event.facts.get("reason", ""))
+            and began - LATER <= event.at <= ended + LATER
+        ):
+            return Death("shadow", "", 0, event.at, how, position, event.stimulus)
+    return None
 
 
 def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:

@@ -22,6 +22,7 @@ FREE: Final = 10 * SECOND
 TAKEN: Final = 600 * SECOND
 """Within this time after its end a job's place is taken by the one that it had to go for."""
 
+
 class Next(NamedTuple):
     """The job that a slot was given afterwards."""
 
