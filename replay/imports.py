@@ -23,6 +23,18 @@ def is_imported(log: Log) -> bool:
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
 
 
+def last_told(log: Log) -> int:
+    """The last instant of which an imported log's records tell, in microseconds. Reads the whole log, which stands in
+    the order of reading."""
+    found = 0
+    for _, event in log.read(1):
+        if isinstance(event, e.JobsLogged):
+            found = max(found, *(entry[0] for entry in event.entries))
+        elif not isinstance(event, e.SourceEvent | e.AdsKept):  # what these say of an instant is when they were read
+            found = max(found, event.at)
+    return found
+
+
 def singly(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
     """The events, each entry of a job event log by itself, at the position of the event that holds it."""
     for position, event in events:

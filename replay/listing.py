@@ -452,13 +452,13 @@ def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> 
     ago, clock = _AGO.fullmatch(said), _CLOCK.fullmatch(said)
     if ago and ago[2] in _SECONDS:
         return now - round(float(ago[1]) * _SECONDS[ago[2]] * 1_000_000)
-    day = datetime.fromtimestamp((now if after is None else after) // 1_000_000, zone).replace(
-        hour=0, minute=0, second=0
-    )
+    near = now if after is None or not clock else after
+    day = datetime.fromtimestamp(near // 1_000_000, zone).replace(hour=0, minute=0, second=0)
     try:
         if clock:
-            day = day.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0))
-        when = day if clock else day - timedelta(_DAYS[said]) if said in _DAYS else datetime.fromisoformat(text.strip())
+            when = day.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0))
+        else:
+            when = day - timedelta(_DAYS[said]) if said in _DAYS else datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
             f"{text!r} is no time: give a date and time (2027-01-15T08:00), a time of day (3:00), today, yesterday, or "
@@ -467,7 +467,7 @@ def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> 
     at = round((when if when.tzinfo else when.replace(tzinfo=zone)).timestamp() * 1_000_000)
     if not clock:
         return at
-    return at + _DAY * (at < after) if after is not None else at - _DAY * (at > now)
+    return at - _DAY * (at > now) if after is None else at + _DAY * (at < after)
 
 
 def listed(

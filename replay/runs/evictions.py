@@ -43,13 +43,17 @@ _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitt
 """Streams by which evictions can be asked for -> what of a run they name."""
 
 
+def checked(what: Wanted | None) -> None:
+    """Raise ValueError for what has no evictions."""
+    if what is not None and what.stream.partition("/")[0] not in _STREAMS:
+        raise ValueError(f"{what.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
+
+
 def of(runs: Iterable[JobRun], what: Wanted | None) -> list[JobRun]:
-    """Those of a job, a cluster, a slot, a machine or a user. Raises ValueError for what is none of these."""
+    """Those of a job, a cluster, a slot, a machine or a user."""
     if what is None:
         return list(runs)
     kind, _, name = what.stream.partition("/")
-    if kind not in _STREAMS:
-        raise ValueError(f"{what.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
     if what.proc is not None:
         return [run for run in runs if run.job == f"{name}.{what.proc}"]
     return [run for run in runs if getattr(run, _STREAMS[kind]) == name]
@@ -59,7 +63,7 @@ class Share(NamedTuple):
     """How many evictions had a cause, and what they cost in microseconds."""
 
     cause: Cause
-    count: int
+    evictions: int
     lost: int
 
 
@@ -70,7 +74,7 @@ def by_cause(runs: Sequence[JobRun]) -> list[Share]:
         for cause in CAUSES.values()
         if (own := [run for run in runs if run.cause is cause])
     ]
-    return sorted(shares, key=lambda share: (-share.lost, -share.count, share.cause.name))
+    return sorted(shares, key=lambda share: (-share.lost, -share.evictions, share.cause.name))
 
 
 def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
@@ -91,11 +95,16 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
     }
 
 
+def unknown_as_dict(unknown: Unknown) -> dict[str, object]:
+    """What is known in total only, for programs: time in seconds."""
+    return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND}
+
+
 def share_as_dict(share: Share) -> dict[str, object]:
     """A cause for programs, what was lost in seconds."""
     return {
         "cause": share.cause.name,
         "words": share.cause.words,
-        "count": share.count,
+        "count": share.evictions,
         "lost": share.lost / SECOND,
     }

@@ -45,10 +45,12 @@ V = TypeVar("V")
 
 
 class Hints(NamedTuple):
-    """What the records of a run's end say of its cause: a code, and entries besides."""
+    """What the records of a run's end say of its cause: a code, and entries besides; whether there are ``entries`` at
+    all."""
 
     code: Cause | None
     besides: tuple[Cause, ...]
+    entries: bool
 
 
 @define
@@ -228,7 +230,7 @@ def _began(alike: Sequence[Run], facts: dict[str, Stating]) -> int | None:
 
 
 def _endings(told: Iterable[Telling]) -> dict[int, tuple[Entry, ...]]:
-    """The entries of job event logs at the end of each run, by the run's identity, users' logs first."""
+    """The entries of job event logs at the end of each run, by the run's identity."""
     found: dict[int, tuple[Entry, ...]] = {}
     for telling in told:
         begun = iter([run for run in telling.runs if run.began is not None])
@@ -263,7 +265,7 @@ def _words(entries: Sequence[Entry]) -> str:
 def _hints(entries: Sequence[Entry], code: str) -> Hints:
     codes = [facts.get("reason_code", "") for number, _, facts in entries if number == _EVICTED]
     besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    return Hints(next(filter(None, map(of_code, [*codes, code])), None), besides)
+    return Hints(next(filter(None, map(of_code, [*codes, code])), None), besides, bool(entries))
 
 
 def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
@@ -276,11 +278,14 @@ def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRu
     """The run with its cause, and the words of the record that tells of it. One of which nobody tells what came of it
     was evicted if its slot's log tells why."""
     moves = slots.run(run.slot, run.job, run.began) if run.slot else []
-    reasons = [event.reason for _, event in left_for(moves, run.ended)] if moves else []
+    left = left_for(moves, run.ended)
+    reasons = [event.reason for _, event in left]
+    if left and not hints.entries:
+        run = evolve(run, stimulus=left[0][1].stimulus)
     named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
     cause = first(named)
     if cause.weak and (death := deaths.of_run(run.slot, run.job, run.began, run.ended, moves)) is not None:
         words = death.words(deaths.zone)
         return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus)
-    said = run.said or next((reason for reason in reasons if of_reason(reason) is cause), "")
+    said = run.said or (next(iter(reasons), "") if cause.weak else "")
     return evolve(run, outcome=EVICTED if named else run.outcome, cause=cause, said=said)

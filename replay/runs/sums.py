@@ -24,6 +24,11 @@ BY: Final = (*_OF_RUNS, *_OF_TIMES)
 """By what usage can be added up."""
 
 
+def names(run: JobRun) -> list[str]:
+    """Whatever a run can be asked for by: its user, group, cluster, machine and slot."""
+    return [of(run) for of in _OF_RUNS.values()]
+
+
 @define
 class Sum:
     """What the runs of one row used, in microseconds: in all (``used``), by runs after which their jobs were done
@@ -37,10 +42,10 @@ class Sum:
     wasted: int = 0
     evictions: int = 0
 
-    def add(self, run: JobRun, since: int, until: int) -> None:
-        """Add what of a run lies between two instants."""
+    def add(self, run: JobRun, since: int, until: int, *, again: bool = False) -> None:
+        """Add what of a run lies between two instants; `again`: another part of it was added already."""
         self.jobs.add((run.job, run.user))
-        self.runs += 1
+        self.runs += not again
         used = max(0, min(run.ended, until) - max(run.began, since))
         self.used += used
         if run.outcome == COMPLETED:
@@ -48,6 +53,11 @@ class Sum:
         elif run.outcome == EVICTED:
             self.wasted += used
             self.evictions += since <= run.ended < until
+
+    @property
+    def times(self) -> tuple[int, int, int]:
+        """What was used, and what of it was good and wasted."""
+        return self.used, self.good, self.wasted
 
     def as_dict(self) -> dict[str, object]:
         """For programs: times in seconds."""
@@ -57,19 +67,25 @@ class Sum:
 
 
 def sums(
-    runs: Iterable[JobRun], by: Sequence[str], since: int, until: int, zone: tzinfo = UTC
+    runs: Iterable[JobRun],
+    by: Sequence[str],
+    since: int,
+    until: int,
+    zone: tzinfo = UTC,
 ) -> tuple[dict[tuple[str, ...], Sum], Sum]:
     """What the runs used between two instants, by what `by` names (of ``BY``), and in all. Days and months are those of
-    `zone`; a run over midnight is in two of them."""
+    `zone`; a run over midnight is in two of them, and in all one."""
     rows: dict[tuple[str, ...], Sum] = {}
     total = Sum()
     finest = max((_OF_TIMES[name] for name in by if name in _OF_TIMES), default=0)
     for run in runs:
-        total.add(run, since, until)
+        counted = False
         for begin, end in _parts(run, since, until, zone, finest):
             day = _day(begin, zone).isoformat() if finest else ""
             key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in by)
             rows.setdefault(key, Sum()).add(run, begin, end)
+            total.add(run, begin, end, again=counted)
+            counted = True
     return rows, total
 
 

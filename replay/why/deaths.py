@@ -8,7 +8,7 @@ that is what it wrote of the slot that is asked about, of a schedd what it wrote
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 
@@ -18,12 +18,17 @@ from ...domain import events as e
 from ...domain.log import Log
 from ...domain.reports import place_of
 from ..imports import Places
+from ..listing import EVER
 from ..wording import instant
 from .runs import LATER, Slots, left_for
 from .sentences import Told
 
 _LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
 """The daemons of which a pool has few, and the kind of their logs."""
+
+
+Heard = Callable[[], Sequence[Told]]
+"""What else a daemon told, read if it is needed."""
 
 
 class Death(NamedTuple):
@@ -67,26 +72,25 @@ class Deaths:
         if death is not None:
             return death
         told = self._of_schedd(job.partition(".")[0])
-        return _of_shadow(job, began, ended, told) or self._of_few("schedd", began, ended, told)
+        return _of_shadow(job, began, ended, told) or self._of_few("schedd", began, ended, lambda: told)
 
-    def of_negotiator(self, since: int, until: int) -> Death | None:
-        """The last death of a negotiator between two instants."""
-        return self._of_few("negotiator", since, until, list(self.log.read_stream("negotiator")))
+    def of_negotiator(self, since: int) -> Death | None:
+        """The last death of a negotiator since an instant."""
+        return self._of_few("negotiator", since, EVER, lambda: self._read("negotiator"))
 
     def _daemons(self, machine: str, daemon: str) -> list[Told]:
         """What is told of a daemon's life on a machine, in the log's order."""
         if machine not in self._machines:
-            self._machines[machine] = list(self.log.read_stream(f"machine/{machine}"))
+            self._machines[machine] = self._read(f"machine/{machine}")
         found = self._machines[machine]
         return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
 
     def _of_schedd(self, cluster: str) -> list[Told]:
         """What schedds' logs tell of the jobs of a cluster."""
         if cluster not in self._clusters:
-            stream = self.log.read_stream(f"cluster/{cluster}")
             self._clusters[cluster] = [
                 told
-                for told in stream
+                for told in self._read(f"cluster/{cluster}")
                 if isinstance(told[1], e.JobReported) and self.places.kind(told[1].stimulus) == _LOGS["schedd"]
             ]
         return self._clusters[cluster]
@@ -96,9 +100,13 @@ class Deaths:
             (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotBorn)),
             slot.partition("@")[2],
         )
-        return self._anew("startd", machine, began, ended, self.slots.records(slot))
+        return self._anew("startd", machine, began, ended, lambda: self.slots.records(slot))
 
-    def _of_few(self, daemon: str, began: int, ended: int, told: Sequence[Told]) -> Death | None:
+    def _read(self, stream: str) -> list[Told]:
+        until = self.slots.until
+        return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
+
+    def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Death | None:
         if daemon not in self._few:
             self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind == _LOGS[daemon]})
         return next(
@@ -106,7 +114,7 @@ class Deaths:
             None,
         )
 
-    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Sequence[Told]) -> Death | None:
+    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Death | None:
         """The last beginning of a daemon without an end before it: it was heard of before a run ended, and had not
         begun anew when the run began."""
         life = self._daemons(machine, daemon)
@@ -117,7 +125,7 @@ class Deaths:
             same = [told for told in life[:number] if self._same_log(told[1], event)]
             if same and _said(same[-1][1]) == "ended":
                 continue
-            before = [*same, *(told for told in heard if told[0] < position and self._same_log(told[1], event))]
+            before = [*same, *(told for told in heard() if told[0] < position and self._same_log(told[1], event))]
             if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
                 continue
             since = max(told[1].at for told in before)

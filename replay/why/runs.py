@@ -72,6 +72,20 @@ class Slots:
                     break
         return found
 
+    def job_after(self, slot: str, since: int, until: int) -> str:
+        """The first job that was started on a slot between two instants; empty if its log tells of none."""
+        records = self.records(slot)
+        near = range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until))
+        started = (records[at][1] for at in near)
+        return next(
+            (
+                event.facts.get("job", "")
+                for event in started
+                if isinstance(event, e.SlotReported) and event.said == "activated"
+            ),
+            "",
+        )
+
     def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
         """The job for which one had to go: the slot went from it to the next claim without becoming free."""
         last = run[-1] if run else None
