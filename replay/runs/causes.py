@@ -38,6 +38,7 @@ _TABLE: Final = (
     Cause("policy", "the periodic_vacate of the job or of its access point was true", codes=(1000, 1001)),
     Cause("held", "the job was put on hold", ("user_hold", "held_by_machine", "limit_exceeded")),
     Cause("removed", "the job was removed", ("user_remove",), (1023,)),
+    Cause("requeued", "the job ended, and on_exit_remove had it run again"),
     Cause("lease", "the claim's lease ran out: nothing was heard of the access point", ("lease_over",)),
     Cause("daemon", "a daemon died or failed", codes=(1002, 1007, 1012)),
     Cause("lost", "its process vanished, as when the machine loses power", ("lost",)),
@@ -63,7 +64,7 @@ REASONS: Final = (
     ("No preempting claim", "nobody else waited for the slot", ""),
     ("preempting claim exists", "whom it was given to takes it over", "preempted"),
     ("preempting claim", "another job was given the slot", "preempted"),
-    ("WANT_VACATE", "the slot's policy had it leave", ""),
+    ("WANT_VACATE", "the slot's policy had it leave", "preempt"),  # which is asked when PREEMPT is true
     ("KILL is TRUE", "the slot's KILL became true", ""),
     ("PREEMPT is TRUE", "the slot's PREEMPT became true", "preempt"),
     ("CONTINUE is TRUE", "the slot's CONTINUE became true", ""),

@@ -147,14 +147,14 @@ class _Life:
         left = self._of_ads(self.records.left, every)
         name = f"{self.job[0]}.{self.job[1]}"
         known = [_Known.of(alike, endings) for alike in runs_of(self.life)]
-        known = sorted((one for one in known if one.began is not None), key=lambda one: one.began or 0)
+        known = _each_once(sorted((one for one in known if one.began is not None), key=lambda one: one.began or 0))
         found: list[tuple[JobRun, Hints]] = []
         for number, one in enumerate(known, 1):
             ended, outcome = self._end(one, number == len(known))
             if ended is None and number < len(known):
                 ended, outcome = known[number].began, EVICTED
-            if ended is None and left:
-                ended = left
+            if ended is None:
+                ended, outcome = left or self._hole(one), ENDED
             slot = one.facts.get("slot")
             run = JobRun(
                 name, user, group, slot.text if slot is not None else "", one.began or 0,
@@ -164,6 +164,12 @@ class _Life:
             code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
             found.append((run, _hints(one.entries, code or "")))
         return found
+
+    def _hole(self, run: _Known) -> int | None:
+        """Where that begins which the logs of a run lack, in which its end may stand."""
+        chains = {self.records.chain_of(said.source) for said in run.facts.values()}
+        holes = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
+        return min(holes, default=None)
 
     def _end(self, run: _Known, last: bool) -> tuple[int | None, str]:
         """When a run was over (None: nobody says), and how it ended."""
@@ -209,6 +215,17 @@ class _Known(NamedTuple):
             return f"{place.source}:{place.line}"
         said = self.facts.get("stopped") or next(iter(self.facts.values()), None)
         return f"{said.source}:{said.line}" if said is not None else ""
+
+
+def _each_once(runs: Iterable[_Known]) -> list[_Known]:
+    """The runs without those of which a log tells the end alone, behind a gap, when it is the end of the run before."""
+    found: list[_Known] = []
+    for run in runs:
+        before = found[-1].ended if found else None
+        begun = "placed" in run.facts or "began" in run.facts
+        if begun or before is None or abs((run.began or 0) - before) > SOON:
+            found.append(run)
+    return found
 
 
 def _believed(said: Iterable[Stating]) -> dict[str, Stating]:
@@ -263,9 +280,11 @@ def _words(entries: Sequence[Entry]) -> str:
 
 
 def _hints(entries: Sequence[Entry], code: str) -> Hints:
-    codes = [facts.get("reason_code", "") for number, _, facts in entries if number == _EVICTED]
+    evicted = [facts for number, _, facts in entries if number == _EVICTED]
+    codes = [facts.get("reason_code", "") for facts in evicted]
+    again = [CAUSES["requeued"] for facts in evicted if facts.get("requeued") == "true"]
     besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    return Hints(next(filter(None, map(of_code, [*codes, code])), None), besides, bool(entries))
+    return Hints(next(filter(None, [*again, *map(of_code, [*codes, code])]), None), besides, bool(entries))
 
 
 def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:

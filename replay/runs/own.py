@@ -1,8 +1,8 @@
 """The runs that a pool's own log tells of: from a job's activation to the end of its processes.
 
 Why a run was ended stands in the events before that: what a user did to the job, why the slot went towards its end
-since it was Busy last, by which command the processes were told to end; the first of them that is a cause of the
-table. A run on a slot of the local universe has no slot's transitions.
+since it was Busy last, what its claim was marked with and who waited for it, by which command the processes were told
+to end; the first of them that is a cause of the table. A run of the local universe has no slot's transitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .causes import CAUSES, Cause, first, of_own
 from .run import COMPLETED, EVICTED, RUNNING, JobRun
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
-_WORKS = ("Claimed/Busy", "Claimed/Suspended")
+_MARKS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
+"""What a claim is marked with that is to end, where no transition says why."""
 
 
 @define
@@ -28,6 +29,7 @@ class _Active:
     event: e.JobActivated
     of_job: list[Cause | None] = field(factory=list)
     of_slot: list[Cause | None] = field(factory=list)
+    of_claim: list[Cause | None] = field(factory=list)
     told: list[Cause | None] = field(factory=list)
     said: str = ""
 
@@ -55,6 +57,8 @@ class _Reader:
             return self._exited(position, event)
         elif isinstance(event, e.SlotMoved):
             self._moved(event)
+        elif isinstance(event, e.ClaimMarked | e.ClaimWaits | e.ClaimWithdrawn):
+            self._of_claim(event)
         elif isinstance(event, e.JobsMoved):
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
@@ -68,12 +72,27 @@ class _Reader:
         run = self.active.get(self.on.get(event.slot, (0, 0)))
         if run is None:
             return
-        if event.target in _WORKS:
+        if event.target == "Claimed/Busy":  # whatever was to end it has gone away
             run.of_slot.clear()
+            run.of_claim.clear()
         elif event.target in _ENDINGS:
             cause = of_own(event.cause)
-            better = CAUSES.get(self.preferred.get(event.slot, ""))
-            run.of_slot.append(better if cause is CAUSES["preempted"] and better is not None else cause)
+            run.of_slot.append(self._better(event.slot) if cause is CAUSES["preempted"] else cause)
+
+    def _better(self, slot: str) -> Cause:
+        """Why the match that waits for a slot is better."""
+        return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
+
+    def _of_claim(self, event: e.ClaimMarked | e.ClaimWaits | e.ClaimWithdrawn) -> None:
+        run = self.active.get(self.on.get(event.slot, (0, 0)))
+        if run is None:
+            return
+        if isinstance(event, e.ClaimMarked):
+            run.of_claim += [_MARKS[mark] for mark in event.marks if mark in _MARKS]
+        elif isinstance(event, e.ClaimWaits):
+            run.of_claim.append(self._better(event.slot))
+        else:
+            run.of_claim.clear()
 
     def _jobs_moved(self, event: e.JobsMoved) -> None:
         cause = of_own(event.cause)
@@ -91,7 +110,7 @@ class _Reader:
         self.on.pop(event.slot, None)
         if event.outcome == "exited":
             return self._run(run, event.ended or event.at, COMPLETED, position, event.stimulus)
-        cause = first([*run.of_job, of_own(event.cause), *run.of_slot, *run.told])
+        cause = first([*run.of_job, of_own(event.cause), *run.of_slot, *run.of_claim, *run.told])
         run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 

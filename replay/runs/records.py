@@ -63,6 +63,8 @@ class Records:
     heard: dict[Job, list[Heard]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)
     """Where each chain of logs lacks something."""
+    holes: dict[int, list[int]] = field(factory=dict)
+    """When that begins which a chain of logs lacks, as far as that is known."""
     groups: dict[Place, str] = field(factory=dict)
     """The accounting groups that ads tell, by the ads' places."""
     codes: dict[Place, str] = field(factory=dict)
@@ -106,8 +108,15 @@ class Records:
         self.sources.take(event)
         self._known.clear()
 
-    def on_gap(self, position: int, event: e.SourceEvent) -> None:
-        self.gaps.setdefault(self._kind(event.source)[1], []).append(position)
+    def on_gap(self, position: int, event: e.SourceGap | e.SourceRefused) -> None:
+        chain = self.chain_of(event.source)
+        self.gaps.setdefault(chain, []).append(position)
+        if isinstance(event, e.SourceGap) and event.since:
+            self.holes.setdefault(chain, []).append(event.since)
+
+    def chain_of(self, source: int) -> int:
+        """The first of the rotated files to which a source belongs."""
+        return self._kind(source)[1]
 
     def on_entries(self, position: int, event: e.JobsLogged) -> None:
         letter, chain = self._kind(event.source)
@@ -184,7 +193,7 @@ class Records:
 
     def _chain(self, event: e.Event) -> int:
         place = place_of(event.stimulus)
-        return 0 if place is None else self._kind(place.source)[1]
+        return 0 if place is None else self.chain_of(place.source)
 
     def _say(self, job: Job, position: int, event: e.Event, what: str, facts: dict[str, str]) -> None:
         place = place_of(event.stimulus)
