@@ -96,8 +96,8 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
 
 
 def unknown_as_dict(unknown: Unknown) -> dict[str, object]:
-    """What is known in total only, for programs: time in seconds."""
-    return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND}
+    """What is known in total only, for programs: time in seconds; whether no record tells of any run."""
+    return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND, "silent": unknown.silent}
 
 
 def share_as_dict(share: Share) -> dict[str, object]:

@@ -55,10 +55,12 @@ class Hints(NamedTuple):
 
 @define
 class Unknown:
-    """What the sources know in total only: of how many jobs, and how much time on slots (microseconds)."""
+    """What the sources know in total only: of how many jobs, and how much time on slots (microseconds). ``silent``:
+    no record tells of any run, whenever it was."""
 
     jobs: int = 0
     time: int = 0
+    silent: bool = False
 
 
 @define
@@ -95,6 +97,7 @@ class ImportedRuns:
     def _told(self) -> list[tuple[JobRun, Hints]]:
         records = Records(self.since, self.until).read(self.log)
         found = [told for job, heard in records.heard.items() for told in self._of_job(records, job, heard)]
+        self.unknown.silent = not found and not records.passed
         full: dict[str, set[str]] = {}
         for run, _ in found:
             if "@" in run.user:

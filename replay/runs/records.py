@@ -75,6 +75,8 @@ class Records:
     """Whose each cluster is, as the negotiator calls the user."""
     last: int = 0
     """The instant of the last record."""
+    passed: bool = False
+    """Whether there are ads of jobs that have no part in the window."""
     sources: Sources = field(factory=Sources)
     _known: dict[int, tuple[str, int]] = field(factory=dict)
     _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
@@ -139,6 +141,7 @@ class Records:
             for number in range(event.count)
             if came[number] <= self.until and (letter != "H" or not 0 < left[number] < self.since)
         ]
+        self.passed = self.passed or len(wanted) < event.count
         if not wanted:
             return
         ads = select(event, ATTRIBUTES)

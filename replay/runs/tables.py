@@ -26,7 +26,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Collection
 
 
 def of_unknown(unknown: Unknown) -> Iterator[str]:
-    """What is said of runs of which only a total is known, if there are any."""
+    """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
+    if unknown.silent:
+        yield (
+            "No record of the log tells of a run: import job event logs, the histories, SchedLogs or StartLogs of the "
+            "time in question."
+        )
     if unknown.jobs:
         jobs = counted(unknown.jobs, "job")
         yield (

@@ -59,7 +59,7 @@ def test_evictions_are_told_to_programs_in_seconds(said: Said) -> None:
     assert first["place"].startswith("EventLog")
     words = "a user with a better priority was given the slot"
     assert found["causes"] == [{"cause": "priority", "words": words, "count": 2, "lost": 20.0}]
-    assert found["unknown"] == {"jobs": 0, "seconds": 0.0}
+    assert found["unknown"] == {"jobs": 0, "seconds": 0.0, "silent": False}
 
 
 def test_usage_is_told_to_programs_in_seconds(said: Said) -> None:
@@ -92,6 +92,15 @@ def test_what_cannot_be_asked_is_refused_in_words(words: tuple[str, ...], said: 
 
 def test_a_name_of_which_there_is_no_run_is_told(said: Said) -> None:
     assert "no run is of nobody" in said("usage", "nobody", "-by", "machine", code=1)
+
+
+def test_a_log_without_records_of_runs_says_so(said: Said, tmp_path: Path) -> None:
+    path = str(tmp_path / "match.db")
+    log = open_log(path, create=True)
+    Importer(log, [str(next((TRACES / "05-prio-preempt").glob("MatchLog*")))], Options(zone="UTC")).run()
+    log.close()
+    for words in (("log", "-evicted"), ("usage", "-by", "machine")):
+        assert "No record of the log tells of a run: import job event logs" in said(*words, log=path)
 
 
 def test_a_listing_ends_before_the_end_of_its_window(said: Said) -> None:
