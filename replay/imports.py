@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 from attrs import define, field
 
@@ -20,6 +21,18 @@ def is_imported(log: Log) -> bool:
     """Whether a log holds what another pool's records say: its first event tells."""
     _, first = next(log.read(0, 1), (0, None))
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
+
+
+def last_told(log: Log) -> int:
+    """The last instant of which an imported log's records tell, in microseconds. Reads the whole log, which stands in
+    the order of reading."""
+    found = 0
+    for _, event in log.read(1):
+        if isinstance(event, e.JobsLogged):
+            found = max(found, *(entry[0] for entry in event.entries))
+        elif not isinstance(event, e.SourceEvent | e.AdsKept):  # what these say of an instant is when they were read
+            found = max(found, event.at)
+    return found
 
 
 def singly(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
@@ -65,21 +78,19 @@ class Places:
     def _file(self, number: int) -> str:
         """The file's name alone where no other source has it, else with as much of its path as tells them apart."""
         if not self._names:
-            self._names = shortest(self._found())
+            self._names = shortest({found.source: found.path for found in self.all()})
         path = self.source(number).path(number)
         first = self.sources.found[number].path
         # A file that was rotated since has another name now: the path that it was found under told it apart.
         return self._names.get(number, path) if path == first else _tail(path, self._names.get(number, path))
 
-    def _found(self) -> dict[int, str]:
-        """The path of every source. They are numbered from 1 without a gap."""
-        paths: dict[int, str] = {}
-        while True:
-            number = len(paths) + 1
+    def all(self) -> Iterator[e.SourceFound]:
+        """Every source, as it was found first. They are numbered from 1 without a gap."""
+        for number in count(1):
             _, event = next(self.log.read_stream(f"source/{number}"), (0, None))
             if not isinstance(event, e.SourceFound):
-                return paths
-            paths[number] = event.path
+                return
+            yield event
 
 
 def _tail(path: str, like: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ from ..domain.log import Log
 from ..domain.reports import KINDS as REPORT_KINDS
 from .wording import counted, instant, interval, iso, memory, shortened
 
+EVER = 1 << 62
+"""An instant after all others."""
 LETTERS: dict[str, str] = {row.number: row.letter for rows in SLOT_TABLES.values() for row in rows}
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
 
@@ -431,32 +433,53 @@ def wanted(text: str) -> Wanted:
 
 _SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400,
             "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?(?:\s+ago)?", re.ASCII)
+_AGO = re.compile(r"-?(\d+(?:\.\d+)?)\s*([a-z]+?)s?(?:\s+ago)?", re.ASCII)
+_CLOCK = re.compile(r"(\d\d?):(\d\d)(?::(\d\d))?", re.ASCII)
+_DAYS = {"today": 0, "yesterday": 1}
+_DAY = 86_400_000_000
 
 
-def since(text: str, now: int, zone: tzinfo = UTC) -> int:
-    """The instant that `text` means, in microseconds: a date or time of ISO 8601 (of `zone`, unless it says its own),
-    or how long before `now`: "10 min", "2 hours". Raises ValueError."""
-    ago = _AGO.fullmatch(text.strip().lower())
+def is_clock(text: str) -> bool:
+    """Whether a text is a time of day alone."""
+    return _CLOCK.fullmatch(text.strip()) is not None
+
+
+def since(text: str, now: int, zone: tzinfo = UTC, after: int | None = None) -> int:
+    """The instant that `text` means, in microseconds: a date or time of ISO 8601 (of `zone`, unless it says its own);
+    how long before `now`: "10 min", "-2h"; "today" or "yesterday", its midnight; or a time of day, 3:00, the last one
+    before `now`, or with `after` the first one from there on. Raises ValueError."""
+    said = text.strip().lower()
+    ago, clock = _AGO.fullmatch(said), _CLOCK.fullmatch(said)
     if ago and ago[2] in _SECONDS:
         return now - round(float(ago[1]) * _SECONDS[ago[2]] * 1_000_000)
+    near = now if after is None or not clock else after
+    day = datetime.fromtimestamp(near // 1_000_000, zone).replace(hour=0, minute=0, second=0)
     try:
-        when = datetime.fromisoformat(text.strip())
+        if clock:
+            when = day.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0))
+        else:
+            when = day - timedelta(_DAYS[said]) if said in _DAYS else datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time: give a date and time (2027-01-15T08:00), or how long ago (10 min, 2 h, 3 days)"
+            f"{text!r} is no time: give a date and time (2027-01-15T08:00), a time of day (3:00), today, yesterday, or "
+            "how long ago (10 min, 2 h, 3 days)"
         ) from None
-    return round((when if when.tzinfo else when.replace(tzinfo=zone)).timestamp() * 1_000_000)
+    at = round((when if when.tzinfo else when.replace(tzinfo=zone)).timestamp() * 1_000_000)
+    if not clock:
+        return at
+    return at - _DAY * (at > now) if after is None else at + _DAY * (at < after)
 
 
-def listed(events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None) -> Iterator[Member]:
-    """The members of `events` from the instant `begin` on; of one process alone, if it is given."""
-    recent = ((position, event) for position, event in events if event.at >= begin or type(event) is e.JobsLogged)
+def listed(
+    events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None, end: int = EVER
+) -> Iterator[Member]:
+    """The members of `events` from the instant `begin` on, before `end`; of one process alone, if it is given."""
+    recent = ((position, event) for position, event in events if begin <= event.at < end or type(event) is e.JobsLogged)
     if proc is None:
         found = chain.from_iterable(members(position, event) for position, event in recent)
     else:
         found = chain.from_iterable(_of_proc(position, event, proc) for position, event in recent)
-    return (member for member in found if member.at >= begin)
+    return (member for member in found if begin <= member.at < end)
 
 
 def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
@@ -467,8 +490,8 @@ def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
     return iter(() if member is None else (member,))
 
 
-def entries(log: Log, what: Wanted | None = None, begin: int = 0) -> Iterator[Member]:
-    """The entries of a log, or of `what` alone: one read of its stream."""
+def entries(log: Log, what: Wanted | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
+    """The entries of a log, or of `what` alone: one read of its stream. Those from `begin` on, before `end`."""
     if what is None:
-        return listed(log.read(), begin)
-    return listed(log.read_stream(what.stream), begin, what.proc)
+        return listed(log.read(), begin, end=end)
+    return listed(log.read_stream(what.stream), begin, what.proc, end)

@@ -6,11 +6,11 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
 from .common import log_of, shown
+from .windows import here, instant_of, window_of
 
 if TYPE_CHECKING:
     from ...domain.log import Log
@@ -34,12 +34,18 @@ LOG_COMMAND = Command(
     "[STREAM] [options]",
     "Prints the events of a log, one line for each transition of each thing.",
     (
-        Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, or 10 min (ago)"),
-        Option("json", 2, "", "as a JSON list"),
+        Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, 3:00, yesterday, or 10 min (ago)"),
+        Option("until", 2, "<time>", "before an instant; 3:30 is the first after -since"),
+        Option("evicted", 2, "", "only the runs that were ended before their jobs were done, and by which causes"),
+        Option("json", 2, "", "as a JSON list; with -evicted an object, times on slots in seconds"),
         LOG,
         HELP,
     ),
-    (("poolbook log slot1@host", "what a slot did"), ("poolbook log 12 -since '1 hour'", "a cluster, of late")),
+    (
+        ("poolbook log slot1@host", "what a slot did"),
+        ("poolbook log 12 -since '1 hour'", "a cluster, of late"),
+        ("poolbook log -since 3:00 -until 3:30 -evicted", "who was evicted last night, by cause"),
+    ),
     (
         ("12.3, 12", "a job, a cluster"),
         ("slot1@host", "a slot"),
@@ -71,10 +77,6 @@ VIEWS = Command(
 )
 
 
-def _zone() -> tzinfo:
-    return datetime.now().astimezone().tzinfo or UTC
-
-
 def _dump(items: Iterable[object]) -> None:
     """A JSON list, written as it comes."""
     write = sys.stdout.write
@@ -89,19 +91,14 @@ def why(argv: Sequence[str]) -> int:
     arguments = parse(WHY, argv)
     if len(arguments.words) != 1:
         raise UsageError("poolbook why: name one job (12.3) or slot (slot1@host)")
-    from ...replay.listing import since
     from ...replay.why import UnknownThingError, tell
     from ...replay.why.answer import why as answer
     from ..stores import open_log
 
-    given = arguments.last("at")
-    try:
-        at = None if given is None else since(given.values[0], time.time_ns() // 1000, _zone())
-    except ValueError as error:
-        raise UsageError(f"poolbook why -at: {error}") from None
     log = open_log(log_of(arguments), create=False, read_only=True)
     try:
-        found = answer(log, arguments.words[0], at, _zone())
+        at = instant_of("why", arguments, "at", log)
+        found = answer(log, arguments.words[0], at, here())
     except ValueError as error:
         raise UsageError(f"poolbook why: {error}") from None
     except UnknownThingError as error:
@@ -112,7 +109,7 @@ def why(argv: Sequence[str]) -> int:
         _dump(sentence.as_dict() for sentence in found)
     else:
         for sentence in found:
-            print(tell(sentence, _zone()))
+            print(tell(sentence, here()))
     return 0
 
 
@@ -128,16 +125,19 @@ def log(argv: Sequence[str]) -> int:
     from ...replay.imports import Places, is_imported
     from ..stores import open_log
 
-    given = arguments.last("since")
-    zone = _zone()
+    zone = here()
     try:
-        begin = 0 if given is None else listing.since(given.values[0], time.time_ns() // 1000, zone)
         stream = listing.wanted(arguments.words[0]) if arguments.words else None
     except ValueError as error:
         raise UsageError(f"poolbook log: {error}") from None
     found = open_log(log_of(arguments), create=False, read_only=True)
     try:
-        members = listing.entries(found, stream, begin)
+        window = window_of("log", arguments, "since", "until", found)
+        if arguments.has("evicted"):
+            from .evictions import print_evictions
+
+            return print_evictions(found, stream, window, zone, arguments.has("json"))
+        members = listing.entries(found, stream, *window)
         place = _nowhere
         if is_imported(found):
             place = Places(found).name
@@ -231,7 +231,7 @@ def _on_decisions(found: Decisions) -> Iterator[str]:
         comes = "comes" if found.differing == 1 else "come"
         yield f"\n{again}: {found.differing} {comes} out otherwise than the log has it:"
     for one in found.differences:
-        where = f"at {one.position}, {instant(one.at, _zone())}"
+        where = f"at {one.position}, {instant(one.at, here())}"
         yield f"  {where}: {one.what} is {one.logged} in the log, and {one.again} now"
     if found.differing > len(found.differences):
         yield f"  and {found.differing - len(found.differences)} more"

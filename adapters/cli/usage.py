@@ -1,4 +1,8 @@
-"""``poolbook usage``: who used how much, of the jobs that have left the queue (the history)."""
+"""``poolbook usage``: who used how much.
+
+Without a window, by user, group or cluster: what the history has of the jobs that have left the queue, which the views
+keep added up. Else the runs themselves are added up, as far as the log tells of them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...projections.archive import BY
 from ..tools.cells import length
-from ..tools.options import HELP, LOG, Command, Option, UsageError, parse
+from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
 from ..views import views_current
 from .common import log_of
 
@@ -18,34 +22,40 @@ COMMAND = Command(
     "usage",
     "[name ...] [options]",
     "Shows what the jobs that have left the queue used, the most first. A job that stands in the history twice counts "
-    "once.",
+    "once.\nWith -from, -to, or -by machine, slot, day or month: what the jobs' runs used, as far as they lie in that "
+    "time; and how\nmuch of it was wasted, by runs that were ended before their jobs were done.",
     (
-        Option("by", 2, "<what>", "by user (the default), group (AcctGroup) or cluster"),
+        Option("by", 2, "<what>", "by user (the default), group (AcctGroup), cluster, machine, slot, day or month; "
+               "several: machine,user"),
+        Option("from", 1, "<time>", "from an instant on: 2027-01-15, 3:00, yesterday, or '7 days' (ago)"),
+        Option("to", 1, "<time>", "before an instant; a date alone is its midnight"),
         HELP,
-        Option("json", 1, "", "the same as JSON, in microseconds"),
+        Option("json", 1, "", "the same as JSON: of the history in microseconds, of runs in seconds"),
         LOG,
     ),
     examples=(
         ("poolbook usage", "every user's"),
         ("poolbook usage alice bob", "two users'"),
         ("poolbook usage 12 13 -by cluster", "what two clusters used"),
+        ("poolbook usage -from '7 days' -by machine,user", "who wasted what in a week, on which machines"),
     ),
-    words=(("alice", "a user, with or without the domain; with -by, a group or a cluster"),),
-)
+    words=(("alice", "a user, with or without the domain; with -by, a group or a cluster; of runs a machine, too"),),
+)  # fmt: skip
 
 _HEADS = ("JOBS", "WALL_TIME", "CPU_TIME", "SLOT_TIME")
+_OF_RUNS = ("JOBS", "RUNS", "HOURS", "GOOD", "WASTED", "EVICTIONS")
 
 
 def usage(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     given = arguments.last("by")
     by = "user" if given is None else given.values[0]
-    if by not in BY:
-        raise UsageError(f"poolbook usage -by {by}: usage is told by {', '.join(BY)}")
+    if by not in BY or arguments.has("from", "to"):
+        return _of_runs(arguments, by)
     with views_current(log_of(arguments)) as views:
         found = views.spent(by)
     words = set(arguments.words)
-    rows = [row for row in found if not words or row.name in words or row.name.partition("@")[0] in words]
+    rows = [row for row in found if _wanted((row.name,), words)]
     rows.sort(key=lambda row: (-row.slot_time, -row.wall, row.name))
     if arguments.has("json"):
         from json import dumps
@@ -53,6 +63,56 @@ def usage(argv: Sequence[str]) -> int:
         print(dumps([row._asdict() for row in rows], indent=2))
     else:
         print("\n".join(_table(by, rows)))
+    return 0
+
+
+def _wanted(names: Sequence[str], words: set[str]) -> bool:
+    """Whether a row is asked for: one of its names, with or without its domain, or no name is given."""
+    return not words or any(name in words or name.partition("@")[0] in words for name in names)
+
+
+def _of_runs(arguments: Arguments, said: str) -> int:
+    """What the runs in a window used."""
+    import json
+
+    from ...replay.listing import EVER
+    from ...replay.runs.evictions import told, unknown_as_dict
+    from ...replay.runs.sums import BY as KEYS
+    from ...replay.runs.sums import names, sums
+    from ...replay.runs.tables import hours, of_unknown, table
+    from ...replay.wording import iso
+    from ..stores import open_log
+    from .windows import here, window_of
+
+    by = said.split(",")
+    if not set(by) <= set(KEYS) or len(set(by)) < len(by):
+        raise UsageError(f"poolbook usage -by {said}: usage is told by {', '.join(KEYS)}, or several: machine,user")
+    log = open_log(log_of(arguments), create=False, read_only=True)
+    try:
+        window = window_of("usage", arguments, "from", "to", log)
+        found = told(log, *window, zone=here())
+    finally:
+        log.close()
+    words = set(arguments.words)
+    runs = [run for run in found.runs if _wanted(names(run), words)]
+    rows, total = sums(runs, by, *window, here())
+    if words and not runs:
+        raise Refusal(f"poolbook usage: no run{window.words(here())} is of {' or '.join(arguments.words)}")
+    order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
+    if arguments.has("json"):
+        told_rows = [dict(zip(by, keys, strict=True)) | row.as_dict() for keys, row in order]
+        begin, end = (iso(at) if 0 < at < EVER else None for at in window)
+        answer = {"from": begin, "to": end, "rows": told_rows, "total": total.as_dict()}
+        print(json.dumps(answer | {"unknown": unknown_as_dict(found.unknown)}, indent=2))
+        return 0
+    cells = [
+        (*keys, str(len(row.jobs)), str(row.runs), *map(hours, row.times), str(row.evictions))
+        for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
+    ]
+    cells = [tuple(cell or "(none)" for cell in row) for row in cells]
+    print("\n".join(table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))))
+    for line in of_unknown(found.unknown):
+        print(line)
     return 0
 
 

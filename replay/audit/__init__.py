@@ -6,8 +6,9 @@ What an audit finds is ``verdict``, where records stand ``sources``, what they c
 * ``slots`` judges what StartLogs tell, with ``occasions`` (lines that a startd always says) and ``order`` (times).
 * ``jobs`` judges job event logs, each by itself; ``ends`` compares which of them tell of a job's end.
 * ``contradictions`` compares what several sources state of the ``facts``: ``readings`` and ``job_ads`` take it from
-  entries and ads, ``folds`` from tables, ``holders`` from slots and submitters; ``statements`` says which records are
-  one job or run, ``spool`` keeps what was stated outside of memory, ``twice`` judges what one source says twice.
+  entries and ads (``tellings`` has both of one job), ``folds`` from tables, ``holders`` from slots and submitters;
+  ``statements`` says which records are one job or run, ``spool`` keeps what was stated outside of memory, ``twice``
+  judges what one source says twice.
 * ``own`` is the audit of a log of Poolbook's own, which ``replay/legality`` judges; ``page`` draws the tables of
   docs/import.md.
 

@@ -19,11 +19,12 @@ from ...domain.reports import KINDS, place_of
 from .facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .folds import OF_SUBMITTERS, Accountant, Queue, values
 from .holders import Things
-from .job_ads import ATTRIBUTES, Ad, ad_told, date, epochs_told, text_of
-from .readings import ENTRIES, Heard, entries_told, unlike
+from .job_ads import ATTRIBUTES, Ad, date, text_of
+from .readings import ENTRIES, Heard, unlike
 from .sources import Sources
 from .spool import Spool
-from .statements import Life, Place, Run, Stating, Telling, disputed, joined, lives
+from .statements import Life, Stating, disputed, joined, lives
+from .tellings import tellings
 from .twice import twice
 from .verdict import Audit, Contradiction, Stated
 
@@ -205,7 +206,7 @@ class FactJudge:
         gaps: dict[int, list[int]] | None = None
         for cluster, proc, heard in self.spool.jobs(ATTRIBUTES):
             gaps = self.spool.gaps() if gaps is None else gaps
-            for life in lives(self._tellings(heard, gaps)):
+            for life in lives(tellings(heard, gaps)):
                 self._judge(f"{cluster}.{proc}", life)
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
         things = Things(spans)
@@ -214,51 +215,6 @@ class FactJudge:
                 self._accuse(thing, stated, 0)
         self.audit.violations += twice(self.spool, self.sources, self.zone)
         self.spool.close()
-
-    def _tellings(self, heard: list[Heard], gaps: dict[int, list[int]]) -> list[Telling]:
-        entries: dict[tuple[str, int], list[Heard]] = {}
-        found: list[Telling] = []
-        epochs: list[tuple[Place, Telling]] = []
-        shadows: dict[str, Telling] = {}
-        for one in heard:
-            place = Place(one.letter, one.source, one.line, one.at)
-            if one.letter in "UE":
-                entries.setdefault((one.letter, one.chain), []).append(one)
-            elif one.letter in "HPSQA":
-                ad = json.loads(one.body)
-                final = one.letter == "H" or one.what == "final"
-                if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
-                    continue
-                telling = ad_told(place, ad, final)
-                if telling is not None and one.letter == "P":
-                    epochs.append((place, telling))
-                elif telling is not None:
-                    telling.log = f"S {one.chain}" if one.letter == "S" else ""
-                    found.append(telling)
-            else:
-                self._reported(place, one, shadows, found)
-        for (_, chain), log in entries.items():
-            found += entries_told(log, gaps.get(chain, ()))
-        return found + epochs_told(epochs)
-
-    def _reported(self, place: Place, one: Heard, shadows: dict[str, Telling], found: list[Telling]) -> None:
-        """What the logs of daemons say of a job: each shadow and each activation of a claim by itself."""
-        facts = json.loads(one.body)
-        of = f"{one.chain} {facts.get('slot') if one.letter == 'L' else facts.get('shadow')}"
-        if one.what in ("over", "shadow_gone"):
-            if (begun := shadows.pop(of, None)) is not None:
-                begun.last = begun.runs[0].stopped = one.at
-            return
-        telling = Telling(None, one.at, one.at, log=f"{one.letter} {one.chain}")
-        found.append(telling)
-        if facts.get("user"):
-            telling.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))
-        if one.what in ("activated", "shadow_began"):
-            shadows[of] = telling
-            run = Run(placed=one.at, said=[place.measures("placed", one.at)])
-            if facts.get("slot"):
-                run.said.append(place.says("slot", facts["slot"]))
-            telling.runs.append(run)
 
     def _judge(self, job: str, life: Life) -> None:
         left_out = COUNTED_BY_SHADOWS if any(telling.reconnected for telling in life.tellings) else frozenset()

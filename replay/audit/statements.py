@@ -220,9 +220,14 @@ _Entry = tuple[object, Run, tuple[int, int]]
 
 
 def joined(life: Life) -> list[list[Stating]]:
-    """What is said of each run of a job, in the order of the runs. Runs of different logs that may be one are one if
-    each log has one of them; where some logs have several, that are too near to each other to be told apart, those
-    that have all of them are joined in their order, and what the others say is left out."""
+    """What is said of each run of a job, in the order of the runs."""
+    return [[said for run in alike for said in run.said] for alike in runs_of(life)]
+
+
+def runs_of(life: Life) -> list[list[Run]]:
+    """Each run of a job as its sources tell it, in the order of the runs. Runs of different logs that may be one are
+    one if each log has one of them; where some logs have several, that are too near to each other to be told apart,
+    those that have all of them are joined in their order, and what the others say is left out."""
     runs: list[_Entry] = [
         (t.log or id(t), run, span) for t in life.tellings for run in t.runs if (span := run.span) is not None
     ]
@@ -240,7 +245,7 @@ def joined(life: Life) -> list[list[Stating]]:
     groups: dict[int, list[_Entry]] = {}
     for number, entry in enumerate(runs):
         groups.setdefault(root(number), []).append(entry)
-    return [[said for run in alike for said in run.said] for group in groups.values() for alike in _told_apart(group)]
+    return [alike for group in groups.values() for alike in _told_apart(group)]
 
 
 def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:

@@ -4,8 +4,8 @@ Here stand the two questions (``job``, ``slot``), what a cycle's refusal means f
 it is said with (``sentences``), and which events of a log have to be read for it (``gather``). The same questions of
 what was imported from a real pool have modules of their own (``imported_job``, ``imported_slot``), with what these
 share: a job's records, each once (``records``), its runs as slots tell them (``runs``), the matches that led to them
-(``matches``), the words for codes and addresses (``record_words``). Nothing here decides, judges or evaluates an
-expression: it tells what events say, and where they are silent it says so.
+(``matches``), the daemons that died (``deaths``), the words for codes and addresses (``record_words``). Nothing here
+decides, judges or evaluates an expression: it tells what events say, and where they are silent it says so.
 """
 
 if __name__ != "poolbook.replay.why":

@@ -19,17 +19,18 @@ from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
 from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
 from ..imports import Places, singly
+from ..runs.causes import Cause, first, meaning, of_code, of_reason
 from ..wording import counted, instant, interval, memory
-from .matches import Matches
+from . import record_words as tables
+from .deaths import Deaths
+from .matches import Matches, unled_words
 from .record_words import ad_ending, code_words, ending, hold, host_of, lower
-from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ad_of_queue, ads_of, gaps_of, records_of, said_by
-from .runs import Slots, left_for, meaning, moves
+from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ads_of_job, ads_of_life, gaps_of, last_life, records_of
+from .runs import Slots, left_for, moves
 from .sentences import Sentence, Told, UnknownThingError, capital
 from .unknown import unknown_job
 
 STATUS_NUMBERS = NUMBERS[HTCONDOR_25]
-BEFORE = 60 * SECOND
-"""The queue may have known a job so long before its log's first entry was written."""
 
 
 def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
@@ -38,17 +39,16 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     places = Places(log)
     everything = list(singly(log.read_stream(f"cluster/{cluster}")))
     told = [one for one in everything if at is None or one[1].at <= at]
-    ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, (cluster, proc))]
-    ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
     records = records_of(told, proc, places)
-    if not records and not ads:
-        ads = ad_of_queue(log, (cluster, proc), at)
-    begin = _last_life(records, ads, at)
+    ads = ads_of_job(log, (cluster, proc), at, records)
+    begin = last_life(records, ads, at)
     records = [record for record in records if record.at >= begin - APART]
-    known = [ad for ad in ads if not begin or ad.when("QDate") in (0, *_around(ad, begin))]
+    known = ads_of_life(ads, begin)
     logged = [record for record in records if isinstance(record.event, e.JobLogged)]
     ends = [record.at for record in logged if int(record.what) in ENDS]
-    life = _Life((cluster, proc), places, Slots(log, at), Matches(told), known, ends, bool(logged), at, zone)
+    slots = Slots(log, at)
+    deaths = Deaths(log, places, slots, zone)
+    life = _Life((cluster, proc), places, slots, Matches(told), deaths, known, ends, bool(logged), at, zone)
     life.user = Matches(everything).user if at is not None else life.matches.user
     for record in records:
         life.read(record)
@@ -61,27 +61,13 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     return [life.answer(), *sorted(life.chain, key=lambda sentence: sentence.at // SECOND)]
 
 
-def _last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
-    """When the last job of this number was submitted; 0 if nothing says so."""
-    entries = [record.at for record in records if record.what == "0"]
-    queued = [when for ad in ads if (when := ad.when("QDate")) and (at is None or when <= at)]
-    last = max(entries, default=0)
-    later = max(queued, default=0)
-    return last if not later or abs(last - later) <= BEFORE or last > later else later
-
-
-def _around(ad: JobAd, begin: int) -> tuple[int, ...]:
-    """The ad's own QDate, if it is of the job that was submitted at about `begin`."""
-    when = ad.when("QDate")
-    return (when,) if abs(when - begin) <= BEFORE else ()
-
-
 @define
 class _Life:
     job: tuple[int, int]
     places: Places
     slots: Slots
     matches: Matches
+    deaths: Deaths
     ads: list[JobAd]
     ends: list[int]
     """When the job's log has a run end."""
@@ -91,7 +77,7 @@ class _Life:
     zone: tzinfo
     chain: list[Sentence] = field(factory=list)
     status: str = ""
-    """A key of ``_STATUS``, or nothing if no record says."""
+    """A key of ``tables.STATUS``, or nothing if no record says."""
     since: Sentence | None = None
     """What put it there."""
     slot: str = ""
@@ -102,6 +88,8 @@ class _Life:
     """A shadow's pid -> the slot that it was started for, and the same of that."""
     size: Record | None = None
     rejected: list[Record] = field(factory=list)
+    unled: list[Record] = field(factory=list)
+    """Matches in a row that led to no run of a job of its cluster."""
     refused: str = ""
     """What the negotiator said of it since it last changed its status."""
     given: int = 0
@@ -125,10 +113,12 @@ class _Life:
             self.given = record.at // SECOND
         if record.what != "rejected":
             self._tell_rejections()
+        if record.what not in ("rejected", "matched"):
+            self._tell_unled()
         say = _SAY.get(record.what)
         if say is not None:
             say(self, record)
-        elif isinstance(record.event, e.JobLogged) and record.event.number not in _SILENT:
+        elif isinstance(record.event, e.JobLogged) and record.event.number not in tables.SILENT:
             reason = record.facts.get("reason", "")
             words = joblog.words_of(record.event.number)
             self._say(record, f"{capital(words)}{f': {reason}' if reason else ''}")
@@ -170,7 +160,8 @@ class _Life:
     def on_begun(self, record: Record) -> None:
         slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
         if self.status in ("running", "suspended"):
-            self._say(record, f"No record tells of the end of its run on {self.slot}")
+            died, also_died = self._died(record.at)
+            self._say(record, f"No record tells of the end of its run on {self.slot}{died}", *also_died)
         self._tell_match_of(slot, record.at)
         also = self._disagree(record, "slot")
         self.slot, self.began, self.size = slot, record.at, None
@@ -184,18 +175,20 @@ class _Life:
             self.told.add(match.position)
             self._tell_match(match)
 
-    def _tell_match(self, match: Record, came: str = "") -> None:
+    def _tell_match(self, match: Record) -> None:
         event = match.event
         other = "it" if event.proc == self.job[1] else f"{event.cluster}.{event.proc}, a job like it,"
         preempted = match.facts.get("preempting", "")
         instead = f", preempting {preempted}" if preempted and preempted.lower() != "none" else ""
-        self._say(match, f"The negotiator matched {other} with {match.facts.get('slot', 'a slot')}{instead}{came}")
+        self._say(match, f"The negotiator matched {other} with {match.facts.get('slot', 'a slot')}{instead}")
 
     def on_evicted(self, record: Record) -> None:
         facts = record.facts
         why, also = self._eviction(record.at, self.slot, self.run)
+        died, place = self._died(record.at, of_code(facts.get("reason_code", "")))
+        why, also = why + died, also + place
         said = facts.get("reason", "")
-        if not why or not said.startswith(_SAYS_NOTHING):
+        if not why or not said.startswith(tables.SAYS_NOTHING):
             code = code_words(facts.get("reason_code", ""))
             why += f"; its log says: {said or 'no reason'}{code}" if said or code else ""
         text = f"It was evicted from {self.slot or 'its slot'}{self._after(record)}{why}"
@@ -218,6 +211,15 @@ class _Life:
             why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
             also.append(next_job.stimulus)
         return why, also
+
+    def _died(self, at: int, *named: Cause | None) -> tuple[str, list[str]]:
+        """The daemon that died while it ran, by an instant, and the place of that; nothing if its slot's log or what is
+        `named` says why its run was ended."""
+        reasons = [of_reason(event.reason) for _, event in left_for(self.run, at)]
+        if not self.began or not first([*named, *reasons]).weak:
+            return "", []
+        death = self.deaths.of_run(self.slot, self.name, self.began, at, self.run)
+        return (f": {death.words(self.zone)}", [death.stimulus]) if death is not None else ("", [])
 
     def _after(self, record: Record) -> str:
         return f" after {interval(max(0, record.at - self.began))}" if self.began and self.status != "idle" else ""
@@ -251,7 +253,7 @@ class _Life:
         theirs = ad_ending(ad) if ad is not None else ""
         if ad is None or not theirs or not how or theirs == how:
             return ""
-        return f"; but {said_by(ad.kind)} says {theirs} ({self.places.name(ad.stimulus)})"
+        return f"; but {tables.said_by(ad.kind)} says {theirs} ({self.places.name(ad.stimulus)})"
 
     def on_held(self, record: Record) -> None:
         ran = f", which ended its run on {self.slot}{self._after(record)}" if self.status == "running" else ""
@@ -285,14 +287,15 @@ class _Life:
 
     def on_exception(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
-        text = f"Its shadow gave up{self._after(record)}{f': {reason}' if reason else ''}"
-        self._is("idle", self._say(record, text))
+        died, also = self._died(record.at)
+        text = f"Its shadow gave up{self._after(record)}{died}{f': {reason}' if reason else ''}"
+        self._is("idle", self._say(record, text, *also))
 
     def on_disconnected(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
-        self._say(
-            record, f"Its shadow lost the connection to {self.slot or 'its slot'}{f': {reason}' if reason else ''}"
-        )
+        died, also = self._died(record.at)
+        where = self.slot or "its slot"
+        self._say(record, f"Its shadow lost the connection to {where}{died}{f': {reason}' if reason else ''}", *also)
 
     def on_reconnected(self, record: Record) -> None:
         """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
@@ -302,15 +305,24 @@ class _Life:
 
     def on_not_reconnected(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
-        text = f"Its shadow did not find it again{self._after(record)}{f': {reason}' if reason else ''}"
-        self._is("idle", self._say(record, text))
+        died, also = self._died(record.at)
+        text = f"Its shadow did not find it again{self._after(record)}{died}{f': {reason}' if reason else ''}"
+        self._is("idle", self._say(record, text, *also))
 
     # What the daemons tell
 
     def on_matched(self, record: Record) -> None:
         """A match that led to a run, of this job or one like it, is told with the run."""
         if not self.matches.led_to_run(record):
-            self._tell_match(record, "; no record tells of a run that followed")
+            self.unled.append(record)
+
+    def _tell_unled(self) -> None:
+        """Matches in a row that led to no run of its cluster, in a sentence or two: those of which the slots' logs tell
+        which job ran there then, and the others."""
+        unled, self.unled = self.unled, []
+        for text, records in unled_words(unled, self.slots, self.zone):
+            first_one, last_one = records[0], records[-1]
+            self._say(first_one, text, last_one.event.stimulus)
 
     def on_rejected(self, record: Record) -> None:
         if self.status not in ("running", "suspended") and record.at // SECOND != self.given:
@@ -348,7 +360,7 @@ class _Life:
         if any(abs(record.at - end) <= 5 * SECOND for end in self.ends):
             return
         status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
-        became, words = _SHADOW_STATUS.get(status or reason, ("", ""))
+        became, words = tables.SHADOW_STATUS.get(status or reason, ("", ""))
         number = f" with status {status}" if status else f" for reason {reason}" if reason else ""
         slot, run = self.shadows.get(record.facts.get("shadow", ""), (self.slot, self.run))
         after = self._after(record) if slot == self.slot else ""
@@ -360,6 +372,7 @@ class _Life:
 
     def read_ads(self) -> None:
         self._tell_rejections()
+        self._tell_unled()
         submitted = next((ad for ad in self.ads if ad.when("QDate")), None)
         if not self.submitted and submitted is not None:
             sentence = self._ad_says(submitted, submitted.when("QDate"), f"{self._user() or 'Somebody'} submitted it")
@@ -368,9 +381,9 @@ class _Life:
         if not self.began and not self.logged:
             self._runs_of_ads()
         kept = [ad for ad in self.ads if ad.has_left]
-        if kept and self.status not in OVER:
+        if kept and self.status not in tables.OVER:
             self._left(kept[-1])
-        shown = [ad for ad in self.ads if ad.kind in _LISTS and (self.at is None or ad.at <= self.at)]
+        shown = [ad for ad in self.ads if ad.kind in tables.LISTS and (self.at is None or ad.at <= self.at)]
         if shown and not kept and self.last < shown[-1].at:
             self._shown(shown[-1])
 
@@ -407,26 +420,26 @@ class _Life:
 
     def _shown(self, ad: JobAd) -> None:
         """What a list of the queue showed after all other records."""
-        status, words = _SHOWN.get(ad.number("JobStatus"), ("", ""))
+        status, words = tables.SHOWN.get(ad.number("JobStatus"), ("", ""))
         if words and status != self.status:
             host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
             self.slot = host or self.slot
             more = f" on {host}" if status == "running" and host else f": {hold}" if status == "held" and hold else ""
-            self._is(status, self._ad_says(ad, ad.at, f"It was {words}{more}{_LISTS[ad.kind]}"))
+            self._is(status, self._ad_says(ad, ad.at, f"It was {words}{more}{tables.LISTS[ad.kind]}"))
 
     # The answer
 
     def answer(self) -> Sentence:
         since = self.since or self.chain[-1]
         when = instant(since.at, self.zone)
-        if self.status in OVER:
-            text = f"Job {self.name} {OVER[self.status]} at {when}: {lower(since.text)}"
+        if self.status in tables.OVER:
+            text = f"Job {self.name} {tables.OVER[self.status]} at {when}: {lower(since.text)}"
         else:
-            known = _STATUS.get(self.status, "is somewhere that no record tells of")
+            known = tables.STATUS.get(self.status, "is somewhere that no record tells of")
             where = f" on {self.slot}" if self.status == "running" and self.slot else ""
             text = f"Job {self.name} {known}{where} since {when}: {lower(since.text)}"
             if self.status == "idle":
-                text += f" {self.refused or self._others_refused(since.at)}"
+                text += f" {self.refused or self._others_refused(since.at)}{self._no_negotiator(since.at)}"
             if self.status == "running" and self.size is not None:
                 text += self._measured(self.size)
             if self.at is None:
@@ -443,6 +456,11 @@ class _Life:
         when, place = instant(last.at, self.zone), self.places.name(last.event.stimulus)
         return f"The negotiator had nothing for {other} at {when}: {why}.{f' [{place}]' * bool(place)}"
 
+    def _no_negotiator(self, since: int) -> str:
+        """The negotiator's death while the job waits."""
+        death = self.deaths.of_negotiator(since)
+        return f" {capital(death.words(self.zone))}. [{self.places.name(death.stimulus)}]" if death else ""
+
     def _measured(self, size: Record) -> str:
         resident = size.facts.get("resident", "")
         if not resident.isdecimal():
@@ -452,30 +470,6 @@ class _Life:
             f" At {instant(size.at, self.zone)} it used memory {memory(int(resident))}.{f' [{place}]' if place else ''}"
         )
 
-
-_SAYS_NOTHING = "Unspecified"
-"""How the reason of an eviction begins that nobody gave a reason for."""
-_STATUS = {"idle": "is idle", "running": "runs", "suspended": "is suspended", "held": "is held"}
-OVER = {"completed": "completed", "removed": "was removed"}
-# JobStatus -> what it is called here, and in a sentence.
-_SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
-# Sources that list the queue as it stood -> how a sentence says so.
-_LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
-# What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
-_SHADOW_STATUS = {
-    "4": ("idle", "it gave up"),
-    "100": ("completed", "the job has ended"),
-    "102": ("", "the job was killed"),
-    "103": ("completed", "the job ended by a signal"),
-    "107": ("idle", "the job is to run again"),
-    "108": ("idle", "the job could not be started"),
-    "112": ("held", "the job is to be held"),
-    "113": ("removed", "the job is to be removed"),
-    "115": ("completed", "the job has ended, and its claim ends"),
-    "116": ("idle", "the job was not found again"),
-}
-_SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})
-"""Entries that say nothing about why a job is where it is."""
 
 _SAY: dict[str, Callable[[_Life, Record], None]] = {
     "0": _Life.on_submitted,

@@ -19,11 +19,12 @@ from ...domain.lifecycle.tables import SLOT_TABLES
 from ...domain.log import Log
 from ..imports import Places
 from ..listing import LETTERS
+from ..runs.causes import meaning
 from ..wording import instant
 from .matches import parent_of
 from .record_words import host_of, lower
 from .records import APART, SECOND
-from .runs import Slots, meaning
+from .runs import Slots
 from .sentences import Sentence, UnknownThingError
 from .unknown import unknown_slot
 

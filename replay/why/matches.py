@@ -7,12 +7,15 @@ on a slot that was carved from it, soon afterwards.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
 from typing import Final
 
 from ...domain import events as e
 from ...domain import joblog
+from ..wording import counted, instant
 from .records import APART, SECOND, Record, once, record_of
+from .runs import Slots
 from .sentences import Told
 
 SOON: Final = 600 * SECOND
@@ -119,3 +122,36 @@ def _begun_on(event: e.Event) -> str:
     if isinstance(event, e.JobReported) and event.said == "shadow_began":
         return event.facts.get("slot", "")
     return ""
+
+
+def unled_words(records: Sequence[Record], slots: Slots, zone: tzinfo) -> Iterator[tuple[str, list[Record]]]:
+    """What is said of matches of a job that led to no run of its cluster: the negotiator names one job for all that are
+    alike, and another of them may have been given the slot."""
+    ran: list[tuple[Record, str]] = []
+    for record in records:
+        ran.append((record, slots.job_after(record.facts.get("slot", ""), record.at - APART, record.at + SOON)))
+    for known in (True, False):
+        told = [one for one in ran if bool(one[1]) == known]
+        if not told:
+            continue
+        given = [record for record, _ in told]
+        names = _some([record.facts.get("slot", "a slot") for record in given])
+        times = f", {counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else ""
+        if known:
+            jobs = list(dict.fromkeys(job for _, job in told))
+            which = f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}"
+            yield f"The negotiator gave {names} for jobs like this one{times}; {which} ran there", given
+            continue
+        preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
+        instead = f", preempting {preempted}" if preempted and preempted.lower() != "none" else ""
+        yield f"The negotiator matched it with {names}{instead}{times}; no record tells of a run that followed", given
+
+
+_MOST = 5
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names, each once, and of many the first."""
+    each = list(dict.fromkeys(names))
+    more = f" and {len(each) - _MOST} more" if len(each) > _MOST else ""
+    return ", ".join(each[:_MOST]) + more

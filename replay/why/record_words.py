@@ -5,10 +5,35 @@ from __future__ import annotations
 import re
 
 from ...domain.lifecycle import HOLD_CODES, VACATE_CODES
+from ...domain.reports import KINDS
 from .records import JobAd
 
 _ALIAS = re.compile(r"[?&]alias=([^&>]+)")
 _ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
+
+SAYS_NOTHING = "Unspecified"
+"""How the reason of an eviction begins that nobody gave a reason for."""
+STATUS = {"idle": "is idle", "running": "runs", "suspended": "is suspended", "held": "is held"}
+OVER = {"completed": "completed", "removed": "was removed"}
+# JobStatus -> what it is called here, and in a sentence.
+SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
+# Sources that list the queue as it stood -> how a sentence says so.
+LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
+# What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
+SHADOW_STATUS = {
+    "4": ("idle", "it gave up"),
+    "100": ("completed", "the job has ended"),
+    "102": ("", "the job was killed"),
+    "103": ("completed", "the job ended by a signal"),
+    "107": ("idle", "the job is to run again"),
+    "108": ("idle", "the job could not be started"),
+    "112": ("held", "the job is to be held"),
+    "113": ("removed", "the job is to be removed"),
+    "115": ("completed", "the job has ended, and its claim ends"),
+    "116": ("idle", "the job was not found again"),
+}
+SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})
+"""Entries that say nothing about why a job is where it is."""
 
 
 def host_of(address: str) -> str:
@@ -52,3 +77,8 @@ def lower(text: str) -> str:
     """A sentence that goes on behind a colon."""
     begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
     return text[:1].lower() + text[1:] if text.startswith(begins) else text
+
+
+def said_by(kind: str) -> str:
+    """What a kind of source is called in a sentence."""
+    return KINDS[kind].name if kind in KINDS else kind

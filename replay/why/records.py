@@ -20,7 +20,7 @@ from ...domain.archive import KeptAd, attributes, index, plain, unpack_one
 from ...domain.lifecycle import STATUS_NUMBERS
 from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
-from ...domain.reports import KINDS, Place, place_of
+from ...domain.reports import Place, place_of
 from ..imports import Places
 from ..tables import DESTROY, NUMBERED, Table, cluster_key, jobs_of
 from .sentences import Told
@@ -28,6 +28,8 @@ from .sentences import Told
 SECOND: Final = 1_000_000
 APART: Final = 2 * SECOND
 """Records of the same thing are no further apart, from whichever source."""
+BEFORE: Final = 60 * SECOND
+"""The queue may have known a job so long before its log's first entry was written."""
 ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})
 """Entries after which a job that ran does not run."""
 BEGIN: Final = "1"
@@ -221,6 +223,29 @@ def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
     return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
 
 
+def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
+    """When the last job of this number was submitted; 0 if nothing says so."""
+    entries = [record.at for record in records if record.what == "0"]
+    queued = [when for ad in ads if (when := ad.when("QDate")) and (at is None or when <= at)]
+    last = max(entries, default=0)
+    later = max(queued, default=0)
+    return last if not later or abs(last - later) <= BEFORE or last > later else later
+
+
+def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
+    """The ads of the job that was submitted at about `begin`; all if that is not known. An ad may not say when its job
+    was."""
+    return [ad for ad in ads if not begin or not ad.when("QDate") or abs(ad.when("QDate") - begin) <= BEFORE]
+
+
+def ads_of_job(log: Log, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
+    """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
+    schedd's table's."""
+    found = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
+    found = [ad for ad in found if at is None or ad.when("QDate") <= at]
+    return found if records or found else ad_of_queue(log, job, at)
+
+
 def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
     """Where the sources of some records lack others."""
     places = (place_of(each.event.stimulus) for record in records for each in (record, *record.others))
@@ -230,8 +255,3 @@ def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]
             if isinstance(event, e.SourceGap):
                 found.append((position, event))
     return found
-
-
-def said_by(kind: str) -> str:
-    """What a kind of source is called in a sentence."""
-    return KINDS[kind].name if kind in KINDS else kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -21,40 +22,6 @@ FREE: Final = 10 * SECOND
 TAKEN: Final = 600 * SECOND
 """Within this time after its end a job's place is taken by the one that it had to go for."""
 
-# What the words of a startd mean, the first that fits: HTCondor's text, and ours.
-REASONS: Final = (
-    ("preempting claim based on user priority", "the negotiator gave the slot to a user with a better priority"),
-    ("preempting claim based on machine rank", "the slot's RANK prefers another job"),
-    ("No preempting claim", "nobody else waited for the slot"),
-    ("preempting claim exists", "whom it was given to takes it over"),
-    ("preempting claim", "another job was given the slot"),
-    ("WANT_VACATE", "the slot's policy had it leave"),
-    ("KILL is TRUE", "the slot's KILL became true"),
-    ("PREEMPT is TRUE", "the slot's PREEMPT became true"),
-    ("CONTINUE is TRUE", "the slot's CONTINUE became true"),
-    ("SUSPEND is TRUE", "the slot's SUSPEND became true"),
-    ("IS_OWNER is TRUE", "the machine's owner needs it"),
-    ("no longer draining", "its machine's drain was over, or called off"),
-    ("draining is complete", "every slot of its machine was drained"),
-    ("draining", "the machine was being drained"),
-    ("entering Drained", "the machine began to drain"),
-    ("shutdown", "the startd was shut down"),
-    ("VACATE_CLAIM", "somebody asked for the slot to be vacated"),
-    ("SUSPEND_CLAIM", "somebody asked for the job to be suspended"),
-    ("CONTINUE_CLAIM", "somebody asked for the job to go on"),
-    ("lease expired", "nothing was heard of the access point for the claim's lease"),
-    ("RELEASE_CLAIM", "the access point gave the slot back"),
-    ("deactivate_claim", "the access point ended the run"),
-    ("claim retirement ended", "its retirement time was over"),
-    ("CLAIM_WORKLIFE", "the claim was older than CLAIM_WORKLIFE"),
-)
-
-
-def meaning(reason: str) -> str:
-    """What a startd's reason means in plain words; empty where nobody has put it into words."""
-    lower = reason.lower()
-    return next((words for text, words in REASONS if text.lower() in lower), "")
-
 
 class Next(NamedTuple):
     """The job that a slot was given afterwards."""
@@ -73,6 +40,7 @@ class Slots:
     log: Log
     until: int | None = None
     _streams: dict[str, list[Told]] = field(factory=dict)
+    _times: dict[str, list[int]] = field(factory=dict)
 
     def records(self, slot: str) -> list[Told]:
         if slot not in self._streams:
@@ -80,14 +48,16 @@ class Slots:
                 told for told in self.log.read_stream(f"slot/{slot}") if self.until is None or told[1].at <= self.until
             ]
             self._streams[slot] = sorted(told, key=lambda told: (told[1].at, told[0]))
+            self._times[slot] = [event.at for _, event in self._streams[slot]]
         return self._streams[slot]
 
     def run(self, slot: str, job: str, began: int) -> list[Told]:
         """The slot's records of the run of a job that began at about an instant, up to where the slot is free of it."""
         records = self.records(slot)
-        begin = next((at for at, (_, event) in enumerate(records) if _activates(event, job, began)), None)
+        near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
+        begin = next((at for at in near if _activates(records[at][1], job)), None)
         if begin is None:
-            begin = next((at for at, (_, event) in enumerate(records) if _gets_busy(event, began)), None)
+            begin = next((at for at in near if _gets_busy(records[at][1])), None)
         if begin is None:
             return []
         found: list[Told] = []
@@ -101,6 +71,20 @@ class Slots:
                 if busy and _is_free(event):
                     break
         return found
+
+    def job_after(self, slot: str, since: int, until: int) -> str:
+        """The first job that was started on a slot between two instants; empty if its log tells of none."""
+        records = self.records(slot)
+        near = range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until))
+        started = (records[at][1] for at in near)
+        return next(
+            (
+                event.facts.get("job", "")
+                for event in started
+                if isinstance(event, e.SlotReported) and event.said == "activated"
+            ),
+            "",
+        )
 
     def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
         """The job for which one had to go: the slot went from it to the next claim without becoming free."""
@@ -122,21 +106,16 @@ class Slots:
         return None
 
 
-def _activates(event: e.Event, job: str, began: int) -> bool:
-    return (
-        isinstance(event, e.SlotReported)
-        and event.said == "activated"
-        and event.facts.get("job") == job
-        and abs(event.at - began) <= NEAR
-    )
+def _activates(event: e.Event, job: str) -> bool:
+    return isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job") == job
 
 
 def _preempts(event: e.Event) -> bool:
     return isinstance(event, e.SlotMoved) and state(event.source) == "Claimed" and state(event.target) == "Preempting"
 
 
-def _gets_busy(event: e.Event, began: int) -> bool:
-    return isinstance(event, e.SlotMoved) and event.target == "Claimed/Busy" and abs(event.at - began) <= NEAR
+def _gets_busy(event: e.Event) -> bool:
+    return isinstance(event, e.SlotMoved) and event.target == "Claimed/Busy"
 
 
 def _is_free(event: e.SlotMoved) -> bool:

@@ -180,13 +180,25 @@ def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
         ("2027-01-15T08:00:00+01:00", NOW - 3600 * 10**6),
         ("2027-01-15 08:00", NOW - 7200 * 10**6),
         ("2027-01-15", NOW - 36_000 * 10**6),
+        ("-2h", NOW - 7200 * 10**6),
+        ("today", NOW - 36_000 * 10**6),
+        ("yesterday", NOW - 122_400 * 10**6),
+        ("9:30", NOW - 1800 * 10**6),
+        ("10:00:00", NOW),
+        ("10:00:01", NOW - 86_399 * 10**6),
     ],
 )
 def test_since_is_a_time_of_the_zone_or_how_long_ago(text: str, means: int) -> None:
     assert since(text, NOW, timezone(timedelta(hours=2))) == means
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "10", "10 moons", "2027-13-01"])
+@pytest.mark.parametrize(("text", "later"), [("10:00", 0), ("10:30", 1800), ("9:59", 86_340)])
+def test_a_time_of_day_after_an_instant_is_the_first_one_from_there_on(text: str, later: int) -> None:
+    zone = timezone(timedelta(hours=2))
+    assert since(text, NOW + 10**15, zone, NOW) == NOW + later * 10**6
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "25:00", "10", "10 moons", "2027-13-01"])
 def test_what_is_no_time_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match="is no time: give a date and time"):
         since(text, NOW)

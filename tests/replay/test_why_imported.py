@@ -320,6 +320,32 @@ def test_a_match_that_led_to_another_jobs_run_or_came_after_the_start_is_not_its
     assert [any("matched" in text for text in told(log, f"1.{proc}")) for proc in (0, 3, 5)] == [False, False, True]
 
 
+def test_matches_by_which_jobs_like_it_ran_are_one_sentence_that_says_which() -> None:
+    matched = [report(20 + n, 10 + n, "matched", source=NEGOTIATOR, slot=SLOT) for n in range(9)]
+    started = [of_slot(21 + n, 300 + n, "activated", job=f"{5 + n // 5}.0") for n in range(9)]
+    rejected = report(24, 90, "rejected", source=NEGOTIATOR, user="alice@pool", words="no match found")
+    texts = told(log_of([LOGGED[0], *matched, rejected, *OF_SLOT[:2], *started]), "1.0")
+    assert [text for text in texts if "gave" in text or "matched" in text] == [
+        f"The negotiator gave {SLOT} for jobs like this one, 9 times until 2026-11-20 22:37:08; jobs 5.0, 6.0 ran "
+        "there. [NegotiatorLog:10, NegotiatorLog:18]"
+    ]
+
+
+@pytest.mark.parametrize(("times", "words"), [(1, ""), (3, ", 3 times until 2026-11-20 22:37:02")])
+def test_matches_of_which_no_record_says_who_ran_are_one_sentence(times: int, words: str) -> None:
+    matched = [report(20 + n, 10 + n, "matched", source=NEGOTIATOR, slot=SLOT) for n in range(times)]
+    (text,) = [text for text in told(log_of([LOGGED[0], *matched]), "1.0") if "matched" in text]
+    assert text.startswith(f"The negotiator matched it with {SLOT}{words}; no record tells of a run that followed. [")
+
+
+def test_a_real_match_by_which_another_job_ran_names_it(tmp_path: Path) -> None:
+    log = open_log("memory:", create=True)
+    Importer(log, [str(TRACES / "13-deferral-crontab")], Options(zone="UTC")).run()
+    texts = told(log, "23.0")
+    (text,) = [text for text in texts if "for jobs like this one" in text]
+    assert text.startswith("The negotiator gave slot4@localhost for jobs like this one; job 24.0 ran there. [")
+
+
 def test_a_match_of_which_two_logs_tell_leads_to_one_run() -> None:
     matched = [report(6, 10 + n, "matched", source=n, slot=SLOT) for n in (NEGOTIATOR, SCHEDD)]
     log = log_of([LOGGED[1], *matched, entry(20, 12, 1, EXECUTE, proc=3)])

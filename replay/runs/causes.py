@@ -1,0 +1,120 @@
+"""Why a run ends before its job is done: one closed table, for a pool's own events and for real pools' records.
+
+A cause is known by what Poolbook's own events name (``own``, words of ``events.CAUSES``), by HTCondor's codes of
+evictions (``codes``: entry 004, VacateReasonCode), or by what a startd writes of the slot (``REASONS``). Codes below
+1000 are those of holds. What is general (``weak``: the access point ended the run, the connection broke) gives way to
+whatever another record says of the same end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ...domain.lifecycle.hold_codes import FIRST_VACATE_CODE
+
+
+class Cause(NamedTuple):
+    """Why a run was ended: the name for programs, and what is said to people."""
+
+    name: str
+    words: str
+    own: tuple[str, ...] = ()
+    codes: tuple[int, ...] = ()
+    weak: bool = False
+
+
+# fmt: off
+_TABLE: Final = (
+    Cause("priority", "a user with a better priority was given the slot", codes=(1019,)),
+    Cause("rank", "the machine's RANK preferred another job", codes=(1018,)),
+    Cause("preempted", "another job was given the slot", ("better_match",)),
+    Cause("preempt", "the machine's PREEMPT was true", ("preempt",), (1011,)),
+    Cause("owner", "the machine's owner came back", ("is_owner",)),
+    Cause("drained", "the machine was drained", ("drain_command", "draining"), (1014,)),
+    Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
+    Cause("vacated", "somebody asked for the slot or job to be vacated", ("vacate_command", "user_vacate"),
+          (1004, 1010, 1015)),
+    Cause("policy", "the periodic_vacate of the job or of its access point was true", codes=(1000, 1001)),
+    Cause("held", "the job was put on hold", ("user_hold", "held_by_machine", "limit_exceeded")),
+    Cause("removed", "the job was removed", ("user_remove",), (1023,)),
+    Cause("requeued", "the job ended, and on_exit_remove had it run again"),
+    Cause("lease", "the claim's lease ran out: nothing was heard of the access point", ("lease_over",)),
+    Cause("daemon", "a daemon died or failed", codes=(1002, 1007, 1012)),
+    Cause("lost", "its process vanished, as when the machine loses power", ("lost",)),
+    Cause("not_started", "the job could not be started", ("execution_failed",),
+          (1003, 1006, 1020, 1021, 1024, *range(1026, 1037))),
+    Cause("disconnected", "the connection broke and could not be made again", codes=(1008,), weak=True),
+    Cause("given_back", "the access point ended the run", ("released", "deactivated"), (1009, 1017, 1022, 1025),
+          weak=True),
+    Cause("unknown", "no record says why", codes=(1005,), weak=True),
+)
+# fmt: on
+CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}
+"""Every cause of an eviction, by its name."""
+UNKNOWN: Final = CAUSES["unknown"]
+_OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
+_CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
+
+# What the words of a startd mean, the first that fits: HTCondor's text, ours, and the cause if it is one.
+REASONS: Final = (
+    ("preempting claim based on user priority", "the negotiator gave the slot to a user with a better priority",
+     "priority"),
+    ("preempting claim based on machine rank", "the slot's RANK prefers another job", "rank"),
+    ("No preempting claim", "nobody else waited for the slot", ""),
+    ("preempting claim exists", "whom it was given to takes it over", "preempted"),
+    ("preempting claim", "another job was given the slot", "preempted"),
+    ("WANT_VACATE", "the slot's policy had it leave", "preempt"),  # which is asked when PREEMPT is true
+    ("KILL is TRUE", "the slot's KILL became true", ""),
+    ("PREEMPT is TRUE", "the slot's PREEMPT became true", "preempt"),
+    ("CONTINUE is TRUE", "the slot's CONTINUE became true", ""),
+    ("SUSPEND is TRUE", "the slot's SUSPEND became true", ""),
+    ("IS_OWNER is TRUE", "the machine's owner needs it", "owner"),
+    ("no longer draining", "its machine's drain was over, or called off", ""),
+    ("draining is complete", "every slot of its machine was drained", "drained"),
+    ("draining", "the machine was being drained", "drained"),
+    ("entering Drained", "the machine began to drain", "drained"),
+    ("shutdown", "the startd was shut down", "shutdown"),
+    ("VACATE_CLAIM", "somebody asked for the slot to be vacated", "vacated"),
+    ("SUSPEND_CLAIM", "somebody asked for the job to be suspended", ""),
+    ("CONTINUE_CLAIM", "somebody asked for the job to go on", ""),
+    ("lease expired", "nothing was heard of the access point for the claim's lease", "lease"),
+    ("RELEASE_CLAIM", "the access point gave the slot back", "given_back"),
+    ("deactivate_claim", "the access point ended the run", "given_back"),
+    ("claim retirement ended", "its retirement time was over", ""),
+    ("CLAIM_WORKLIFE", "the claim was older than CLAIM_WORKLIFE", ""),
+)  # fmt: skip
+
+
+def _reason(text: str) -> tuple[str, str]:
+    lower = text.lower()
+    return next(((words, cause) for said, words, cause in REASONS if said.lower() in lower), ("", ""))
+
+
+def meaning(reason: str) -> str:
+    """What a startd's reason means in plain words; empty where nobody has put it into words."""
+    return _reason(reason)[0]
+
+
+def of_reason(reason: str) -> Cause | None:
+    """The cause that a startd's reason names; None if it names none."""
+    return CAUSES.get(_reason(reason)[1])
+
+
+def of_code(text: str) -> Cause | None:
+    """The cause that HTCondor's code of an eviction or a hold names; None if there is none, or it is no number."""
+    if not text.isdecimal() or not int(text):
+        return None
+    return CAUSES["held"] if int(text) < FIRST_VACATE_CODE else _CODES.get(int(text))
+
+
+def of_own(word: str) -> Cause | None:
+    """The cause that an event of a pool's own log names; None if it is no cause of an eviction."""
+    return _OWN.get(word)
+
+
+def first(found: Iterable[Cause | None]) -> Cause:
+    """The one of several, in the order in which they are believed, that says most: the first that is not weak, else
+    the first; ``unknown`` if there is none."""
+    known = [cause for cause in found if cause is not None]
+    return next((cause for cause in known if not cause.weak), known[0] if known else UNKNOWN)

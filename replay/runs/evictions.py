@@ -1,0 +1,110 @@
+"""Evictions as they are listed: each with its job, its slot, what it cost and its cause; and how many had which cause.
+
+Of a pool's own log and of an imported one the same is asked (``told``): the runs between two instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, tzinfo
+from typing import NamedTuple
+
+from ...domain.log import Log
+from ..imports import is_imported
+from ..listing import EVER, Wanted
+from ..wording import iso
+from .causes import CAUSES, Cause
+from .imported import ImportedRuns, Unknown
+from .own import own_runs
+from .records import SECOND
+from .run import EVICTED, JobRun
+
+
+class Told(NamedTuple):
+    """The runs of a log between two instants (microseconds), and what it knows of others in total only."""
+
+    runs: list[JobRun]
+    unknown: Unknown
+
+
+def told(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Told:
+    """The runs that have a part between two instants; with `evicted` those alone that were evicted then, with their
+    causes. In order of their ends. Times in words are those of `zone`."""
+    if is_imported(log):
+        imported = ImportedRuns(log, since, until, zone)
+        return Told(imported.evicted() if evicted else imported.runs(), imported.unknown)
+    runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
+    if evicted:
+        runs = [run for run in runs if run.outcome == EVICTED and since <= run.ended < until]
+    return Told(runs, Unknown())
+
+
+_STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
+"""Streams by which evictions can be asked for -> what of a run they name."""
+
+
+def checked(what: Wanted | None) -> None:
+    """Raise ValueError for what has no evictions."""
+    if what is not None and what.stream.partition("/")[0] not in _STREAMS:
+        raise ValueError(f"{what.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
+
+
+def of(runs: Iterable[JobRun], what: Wanted | None) -> list[JobRun]:
+    """Those of a job, a cluster, a slot, a machine or a user."""
+    if what is None:
+        return list(runs)
+    kind, _, name = what.stream.partition("/")
+    if what.proc is not None:
+        return [run for run in runs if run.job == f"{name}.{what.proc}"]
+    return [run for run in runs if getattr(run, _STREAMS[kind]) == name]
+
+
+class Share(NamedTuple):
+    """How many evictions had a cause, and what they cost in microseconds."""
+
+    cause: Cause
+    evictions: int
+    lost: int
+
+
+def by_cause(runs: Sequence[JobRun]) -> list[Share]:
+    """The evictions by their causes, the one that cost most first."""
+    shares = [
+        Share(cause, len(own), sum(run.lasted for run in own))
+        for cause in CAUSES.values()
+        if (own := [run for run in runs if run.cause is cause])
+    ]
+    return sorted(shares, key=lambda share: (-share.lost, -share.evictions, share.cause.name))
+
+
+def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
+    """An eviction for programs: instants in ISO 8601 (UTC), what was lost in seconds."""
+    return {
+        "at": iso(run.ended),
+        "job": run.job,
+        "user": run.user,
+        "slot": run.slot,
+        "machine": run.machine,
+        "began": iso(run.began),
+        "lost": run.lasted / SECOND,
+        "cause": run.cause.name,
+        "words": run.cause.words,
+        "said": run.said,
+        "place": place,
+        "stimulus": run.stimulus,
+    }
+
+
+def unknown_as_dict(unknown: Unknown) -> dict[str, object]:
+    """What is known in total only, for programs: time in seconds; whether no record tells of any run."""
+    return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND, "silent": unknown.silent}
+
+
+def share_as_dict(share: Share) -> dict[str, object]:
+    """A cause for programs, what was lost in seconds."""
+    return {
+        "cause": share.cause.name,
+        "words": share.cause.words,
+        "count": share.evictions,
+        "lost": share.lost / SECOND,
+    }

@@ -1,0 +1,113 @@
+"""What runs used between two instants: added up by user, machine, day and others, and how much of it was wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Final
+
+from attrs import define, field
+
+from .run import COMPLETED, EVICTED, JobRun
+
+SECOND: Final = 1_000_000
+_OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
+    "user": lambda run: run.user,
+    "group": lambda run: run.group,
+    "cluster": lambda run: run.cluster,
+    "machine": lambda run: run.machine,
+    "slot": lambda run: run.slot,
+}
+_OF_TIMES: Final[dict[str, int]] = {"day": 10, "month": 7}
+"""Parts of a calendar, and how much of a date in ISO 8601 names them."""
+BY: Final = (*_OF_RUNS, *_OF_TIMES)
+"""By what usage can be added up."""
+
+
+def names(run: JobRun) -> list[str]:
+    """Whatever a run can be asked for by: its user, group, cluster, machine and slot."""
+    return [of(run) for of in _OF_RUNS.values()]
+
+
+@define
+class Sum:
+    """What the runs of one row used, in microseconds: in all (``used``), by runs after which their jobs were done
+    (``good``), and by runs that were evicted (``wasted``). What runs used that go on, or of whose end nobody says what
+    came of the job, is in ``used`` alone. ``evictions``: how many were evicted."""
+
+    jobs: set[tuple[str, str]] = field(factory=set)
+    runs: int = 0
+    used: int = 0
+    good: int = 0
+    wasted: int = 0
+    evictions: int = 0
+
+    def add(self, run: JobRun, since: int, until: int, *, again: bool = False) -> None:
+        """Add what of a run lies between two instants; `again`: another part of it was added already."""
+        self.jobs.add((run.job, run.user))
+        self.runs += not again
+        used = max(0, min(run.ended, until) - max(run.began, since))
+        self.used += used
+        if run.outcome == COMPLETED:
+            self.good += used
+        elif run.outcome == EVICTED:
+            self.wasted += used
+            self.evictions += since <= run.ended < until
+
+    @property
+    def times(self) -> tuple[int, int, int]:
+        """What was used, and what of it was good and wasted."""
+        return self.used, self.good, self.wasted
+
+    def as_dict(self) -> dict[str, object]:
+        """For programs: times in seconds."""
+        times = {"used": self.used, "goodput": self.good, "wasted": self.wasted}
+        seconds = {name: amount / SECOND for name, amount in times.items()}
+        return {"jobs": len(self.jobs), "runs": self.runs, **seconds, "evictions": self.evictions}
+
+
+def sums(
+    runs: Iterable[JobRun],
+    by: Sequence[str],
+    since: int,
+    until: int,
+    zone: tzinfo = UTC,
+) -> tuple[dict[tuple[str, ...], Sum], Sum]:
+    """What the runs used between two instants, by what `by` names (of ``BY``), and in all. Days and months are those of
+    `zone`; a run over midnight is in two of them, and in all one."""
+    rows: dict[tuple[str, ...], Sum] = {}
+    total = Sum()
+    finest = max((_OF_TIMES[name] for name in by if name in _OF_TIMES), default=0)
+    for run in runs:
+        counted = False
+        for begin, end in _parts(run, since, until, zone, finest):
+            day = _day(begin, zone).isoformat() if finest else ""
+            key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in by)
+            rows.setdefault(key, Sum()).add(run, begin, end)
+            total.add(run, begin, end, again=counted)
+            counted = True
+    return rows, total
+
+
+def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest: int) -> Iterator[tuple[int, int]]:
+    """The parts of the window in which a run has a share: all of it, or its days or months."""
+    if not finest:
+        yield since, until
+        return
+    begin = max(run.began, since)
+    while True:
+        end = min(_next(_day(begin, zone), finest, zone), until)
+        yield begin, end
+        if run.ended < end or end >= until:
+            return
+        begin = end
+
+
+def _day(at: int, zone: tzinfo) -> date:
+    return datetime.fromtimestamp(at / SECOND, zone).date()
+
+
+def _next(day: date, finest: int, zone: tzinfo) -> int:
+    """When the day or month after that of `day` begins."""
+    after = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
+    return round(datetime(after.year, after.month, after.day, tzinfo=zone).timestamp()) * SECOND

@@ -1,0 +1,187 @@
+"""Daemons that died, as the records of a real pool show it: one that began anew without having ended, and one whose
+parent tells of the signal that ended it.
+
+A log that begins with a daemon's beginning tells of no death, and neither does one with a gap before it: something of
+the same log must show that the daemon was there before. When it died is known up to what it wrote last; of a startd
+that is what it wrote of the slot that is asked about, of a schedd what it wrote of the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, tzinfo
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.log import Log
+from ...domain.reports import place_of
+from ..imports import Places
+from ..listing import EVER
+from ..wording import instant
+from .runs import LATER, Slots, left_for
+from .sentences import Told
+
+_LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
+"""The daemons of which a pool has few, and the kind of their logs."""
+
+
+Heard = Callable[[], Sequence[Told]]
+"""What else a daemon told, read if it is needed."""
+
+
+class Death(NamedTuple):
+    """A daemon's death: of which daemon, on which machine (of a starter the slot, of a shadow nothing); when it was
+    heard of last (0: that is not known) and when it was known; and the record that tells of it."""
+
+    daemon: str
+    where: str
+    since: int
+    at: int
+    how: str
+    position: int
+    stimulus: str
+
+    def words(self, zone: tzinfo = UTC) -> str:
+        """What happened, as the rest of a sentence."""
+        name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
+        if self.how:
+            return f"{name} died at {instant(self.at, zone)} ({self.how})"
+        return f"{name} died between {instant(self.since, zone)} and {instant(self.at, zone)}, when it began anew"
+
+
+@define
+class Deaths:
+    """The deaths that a log tells of, found as they are asked for."""
+
+    log: Log
+    places: Places
+    slots: Slots
+    zone: tzinfo = UTC
+    """Of the times in words."""
+    _machines: dict[str, list[Told]] = field(factory=dict)
+    _clusters: dict[str, list[Told]] = field(factory=dict)
+    _few: dict[str, list[str]] = field(factory=dict)
+    """Of daemons of which there are few: the machines on which their logs say that they are."""
+
+    def of_run(self, slot: str, job: str, began: int, ended: int, run: Sequence[Told]) -> Death | None:
+        """The death that a job's run came to its end by: of its starter, its shadow, its startd or its schedd, the
+        first of these. `run`: what the slot's log has of the run."""
+        death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
+        if death is not None:
+            return death
+        told = self._of_schedd(job.partition(".")[0])
+        return _of_shadow(job, began, ended, told) or self._of_few("schedd", began, ended, lambda: told)
+
+    def of_negotiator(self, since: int) -> Death | None:
+        """The last death of a negotiator since an instant."""
+        return self._of_few("negotiator", since, EVER, lambda: self._read("negotiator"))
+
+    def _daemons(self, machine: str, daemon: str) -> list[Told]:
+        """What is told of a daemon's life on a machine, in the log's order."""
+        if machine not in self._machines:
+            self._machines[machine] = self._read(f"machine/{machine}")
+        found = self._machines[machine]
+        return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
+
+    def _of_schedd(self, cluster: str) -> list[Told]:
+        """What schedds' logs tell of the jobs of a cluster."""
+        if cluster not in self._clusters:
+            self._clusters[cluster] = [
+                told
+                for told in self._read(f"cluster/{cluster}")
+                if isinstance(told[1], e.JobReported) and self.places.kind(told[1].stimulus) == _LOGS["schedd"]
+            ]
+        return self._clusters[cluster]
+
+    def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
+        machine = next(
+            (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotBorn)),
+            slot.partition("@")[2],
+        )
+        return self._anew("startd", machine, began, ended, lambda: self.slots.records(slot))
+
+    def _read(self, stream: str) -> list[Told]:
+        until = self.slots.until
+        return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
+
+    def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Death | None:
+        if daemon not in self._few:
+            self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind == _LOGS[daemon]})
+        return next(
+            (death for machine in self._few[daemon] if (death := self._anew(daemon, machine, began, ended, told))),
+            None,
+        )
+
+    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Death | None:
+        """The last beginning of a daemon without an end before it: it was heard of before a run ended, and had not
+        begun anew when the run began."""
+        life = self._daemons(machine, daemon)
+        for number in reversed(range(len(life))):
+            position, event = life[number]
+            if _said(event) != "began" or event.at < began:
+                continue
+            same = [told for told in life[:number] if self._same_log(told[1], event)]
+            if same and _said(same[-1][1]) == "ended":
+                continue
+            before = [*same, *(told for told in heard() if told[0] < position and self._same_log(told[1], event))]
+            if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
+                continue
+            since = max(told[1].at for told in before)
+            if since <= ended + LATER:
+                return Death(daemon, machine, since, event.at, "", position, event.stimulus)
+        return None
+
+    def _chain(self, event: e.Event) -> int:
+        place = place_of(event.stimulus)
+        return 0 if place is None else self.places.source(place.source).chain(place.source)
+
+    def _same_log(self, event: e.Event, other: e.Event) -> bool:
+        return self._chain(event) == self._chain(other)
+
+    def _gap(self, event: e.Event, other: e.Event) -> bool:
+        """Whether lines are missing between two records of one log."""
+        first, last = place_of(event.stimulus), place_of(other.stimulus)
+        if first is None or last is None:
+            return True
+        return any(
+            isinstance(gap, e.SourceGap)
+            and (source != first.source or gap.line > first.line)
+            and (source != last.source or gap.line <= last.line)
+            for source in {first.source, last.source}
+            for _, gap in self.log.read_stream(f"source/{source}")
+        )
+
+
+def _said(event: e.Event) -> str:
+    return event.said if isinstance(event, e.DaemonReported) else ""
+
+
+def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
+    """A shadow that a signal ended while its job ran."""
+    for position, event in told:
+        if (
+            isinstance(event, e.JobReported)
+            and event.said == "shadow_gone"
+            and f"{event.cluster}.{event.proc}" == job
+            and "signal" in (how := event.facts.get("reason", ""))
+            and began - LATER <= event.at <= ended + LATER
+        ):
+            return Death("shadow", "", 0, event.at, how, position, event.stimulus)
+    return None
+
+
+def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:
+    """A starter that a signal ended, and not its startd, which kills one that does not end."""
+    for position, event in run:
+        if (
+            isinstance(event, e.SlotReported)
+            and event.said == "starter_gone"
+            and event.facts.get("job", job) == job
+            and "signal" in (how := event.facts.get("status", ""))
+            and event.at <= ended + LATER
+            and not left_for(list(run), event.at)
+        ):
+            return Death("starter", slot, 0, event.at, how, position, event.stimulus)
+    return None

@@ -1,0 +1,62 @@
+"""Golden: why runs are ended, as codes, startds' words and own events name it: one closed table."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.events import CAUSES as OWN
+from poolbook.domain.lifecycle import HOLD_CODES, VACATE_CODES
+from poolbook.replay.runs.causes import CAUSES, REASONS, first, of_code, of_own, of_reason
+
+
+def test_every_code_of_an_eviction_has_one_cause() -> None:
+    named = [code for cause in CAUSES.values() for code in cause.codes]
+    assert sorted(named) == sorted(VACATE_CODES)
+
+
+def test_every_code_of_a_hold_means_that_the_job_was_put_on_hold() -> None:
+    assert {cause.name for number in HOLD_CODES if number and (cause := of_code(str(number)))} == {"held"}
+
+
+def test_a_cause_of_an_own_event_stands_once_and_is_one() -> None:
+    named = [word for cause in CAUSES.values() for word in cause.own]
+    assert len(named) == len(set(named))
+    assert set(named) <= OWN.keys()
+
+
+def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:
+    assert {cause for _, _, cause in REASONS if cause} <= CAUSES.keys()
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        (of_code("1014"), "drained"),
+        (of_code("1005"), "unknown"),
+        (of_code("21"), "held"),
+        (of_code("0"), None),
+        (of_code("-3"), None),
+        (of_code("9999"), None),
+        (of_reason("preempting claim based on machine rank / claim retirement ended/expired"), "rank"),
+        (of_reason("PREEMPT is TRUE"), "preempt"),
+        (of_reason("claim retirement ended/expired"), None),
+        (of_reason("received RELEASE_CLAIM command"), "given_back"),
+        (of_own("user_remove"), "removed"),
+        (of_own("retirement_over"), None),
+    ],
+)  # fmt: skip
+def test_a_record_names_its_cause(found: object, name: str | None) -> None:
+    assert found is (None if name is None else CAUSES[name])
+
+
+@pytest.mark.parametrize(
+    ("names", "cause"),
+    [
+        ((), "unknown"),
+        (("unknown", "disconnected"), "unknown"),
+        (("given_back", "removed"), "removed"),
+        (("unknown", "priority", "rank"), "priority"),
+    ],
+)
+def test_what_is_general_gives_way_to_what_says_more(names: tuple[str, ...], cause: str) -> None:
+    assert first([None, *(CAUSES[name] for name in names)]) is CAUSES[cause]
