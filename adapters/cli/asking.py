@@ -40,8 +40,8 @@ def queue(argv: Sequence[str]) -> int:
         if not _imported(views):
             if query.arguments.has("at"):
                 raise Refusal(
-                    f"poolbook q -at: {shown(url)} is a pool's own log, whose views have the present alone; "
-                    "`poolbook why JOB -at TIME` and `poolbook log` tell of the past"
+                    f"poolbook q -at: {shown(url)} is a pool's own log, and its queue is kept as it is now alone. "
+                    f"{queue_tool.OF_THE_PAST}"
                 )
             if query.view == "analysis":
                 return _write(_analyses(query, url, views, setting()))
@@ -75,8 +75,10 @@ def _queue_then(query: queue_tool.Query, url: str, here: Setting) -> Iterator[st
     try:
         found = queue_then(log, at)
     except NotKnown as error:
-        known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
-        raise Refusal(f"poolbook q: what {shown(url)} was imported from tells of the queue {known}") from None
+        known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"
+        raise Refusal(
+            f"poolbook q: the queue of {shown(url)} is unknown {known}, because {error.why}. {queue_tool.OF_THE_PAST}"
+        ) from None
     finally:
         log.close()
     then = here._replace(now=(found.at if at is None else at) // 1_000_000)

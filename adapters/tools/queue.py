@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _WHY = "ask `poolbook why JOB`, which says why a job does not run"
 _ONE_POOL = "a log is one pool with one queue; name another with --log"
+OF_THE_PAST = "`poolbook why JOB -at TIME` tells of a job at an instant, `poolbook log` of all that happened"
+"""What to ask where the queue of an instant cannot be told."""
 
 COMMAND = Command(
     "q",
