@@ -203,7 +203,7 @@ def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
     log = open_log(path, create=True)
     imported(DATA / "traces" / run, log=log)
     log.close()
-    with pytest.raises(Refusal, match="is unknown before .*, because the file was compacted") as refused:
+    with pytest.raises(Refusal, match=r"is unknown before .*, because the file was compacted") as refused:
         asking.queue(["-log", path, "-at", instant])
     assert refused.value.exit_code == 1
     assert capsys.readouterr().out == ""
@@ -372,7 +372,7 @@ def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.Captu
 
 
 def test_q_says_where_an_imported_log_begins(audit: str) -> None:
-    with pytest.raises(Refusal, match="is unknown before 2026-11-21 .*, because its table begins then"):
+    with pytest.raises(Refusal, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
         asking.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is no time"):
         asking.queue(["-log", audit, "-at", "JobStatus"])
@@ -383,7 +383,7 @@ def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
     log = open_log(path, create=True)
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
     log.close()
-    with pytest.raises(Refusal, match="own log.*poolbook why JOB -at TIME"):
+    with pytest.raises(Refusal, match=r"own log.*poolbook why JOB -at TIME"):
         asking.queue(["-log", path, "-at", "2026-11-21"])
 
 
