@@ -160,7 +160,7 @@ def test_what_exists_elsewhere_names_the_commands_that_have_it() -> None:
     for command in ALL.values():
         own = [(option.name, option.least) for option in command.options if not option.refused]
         for other in ALL.values():
-            for name in names(other) - names(command):
+            for name in {o.name for o in other.options if not o.refused} - names(command):
                 if any(len(name) >= least and full.startswith(name) for full, least in own):
                     mistaken.setdefault(name, set()).add(other.name)
     named = {name: set(re.split(", | and ", commands)) for name, commands in ELSEWHERE.items()}
