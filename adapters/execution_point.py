@@ -31,9 +31,9 @@ Load = Callable[[str], Configuration]
 @define
 class ExecutionPoint:
     """``load`` reads the configuration, as the daemon that is named has it (STARTD, NEGOTIATOR); None: there is none,
-    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure. ``given``:
-    Cpus and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what the
-    machine's owner should know."""
+    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure; then
+    ``benchmarks`` says whether its speed is measured. ``given``: Cpus and Memory to offer in place of what was
+    detected. ``folder`` is where jobs run, ``tell`` is given what the machine's owner should know."""
 
     engine: Engine
     world: LocalWorld
@@ -42,6 +42,7 @@ class ExecutionPoint:
     load: Load | None = None
     static: int = 0
     given: Mapping[str, int] = field(factory=dict)
+    benchmarks: bool = False
     name: str = field(factory=host_name)
     _completion: str = ""
     """What is to follow the drain that goes on."""
@@ -63,7 +64,7 @@ class ExecutionPoint:
     def _configuration(self) -> Configuration:
         if self.load is not None:
             return self.load("STARTD")
-        return plain(self.static)
+        return plain(self.static, benchmarks=self.benchmarks)
 
     def _equipment(self, configuration: Configuration) -> Equipment:
         found = equipment(configuration, self.folder, system_ad(self.engine.state.uid_domain))
@@ -158,10 +159,9 @@ class ExecutionPoint:
         """Use the sensors that the configuration asks for; ``wait`` until each has said something, if it does soon."""
         for warning in configuration.warnings:
             self.tell(f"warning: {warning}")
-        if self.load is not None:
-            self.world.configure(configuration)
-            if wait:
-                self.world.warm_up()
+        self.world.configure(configuration)
+        if wait:
+            self.world.warm_up()
 
     # What follows a drain
 

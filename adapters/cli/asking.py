@@ -141,17 +141,21 @@ def status(argv: Sequence[str]) -> int:
     sys.stderr.write(query.warning)
     url = log_of(query.arguments)
     with views_current(url) as views:
-        ads: Iterable[ClassAd] = _slots(url, views) if query.kind in ("Machine", "") else ()
         here = setting()
-        if query.kind in ("Negotiator", "") and not _imported(views):
-            from ..tools.negotiator import negotiator_ad
+        if not _imported(views):
+            from .daemons import pool_ads
 
-            ads = chain(ads, (negotiator_ad(views.pool().name, views.cycles(), here.now),))
-        return _write(status_tool.render(ads, query, here))
+            return _write(status_tool.render(pool_ads(url, views, query.kind, here), query, here))
+        if query.kind not in ("Machine", ""):
+            raise Refusal(
+                f"poolbook status: {shown(url)} was imported, and the records that are read tell of slots and have no "
+                f"ads of what -{query.view} shows; `poolbook q` and `poolbook userprio` tell of the queue and its users"
+            )
+        return _write(status_tool.render(_slots(url, views), query, here))
 
 
 def _slots(url: str, views: Views) -> Iterator[ClassAd]:
-    """The slots' ads. Of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
+    """The slots' ads of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
     as it printed them where there is no StartLog."""
     sampled: dict[object, ClassAd] = {}
     positions = views.last_sample("machine_ads")

@@ -51,9 +51,9 @@ SERVE = Command(
 )
 
 
-def open_server(arguments: Arguments, create: bool = True) -> Server:
+def open_server(arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
     """Become the pool of the log that the arguments name, and find what ran before. `create`: begin a log if there is
-    none."""
+    none; `measured`: measure how fast this machine is, unless a configuration says whether."""
     from ...domain.dialects import DEFAULT_DIALECT
     from ..founding import open_pool_log
     from ..server import Server
@@ -73,7 +73,7 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
         lost=arguments.has("lost"),
     )
     try:
-        _offer(server, arguments)
+        _offer(server, arguments, measured)
         server.begin()
     except BaseException:
         server.close()
@@ -81,7 +81,7 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
     return server
 
 
-def _offer(server: Server, arguments: Arguments) -> None:
+def _offer(server: Server, arguments: Arguments, measured: bool) -> None:
     """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
     from ...domain.config import ConfigError
     from ...domain.policy.slot_types import SlotTypeError
@@ -97,7 +97,9 @@ def _offer(server: Server, arguments: Arguments) -> None:
     load = _configured(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
-    point = ExecutionPoint(server.engine, server.world, server.place.folder, server.trouble, load, static, given)
+    point = ExecutionPoint(
+        server.engine, server.world, server.place.folder, server.trouble, load, static, given, measured
+    )
     try:
         point.join()
     except ConfigError as error:
@@ -162,7 +164,7 @@ def resume(argv: Sequence[str]) -> int:
 
 def serve(argv: Sequence[str]) -> int:
     arguments = parse(SERVE, argv)
-    server = open_server(arguments)
+    server = open_server(arguments, measured=True)
     try:
         server.catch_signals()
         print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
