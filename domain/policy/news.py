@@ -79,7 +79,6 @@ def _said(moment: Moment, wanted: frozenset[str] | None) -> Iterator[tuple[str, 
 
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}
 _IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
-_SHOWN = frozenset(_LOADS) | {"keyboardidle"}
-"""What ``status`` shows, and the machine's load, which the manual has in the ads of all its slots ("Load Average for
-Multi-core Machines")."""
+_SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
+"""What ``status`` shows."""
 _ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)
