@@ -42,7 +42,8 @@ class NotKnown(LookupError):
 
 
 BEGUN = "its table begins then"
-COMPACTED = "the file was compacted, and tells neither what had been in it nor when that was"
+COMPACTED = "job_queue.log was compacted: what had been in it is no longer there, nor when that was"
+FOUND = "job_queue.log was found then, compacted: what had been in it is no longer there, nor when that was"
 SAMPLED = "the first sample was taken then"
 NOTHING = "nothing in the log tells of it"
 """Why a table is not known before an instant, or at none."""
@@ -212,7 +213,7 @@ class _Told:
             return table.since, BEGUN
         if before is not None:
             return max(table.since, before.last), COMPACTED
-        return self.change or found, COMPACTED
+        return (self.change, COMPACTED) if self.change else (found, FOUND)
 
 
 def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, _Told]:
@@ -272,7 +273,7 @@ def tables(log: Log, kind: str, at: int | None = None, number: int | None = None
         if before is None and last is not None and last.last < when:
             del latest[daemon, born]  # between the two was a file that is not there
     # A table that had not begun then was empty; one that was compacted was not.
-    unknown = [one for key, one in early.items() if key not in latest and (not latest or one[1] == COMPACTED)]
+    unknown = [one for key, one in early.items() if key not in latest and (not latest or one[1] != BEGUN)]
     if unknown:
         raise NotKnown(*max(unknown))
     return [told.table for told in latest.values()]

@@ -7,8 +7,6 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from attrs import define
-
 from ..tools import daemons as tool
 from ..tools.negotiator import negotiator_ad
 
@@ -29,13 +27,12 @@ def pool_ads(url: str, views: Views, kind: str, here: Setting) -> Iterator[Class
             yield from ads(gathered)
 
 
-@define
 class _Gathered:
-    """What ads are made of, found when the first that has it is asked for."""
+    """What ads are made of, found when the first that has it is asked for. (No attrs class: to import attrs takes
+    long.)"""
 
-    url: str
-    views: Views
-    here: Setting
+    def __init__(self, url: str, views: Views, here: Setting) -> None:
+        self.url, self.views, self.here = url, views, here
 
     @cached_property
     def pool(self) -> tool.Pool:

@@ -203,7 +203,9 @@ def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
     log = open_log(path, create=True)
     imported(DATA / "traces" / run, log=log)
     log.close()
-    with pytest.raises(Refusal, match=r"is unknown before .*, because the file was compacted") as refused:
+    with pytest.raises(
+        Refusal, match=r"is unknown before .*, because job_queue.log was found then, compacted"
+    ) as refused:
         asking.queue(["-log", path, "-at", instant])
     assert refused.value.exit_code == 1
     assert capsys.readouterr().out == ""
