@@ -16,7 +16,10 @@ import htcondor2
 import pytest
 
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.facts import host_name
+from poolbook.adapters.facts import host_name, user_name
+from poolbook.adapters.pool import Pool
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import SlotChanged, SlotMoved
 
 from .real import Folder
 
@@ -475,3 +478,20 @@ def test_a_run_reads_the_sensors_and_does_not_wait_for_benchmarks(
     main(["status", "-json", "-log", str(folder.path / "pool.db")])
     (slot,) = json.loads(capsys.readouterr().out)
     assert "LoadAvg" in slot and "KeyboardIdle" in slot and "Mips" not in slot
+
+
+def test_a_command_that_asks_no_sensor_publishes_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "pool.db")
+    job = {"executable": "/bin/sleep", "arguments": "1000", "request_memory": "128", "request_disk": "1 MB"}
+    with Pool.open(path, user=user_name()) as pool:
+        pool.add_machine("h", cpus=1, memory=2048, static=1)
+        pool.submit(job)
+        pool.read("h", LoadAvg=0.5, KeyboardIdle=3)
+        pool.advance(400)
+    assert main(["vacate", "slot1@h", "-log", path]) == 0
+    log = open_log(path, create=False, read_only=True)
+    events = [event for _, event in log.read_stream("slot/slot1@h")]
+    log.close()
+    assert isinstance(events[-1], SlotMoved) and events[-1].target == "Preempting/Vacating"
+    (published,) = [event.changes for event in events if isinstance(event, SlotChanged)]
+    assert published["LoadAvg"] == "0.5"
