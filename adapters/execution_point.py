@@ -31,10 +31,10 @@ Load = Callable[[str], Configuration]
 @define
 class ExecutionPoint:
     """``load`` reads the configuration, as the daemon that is named has it (STARTD, NEGOTIATOR); None: there is none,
-    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure. ``given``:
-    Cpus and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what the
-    machine's owner should know. ``ignore_unenforced``: take also a configuration that would keep out what Poolbook lets
-    in."""
+    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure; then
+    ``benchmarks`` says whether its speed is measured. ``given``: Cpus and Memory to offer in place of what was
+    detected. ``folder`` is where jobs run, ``tell`` is given what the machine's owner should know.
+    ``ignore_unenforced``: take also a configuration that would keep out what Poolbook lets in."""
 
     engine: Engine
     world: LocalWorld
@@ -44,6 +44,7 @@ class ExecutionPoint:
     static: int = 0
     given: Mapping[str, int] = field(factory=dict)
     ignore_unenforced: bool = False
+    benchmarks: bool = False
     name: str = field(factory=host_name)
     _completion: str = ""
     """What is to follow the drain that goes on."""
@@ -68,7 +69,7 @@ class ExecutionPoint:
         :raises ConfigError: it cannot be read, or would keep out what Poolbook lets in
         """
         if self.load is None:
-            return plain(self.static)
+            return plain(self.static, benchmarks=self.benchmarks)
         configuration = self.load("STARTD")
         unenforced = [one for one in configuration.unfollowed() if one.unenforced]
         if unenforced and not self.ignore_unenforced:
@@ -171,10 +172,9 @@ class ExecutionPoint:
         """Use the sensors that the configuration asks for; ``wait`` until each has said something, if it does soon."""
         for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
-        if self.load is not None:
-            self.world.configure(configuration)
-            if wait:
-                self.world.warm_up()
+        self.world.configure(configuration)
+        if wait:
+            self.world.warm_up()
 
     # What follows a drain
 

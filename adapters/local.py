@@ -147,8 +147,7 @@ class LocalWorld:
     directories, ``tell`` is given what the machine's owner should know. What else may end a wait (a server's sockets)
     is registered with ``watch``.
 
-    Until a configuration is in force (``configure``) nobody asks the sensors: a machine without a policy of its own
-    takes whatever comes.
+    The sensors are asked as soon as a configuration says which there are (``configure``).
     """
 
     steady = False

@@ -19,8 +19,7 @@ from ..domain.state import Machine, Slot
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
 from .processor import system_names
 
-PLAIN = "RunBenchmarks = false"
-"""The policy of a machine that was given none: HTCondor's defaults, and no benchmarks."""
+_UNMEASURED = "RunBenchmarks = false"
 
 
 def detected(execute: Path) -> dict[str, int]:
@@ -123,9 +122,12 @@ def system_ad(uid_domain: str) -> Ad:
     }
 
 
-def plain(static: int = 0) -> Configuration:
-    """The configuration of a machine that was given none: one slot that is cut to measure, or `static` equal ones."""
-    return read(PLAIN + (f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""))
+def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
+    """The configuration of a machine that was given none: HTCondor's defaults, with one slot that is cut to measure, or
+    `static` equal ones. `benchmarks`: whether its speed is measured once, as by default; that takes a second of one
+    core."""
+    equal = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
+    return read(("" if benchmarks else _UNMEASURED) + equal)
 
 
 def _made_up(resources: Mapping[str, int], uid_domain: str, cpus: int) -> Equipment:

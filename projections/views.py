@@ -182,6 +182,18 @@ class Views:
             totals.setdefault(owner, {})[status] = jobs
         return totals
 
+    def counts(self) -> list[tuple[str, str, bool, int, int]]:
+        """How many jobs each submitter has in the queue: the submitter, the jobs' owner, whether they are of the local
+        universe, their status (HTCondor's number), how many."""
+        statement = (
+            "SELECT c.submitter, c.owner, COALESCE(json_extract(c.ad, '$.JobUniverse'), '') = '12', j.status, "
+            "SUM(j.jobs) FROM (SELECT cluster, status, SUM(last - first + 1) AS jobs "
+            "FROM jobs GROUP BY cluster, status) j "
+            "JOIN clusters c USING (cluster) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
+        )
+        found = self.connection.execute(statement)
+        return [(submitter, owner, bool(local), status, jobs) for submitter, owner, local, status, jobs in found]
+
     def job(self, cluster: int, proc: int) -> ClassAd | None:
         """The ad of one job in the queue; None if it is not there."""
         return next(self.ads(Jobs(((cluster, proc),))), None)

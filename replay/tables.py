@@ -3,7 +3,9 @@
 A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins another
 such file, with the next number and the same date of birth. So a table at an instant is the fold of one file: of the
 last one that was begun by then. What was compacted has lost its own instants: before the end of what such a file
-begins with, it says nothing.
+begins with, it says nothing. A job that left the queue before a compaction leaves no date in the file, so the dates in
+what the schedd's file begins with do not say when it was compacted: the file that it replaced does, by its end; else
+the first change behind; else it is known no earlier than the file was found.
 
 How the ads change is HTCondor's way, and so is what a job is: the schedd's table has an ad for each cluster ("02.-1")
 and for each job ("2.0"), whose attributes go before its cluster's; and records of its own (the header "0.0", owners
@@ -30,11 +32,21 @@ EVER = 1 << 62
 
 
 class NotKnown(LookupError):
-    """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none)."""
+    """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none), ``why``
+    nothing is known before."""
 
-    def __init__(self, since: int) -> None:
+    def __init__(self, since: int, why: str = "") -> None:
         super().__init__(f"known from {instant(since)} on" if since else "never known")
         self.since = since
+        self.why = why
+
+
+BEGUN = "its table begins then"
+COMPACTED = "job_queue.log was compacted: what had been in it is no longer there, nor when that was"
+FOUND = "job_queue.log was found then, compacted: what had been in it is no longer there, nor when that was"
+SAMPLED = "the first sample was taken then"
+NOTHING = "nothing in the log tells of it"
+"""Why a table is not known before an instant, or at none."""
 
 
 @define
@@ -174,57 +186,97 @@ def _gaps(log: Log, source: int) -> list[int]:
     return [event.line for _, event in log.read_stream(f"source/{source}") if isinstance(event, e.SourceGap)]
 
 
-def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, Table]:
-    """Each source's table at the instant, or after its transaction `number`."""
-    found: dict[int, Table] = {}
+@define
+class _Told:
+    """What a source tells: its table at the instant (``over``: all of that was heard), and of its whole length when the
+    first change that has a date of its own was made behind what the file begins with (0: none was), and when the last
+    one."""
+
+    table: Table
+    over: bool = False
+    change: int = 0
+    last: int = 0
+
+    def hear(self, event: e.TableWritten) -> None:
+        """Take the next event: into the table, unless that is over, and note of its time."""
+        if not self.over:
+            self.table.take(event)
+        self.last = event.at
+        if not self.change and event.at > self.table.since:
+            self.change = event.at
+
+    def known_since(self, before: _Told | None, found: int) -> tuple[int, str]:
+        """From when on the table is known, and why not before. ``before``: what told of it until it was compacted, if
+        that is there; ``found``: when the file was found."""
+        table = self.table
+        if table.kind != "queue" or table.sequence <= 1:  # the accountant dates whatever it does
+            return table.since, BEGUN
+        if before is not None:
+            return max(table.since, before.last), COMPACTED
+        return (self.change, COMPACTED) if self.change else (found, FOUND)
+
+
+def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, _Told]:
+    """Of each source the table at the instant, or after its transaction `number`."""
+    found: dict[int, _Told] = {}
     gaps: dict[int, list[int]] = {}
-    over: set[int] = set()
     for _, event in log.read_stream(f"table/{kind}"):
         place = place_of(event.stimulus)
-        if not isinstance(event, e.TableWritten) or place is None or place.source in over:
-            continue
-        table = found.get(place.source) or Table(kind)
-        if not table.reaches(event, at) or (number is not None and event.number > number):
-            over.add(place.source)
+        if not isinstance(event, e.TableWritten) or place is None:
             continue
         if place.source not in found:
-            found[place.source] = table
+            found[place.source] = _Told(Table(kind))
             gaps[place.source] = _gaps(log, place.source)
-        while gaps[place.source] and gaps[place.source][0] <= place.line:
-            gaps[place.source].pop(0)
-            table.torn = True
-        table.take(event)
-    return found
+        told, missing = found[place.source], gaps[place.source]
+        beyond = number is not None and event.number > number
+        told.over = told.over or beyond or not told.table.reaches(event, at)
+        while not told.over and missing and missing[0] <= place.line:
+            missing.pop(0)
+            told.table.torn = True
+        told.hear(event)
+    return {source: told for source, told in found.items() if told.table.taken}
 
 
-def _daemon(log: Log, source: int) -> str:
-    """The host and the folder of a source: two daemons may have begun their tables within one second."""
+def _daemon(log: Log, source: int) -> tuple[str, int]:
+    """The host and the folder of a source (two daemons may have begun their tables within one second), and when it was
+    found."""
     for _, event in log.read_stream(f"source/{source}"):
         if isinstance(event, e.SourceFound):
-            return f"{event.machine} {event.path.rpartition('/')[0]}"
-    return ""
+            return f"{event.machine} {event.path.rpartition('/')[0]}", event.at
+    return "", 0
 
 
 def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[Table]:
     """The tables of a kind ("queue", "accountant") at an instant (microseconds; the last one if None), one for each
     daemon that kept one; or after the transaction `number` of their files.
 
-    Raises ``NotKnown`` if the log has such tables, but not of so early an instant.
+    Raises ``NotKnown`` if the log has such tables, but does not tell of one of them at the instant.
     """
     when = EVER if at is None else at
-    latest: dict[tuple[str, int], Table] = {}
-    early: list[int] = []
-    for source, table in _folded(log, kind, when, number).items():
-        if table.since > when:
-            early.append(table.since)
+    files: dict[tuple[str, int, int], tuple[_Told, int]] = {}
+    for source, told in _folded(log, kind, when, number).items():
+        daemon, found = _daemon(log, source)
+        key = daemon, told.table.born, told.table.sequence
+        known = files.get(key)
+        if known is None or known[0].table.taken <= told.table.taken:
+            files[key] = told, found
+    latest: dict[tuple[str, int], _Told] = {}
+    early: dict[tuple[str, int], tuple[int, str]] = {}
+    for (daemon, born, sequence), (told, found) in sorted(files.items(), key=lambda item: item[0]):
+        before = files.get((daemon, born, sequence - 1))
+        told.table.since, why = told.known_since(None if before is None else before[0], found)
+        if told.table.since <= when:
+            latest[daemon, born] = told
             continue
-        daemon = (_daemon(log, source), table.born)
-        known = latest.get(daemon)
-        if known is None or (known.sequence, known.taken) <= (table.sequence, table.taken):
-            latest[daemon] = table
-    if early and not latest:
-        raise NotKnown(min(early))
-    return list(latest.values())
+        early.setdefault((daemon, born), (told.table.since, why))
+        last = latest.get((daemon, born))
+        if before is None and last is not None and last.last < when:
+            del latest[daemon, born]  # between the two was a file that is not there
+    # A table that had not begun then was empty; one that was compacted was not.
+    unknown = [one for key, one in early.items() if key not in latest and (not latest or one[1] != BEGUN)]
+    if unknown:
+        raise NotKnown(*max(unknown))
+    return [told.table for told in latest.values()]
 
 
 class Queue(NamedTuple):
@@ -276,7 +328,7 @@ def sample(log: Log, kind: str, at: int | None = None) -> Sample:
         else:
             early.append(event.at)
     if not samples:
-        raise NotKnown(min(early, default=0))
+        raise NotKnown(min(early), SAMPLED) if early else NotKnown(0, NOTHING)
     last = max(samples.values(), key=lambda events: events[-1].at)
     return Sample([_ad_of(kept.text) for event in last for kept in archive.unpack(event)], last[-1].at)
 

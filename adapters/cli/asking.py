@@ -40,8 +40,8 @@ def queue(argv: Sequence[str]) -> int:
         if not _imported(views):
             if query.arguments.has("at"):
                 raise Refusal(
-                    f"poolbook q -at: {shown(url)} is a pool's own log, whose views have the present alone; "
-                    "`poolbook why JOB -at TIME` and `poolbook log` tell of the past"
+                    f"poolbook q -at: {shown(url)} is a pool's own log, and its queue is kept as it is now alone. "
+                    f"{queue_tool.OF_THE_PAST}"
                 )
             if query.view == "analysis":
                 return _write(_analyses(query, url, views, setting()))
@@ -75,8 +75,10 @@ def _queue_then(query: queue_tool.Query, url: str, here: Setting) -> Iterator[st
     try:
         found = queue_then(log, at)
     except NotKnown as error:
-        known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
-        raise Refusal(f"poolbook q: what {shown(url)} was imported from tells of the queue {known}") from None
+        known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"
+        raise Refusal(
+            f"poolbook q: the queue of {shown(url)} is unknown {known}, because {error.why}. {queue_tool.OF_THE_PAST}"
+        ) from None
     finally:
         log.close()
     then = here._replace(now=(found.at if at is None else at) // 1_000_000)
@@ -139,17 +141,21 @@ def status(argv: Sequence[str]) -> int:
     sys.stderr.write(query.warning)
     url = log_of(query.arguments)
     with views_current(url) as views:
-        ads: Iterable[ClassAd] = _slots(url, views) if query.kind in ("Machine", "") else ()
         here = setting()
-        if query.kind in ("Negotiator", "") and not _imported(views):
-            from ..tools.negotiator import negotiator_ad
+        if not _imported(views):
+            from .daemons import pool_ads
 
-            ads = chain(ads, (negotiator_ad(views.pool().name, views.cycles(), here.now),))
-        return _write(status_tool.render(ads, query, here))
+            return _write(status_tool.render(pool_ads(url, views, query.kind, here), query, here))
+        if query.kind not in ("Machine", ""):
+            raise Refusal(
+                f"poolbook status: {shown(url)} was imported, and the records that are read tell of slots and have no "
+                f"ads of what -{query.view} shows; `poolbook q` and `poolbook userprio` tell of the queue and its users"
+            )
+        return _write(status_tool.render(_slots(url, views), query, here))
 
 
 def _slots(url: str, views: Views) -> Iterator[ClassAd]:
-    """The slots' ads. Of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
+    """The slots' ads of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
     as it printed them where there is no StartLog."""
     sampled: dict[object, ClassAd] = {}
     positions = views.last_sample("machine_ads")

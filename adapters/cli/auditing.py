@@ -22,7 +22,7 @@ AUDIT = Command(
     "audit",
     "[LOG] [options]",
     "Tells what a log tells of, whether it was allowed, and where its sources disagree. Ends with 1 if something was "
-    "not allowed, or the log is not as it was written.",
+    "not allowed, the log is not as it was written, or nothing was read that could be judged.",
     (
         Option("all", 2, "", f"print every finding, not the first {SHOWN} of each kind"),
         Option("json", 2, "", "the verdict as JSON"),
@@ -96,9 +96,11 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
 
 
 def verdict(found: Audit) -> str:
-    """ "sound", or what is wrong, in numbers."""
+    """ "sound", what is wrong, in numbers, or that there was nothing to judge."""
     from ...replay.wording import counted
 
+    if found.verdict == "nothing read":
+        return "nothing was read that could be judged: no verdict"
     wrong = [
         counted(len(found.violations), "violation") if found.violations else "",
         "the seal is broken" if found.seal else "",
@@ -122,6 +124,8 @@ def _read(found: Audit, zone: tzinfo) -> Iterator[str]:
     jobs = sum(found.jobs.values())
     how = ", ".join(f"{count:,} {status}" for status, count in found.jobs.items() if count)
     yield f"  {counted(jobs, 'job')}{': ' if how else ''}{how}"
+    if found.imported and not found.records:
+        yield "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders"
 
 
 def _seal(found: Audit) -> Iterator[str]:
@@ -261,7 +265,7 @@ def as_json(name: str, found: Audit) -> dict[str, object]:
 
     return {
         "log": name,
-        "verdict": "sound" if found.sound else "not sound",
+        "verdict": found.verdict,
         "imported": found.imported,
         "dialect": found.dialect,
         "events": found.events,

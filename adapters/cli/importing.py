@@ -59,6 +59,7 @@ FOLLOW = Command(
     (("poolbook follow /var/log/condor /var/lib/condor/spool -log audit.db", ""),),
     (("FOLDER", "a folder with all that is below it, or a file"),),
 )
+_SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing was read that could be judged"}
 SHOWN = 10
 """So many refused records are shown; the audit shows the others."""
 _TOLD_EVERY = 5.0
@@ -82,7 +83,7 @@ def import_folders(argv: Sequence[str]) -> int:
         print(json.dumps(_as_dict(session.url, result), indent=2))
     else:
         _tell(session.url, result)
-    return 0
+    return 0 if result.counts else 1
 
 
 def follow(argv: Sequence[str]) -> int:
@@ -91,7 +92,7 @@ def follow(argv: Sequence[str]) -> int:
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval", 2.0), _number(arguments, "seconds", math.inf)
     told: set[str] = set()
-    sound = True
+    verdict = ""
     with _session(FOLLOW, arguments) as session:
         end = time.monotonic() + seconds
         print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
@@ -100,15 +101,15 @@ def follow(argv: Sequence[str]) -> int:
                 result = _run(FOLLOW, session, None)
                 if result.events or not round:
                     audit = examine(session.log)
-                    sound = audit.sound
+                    verdict = audit.verdict
                     _tell_news(audit, result, told)
                 if time.monotonic() >= end:
                     break
                 time.sleep(min(interval, max(0.0, end - time.monotonic())))
         except KeyboardInterrupt:
             print()
-    print(f"{shown(session.url)}: {'sound so far' if sound else 'NOT SOUND'}; `poolbook audit {shown(session.url)}`")
-    return 0 if sound else 1
+    print(f"{shown(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {shown(session.url)}`")
+    return 0 if verdict == "sound" else 1
 
 
 def _number(arguments: Arguments, name: str, default: float) -> float:
@@ -243,8 +244,10 @@ def _tell(url: str, result: Result) -> None:
             where = f"{result.paths.get(event.source, '')}:{event.line}"
             print(f"  {where}: {event.words}{': ' if event.text else ''}{shortened(event.text, 80)}")
     if not result.counts:
+        kinds = ", ".join(kind.name for kind in KINDS.values())
         print(
             "  There is nothing of HTCondor's in there: name its LOG and SPOOL folders (`condor_config_val LOG SPOOL`)."
+            f"\n  These are read, and known by what stands in them: {kinds}."
         )
     else:
         print(f"\nNext: poolbook audit {shown(url)}")

@@ -40,6 +40,17 @@ COMMAND = Command(
     (("desktop.play", "a scenario's file; - is what comes in"),),
 )
 
+RECORDED = {
+    "config": "it is played under the configuration that was recorded with it, and what would have come of it under "
+    "another cannot be told yet: `poolbook play SCENARIO -config FILE` plays a scenario under any",
+    "seed": "nothing of it is drawn by chance",
+    "quiet": "only what differs is told of it anyway",
+    "audit": "it is compared with the records, not judged: `poolbook import FOLDER -log FILE` makes a log of them, and "
+    "`poolbook audit FILE` judges that",
+    "log": "it is compared, and not kept: `poolbook import FOLDER -log FILE` makes a log of the records",
+}
+"""The options that mean nothing to what was recorded, and why: with -trace they are refused."""
+
 
 def play(argv: Sequence[str]) -> int:
     from ...domain.lifecycle.rows import DIALECTS
@@ -49,10 +60,10 @@ def play(argv: Sequence[str]) -> int:
     dialect = "" if given is None else given.values[0]
     if dialect and dialect not in DIALECTS:
         raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
-    trace = arguments.last("trace")
+    trace = _trace(arguments)
     if trace is not None:
         compared = _cycles if arguments.has("cycles") else _compared
-        return compared(Path(trace.values[0]), dialect, arguments)
+        return compared(trace, dialect, arguments)
     if len(arguments.words) != 1:
         raise UsageError("poolbook play: name one scenario; `poolbook play -help` tells more")
     from ...domain.config import ConfigError
@@ -70,6 +81,24 @@ def play(argv: Sequence[str]) -> int:
         raise Refusal(f"poolbook play: {error}") from None
     finally:
         log.close()
+
+
+def _trace(arguments: Arguments) -> Path | None:
+    """The folder of records that is to be played, if one is.
+
+    :raises UsageError: what else was asked would not be done
+    """
+    folders = [given.values[0] for given in arguments.every("trace")]
+    if not folders:
+        if arguments.has("cycles"):
+            raise UsageError("poolbook play -cycles: name the recorded pool whose cycles are meant: -trace FOLDER")
+        return None
+    others = [*folders[1:], *arguments.words]
+    if others:
+        raise UsageError(f"poolbook play -trace {folders[0]}: it is played alone, without {others[0]}")
+    for given in arguments.every(*RECORDED):
+        raise UsageError(f"poolbook play -trace {folders[0]}: -{given.name} is not for it: {RECORDED[given.name]}")
+    return Path(folders[0])
 
 
 def _text(name: str) -> str:

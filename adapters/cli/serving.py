@@ -52,9 +52,9 @@ SERVE = Command(
 )
 
 
-def open_server(arguments: Arguments, create: bool = True) -> Server:
+def open_server(arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
     """Become the pool of the log that the arguments name, and find what ran before. `create`: begin a log if there is
-    none."""
+    none; `measured`: measure how fast this machine is, unless a configuration says whether."""
     from ...domain.dialects import DEFAULT_DIALECT
     from ..founding import open_pool_log
     from ..server import Server
@@ -75,7 +75,7 @@ def open_server(arguments: Arguments, create: bool = True) -> Server:
         lost=arguments.has("lost"),
     )
     try:
-        _offer(server, arguments)
+        _offer(server, arguments, measured)
         server.begin()
     except BaseException:
         server.close()
@@ -96,7 +96,7 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
             )
 
 
-def _offer(server: Server, arguments: Arguments) -> None:
+def _offer(server: Server, arguments: Arguments, measured: bool) -> None:
     """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
     from ...domain.config import ConfigError
     from ...domain.policy.slot_types import SlotTypeError
@@ -121,6 +121,7 @@ def _offer(server: Server, arguments: Arguments) -> None:
         static,
         given,
         arguments.has("ignore-unenforced"),
+        measured,
     )
     try:
         point.join()
@@ -186,7 +187,7 @@ def resume(argv: Sequence[str]) -> int:
 
 def serve(argv: Sequence[str]) -> int:
     arguments = parse(SERVE, argv)
-    server = open_server(arguments)
+    server = open_server(arguments, measured=True)
     try:
         server.catch_signals()
         print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)

@@ -14,7 +14,7 @@ from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, Usag
 from .common import log_of
 
 OPTIONS = (
-    Option("append", 1, "<line>", "a line to be read after the file's own, before its queue statement"),
+    Option("append", 1, "<line>", "a line to be read after the file's own, before its queue statement", also="a"),
     Option("queue", 1, "<args...", "the queue statement's arguments, for a file that has none"),
     Option("terse", 2, "", "print the ids alone: 12.0 - 12.9"),
     Option("verbose", 1, "", "print the ads of the jobs"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...domain.accounting.standing import Book
     from ...domain.log import Log
-    from ...projections.views import PoolRow, Views
+    from ...projections.views import Views
     from ..tools.cells import Setting
 
 _SECOND = 1_000_000
@@ -58,19 +58,23 @@ def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
     with views_current(url) as views:
         pool = views.pool()
         if given is None and _IMPORTED not in pool.settings:
-            return _now(query, views, pool, here)
+            return _now(query, views, here)
     return _then(query, url, None if given is None else given.values[0], here)
 
 
-def _now(query: tool.Query, views: Views, pool: PoolRow, here: Setting) -> Iterator[str]:
+def _now(query: tool.Query, views: Views, here: Setting) -> Iterator[str]:
     if query.holder:
         slots = [(name, since // _SECOND) for name, since in views.claims_of(query.holder)]
         return tool.slot_list(slots, here)
-    cycle = Cycle()
-    if query.whole:
+    return tool.render(own_records(views, here, whole=query.whole), query, here)
+
+
+def own_records(views: Views, here: Setting, *, whole: bool = True) -> list[Record]:
+    """The accountant's records of a pool's own log, as its views have them; ``whole``: with what no table shows."""
+    pool, cycle = views.pool(), Cycle()
+    if whole:
         cycle = Cycle(views.waiting(), sum(weight(loads(row.ad)) for row in views.slots()))
-    books = _Books(views.submitters(), pool.settings, pool.accounted or pool.founded, views.at)
-    return tool.render(_records(books, cycle, here), query, here)
+    return _records(_Books(views.submitters(), pool.settings, pool.accounted or pool.founded, views.at), cycle, here)
 
 
 class _Books(NamedTuple):

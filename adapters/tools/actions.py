@@ -115,7 +115,7 @@ def _command(
             Option("long", 1, "", "the result as an ad, with the result of each job"),
             Option("totals", 3, "", "how many jobs met which end"),
             Option("constraint", 1, "<expr>", "all jobs for which the expression is true"),
-            Option("all", 1, "", "all jobs; cannot be combined with others"),
+            Option("all", 1, "", "all jobs; cannot be combined with others", also="a"),
             Option("held", 3, "", "of these only the held ones"),
             Option("hold", 3, "", "the same as -held"),
             *own,

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
 _FROM_LOG = "history is read from the log: name it with --log"
+_NOW = (
+    "the history is kept as it is now alone; -constraint 'EnteredCurrentStatus <= TIME' (in seconds since 1970) leaves "
+    "the jobs that had ended by then, and `poolbook why JOB -at TIME` tells of one"
+)
 
 COMMAND = Command(
     "history",
@@ -37,6 +41,7 @@ COMMAND = Command(
         LOG,
         Option("schedd", 3, "", "the queue's history: the default"),
         Option("local", 2, "", "accepted and ignored: the log is the history"),
+        Option("at", 2, refused=_NOW),
         Option("file", 2, refused=_FROM_LOG),
         Option("userlog", 1, refused=_FROM_LOG),
         Option("search", 3, refused=_FROM_LOG),

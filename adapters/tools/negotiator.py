@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from .daemons import Pool, daemon_ad
+
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
 
@@ -33,18 +35,12 @@ class Cycle(Protocol):
     def statistics(self) -> dict[str, float]: ...
 
 
-def negotiator_ad(name: str, cycles: Sequence[Cycle], now: int) -> ClassAd:
-    """The ad of the negotiator of the pool `name`.
+def negotiator_ad(pool: Pool, cycles: Sequence[Cycle]) -> ClassAd:
+    """The ad of a pool's negotiator.
 
     :param cycles: the last cycles, the last one first; one more than is shown says when the one before it ended
-    :param now: in seconds
     """
-    from ...domain.classad import ClassAd
-    from ..facts import CONDOR_VERSION, condor_platform
-
-    ad = ClassAd({"MyType": "Negotiator", "Name": name, "Machine": name})
-    ad["CondorVersion"], ad["CondorPlatform"] = CONDOR_VERSION, condor_platform()
-    ad["MyCurrentTime"] = now
+    ad = daemon_ad("Negotiator", pool.name, pool.name, pool)
     ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]
     for back, cycle in enumerate(cycles[:SHOWN]):
         period = ends[back] - ends[back + 1] if back + 1 < len(ends) else 0

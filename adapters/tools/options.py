@@ -2,7 +2,8 @@
 
 A command's options are a table; parsing, help and the words of a complaint are all made from it. The tables' order
 matters as it does for HTCondor's tools: the first option whose name fits an abbreviation is meant (``-l`` is -long,
-not -limit). The values are NamedTuples and not attrs classes: importing attrs takes a third of a short command's time.
+not -limit). What is a whole name in one command is no abbreviation in another (``ELSEWHERE``). The
+values are NamedTuples and not attrs classes: importing attrs takes a third of a short command's time.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Option(NamedTuple):
     :param help: what it does, for the help
     :param colon: what may follow the name after a colon, as the help shows it
     :param refused: for an option of HTCondor's that Poolbook does not have (yet): why, and what to do instead
+    :param also: another whole name of it, which HTCondor's users type although it is the name of an option elsewhere
     """
 
     name: str
@@ -50,6 +52,7 @@ class Option(NamedTuple):
     help: str = ""
     colon: str = ""
     refused: str = ""
+    also: str = ""
 
     @property
     def arity(self) -> int:
@@ -126,6 +129,21 @@ LETTERS = {
 """What the letters after ``-af:`` mean."""
 
 
+ELSEWHERE = {
+    "a": "prio",
+    "at": "why, q and userprio",
+    "cancel": "drain",
+    "local": "history",
+    "set": "run, resume and serve",
+    "slot": "config",
+    "sort": "status",
+    "start": "drain",
+}
+"""The options, and the commands that have them, which another command would take for an abbreviation of an option of
+its own: it refuses them. They stand here because a short command does not load the tables of all others; a test holds
+them equal to what these say."""
+
+
 def parse(command: Command, argv: Sequence[str]) -> Arguments:
     """The arguments as the command's table reads them.
 
@@ -154,17 +172,24 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
 def find(command: Command, word: str) -> tuple[Option, str | None]:
     """The option that a word such as ``-con``, ``-af:jh`` or ``--constraint`` means, and what follows its colon.
 
-    With two dashes the name must be whole, as in HTCondor's tools.
+    With two dashes the name must be whole, as in HTCondor's tools. A whole name of another command's option
+    (``ELSEWHERE``) is no abbreviation.
 
     :raises UsageError: where there is none; the message names the options that are spelled alike
     """
     exact = word.startswith("--")
     name, colon, qualifier = word.lstrip("-").partition(":")
-    for option in command.options:
-        if colon and not option.colon:
-            continue
-        if option.name == name or (not exact and len(name) >= option.least and option.name.startswith(name)):
-            return option, qualifier if colon else None
+    options = [option for option in command.options if option.colon or not colon]
+    found = next((option for option in options if name in (option.name, option.also)), None)
+    if found is None and not exact:
+        found = next((o for o in options if len(name) >= o.least and o.name.startswith(name)), None)
+        if found is not None and not found.refused and name in ELSEWHERE:
+            raise UsageError(
+                f"poolbook {command.name}: there is no option {word}, which is one of {ELSEWHERE[name]}; write "
+                f"-{found.name} if that is meant"
+            )
+    if found is not None:
+        return found, qualifier if colon else None
     raise UsageError(
         f"poolbook {command.name}: there is no option {word}{_near(command, name)}."
         f" `poolbook {command.name} -help` lists the options"
@@ -248,7 +273,8 @@ def usage(command: Command) -> str:
 def _spelling(option: Option) -> str:
     letters = f"[{option.colon}]" if option.colon else ""
     values = option.values.replace("<attr>...", "<attr> ...")
-    return f"-{option.name}{letters} {values}".rstrip()
+    also = f", -{option.also}" if option.also else ""
+    return f"-{option.name}{letters}{also} {values}".rstrip()
 
 
 def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 _WHY = "ask `poolbook why JOB`, which says why a job does not run"
 _ONE_POOL = "a log is one pool with one queue; name another with --log"
+OF_THE_PAST = (
+    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
+    "happened"
+)
+"""What to ask where the queue of an instant cannot be told."""
 
 COMMAND = Command(
     "q",
@@ -60,14 +65,13 @@ COMMAND = Command(
         Option("io", 2, "", "jobs that transfer files"),
         Option("dag", 2, "", "one line for each job, with room for the names of DAG nodes"),
         Option("totals", 3, "", "the totals alone"),
-        Option("allusers", 2, "", "everyone's jobs"),
+        Option("allusers", 2, "", "everyone's jobs", also="all"),
         Option("all-users", 2, "", "the same as -allusers"),
         Option("global", 1, "", "all queues of the pool; a pool in Poolbook has one"),
         Option("cputime", 2, "", "CPU time instead of run time"),
         Option("currentrun", 3, "", "the run time of the present or last run alone"),
         Option("cumulative-time", 3, "", "the run time of all runs: the default"),
         Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
-        # Before -attributes, which condor_q abbreviates to -at, too: -att is that.
         Option("at", 2, "<time>", "the queue of an imported log at that instant: 2027-01-15T08:00, or 10 min (ago)"),
         *FORMS,
         LOG,

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
 _ONE_POOL = "a log is one pool; name another with --log"
+_NOW = (
+    "the slots are kept as they are now alone; `poolbook why SLOT -at TIME` tells of a slot at an instant, `poolbook "
+    "log SLOT` of all that it did"
+)
 _NO_COD = "there is no Computing On Demand"
 
 COMMAND = Command(
@@ -42,7 +46,7 @@ COMMAND = Command(
         Option("attributes", 2, "<X,Y,...>", "only these attributes in -long, -json, -jsonl and -xml"),
         Option("claimed", 2, "", "claimed slots: whose jobs run there"),
         Option("run", 1, "", "what the queue runs; after -slots the same as -claimed"),
-        Option("slots", 2, "", "the slots: the default"),
+        Option("slots", 2, "", "the slots: the default", also="slot"),
         Option("compact", 3, "", "one line for each machine"),
         Option("nocompact", 5, "", "one line for each slot: the default"),
         Option("server", 2, "", "memory, disk and speed of the slots"),
@@ -58,6 +62,7 @@ COMMAND = Command(
         Option("totals", 1, "", "the totals alone"),
         Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
         LOG,
+        Option("at", 2, refused=_NOW),
         Option("pool", 1, refused=_ONE_POOL),
         Option("direct", 3, refused=_ONE_POOL),
         Option("ads", 2, colon=":", refused="ads are read from the log"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import Cell, Setting, date_of, length, metric, number, text, text_of
+from .cells import Cell, Setting, date_of, evaluate, length, metric, number, text, text_of
 from .layout import Column
 from .pool_totals import (
     ACTIVITIES,
@@ -42,9 +42,9 @@ def _load(ad: ClassAd, _: Setting) -> str | None:
     return None if load is None else f"{load:.3f}"
 
 
-def _keyboard(ad: ClassAd, _: Setting) -> str | None:
-    idle = number(ad, "KeyboardIdle")
-    return None if idle is None else length(idle)
+def _keyboard(ad: ClassAd, setting: Setting) -> str | None:
+    idle = evaluate(ad, "KeyboardIdle", setting.context())  # the time since an instant
+    return length(idle) if isinstance(idle, int | float) else None
 
 
 def _memory_size(ad: ClassAd, _: Setting) -> str | None:

@@ -58,7 +58,7 @@ COMMAND = Command(
         Option("quotas", 1, "", "the groups' quotas"),
         Option("surplus", 2, "", "whether groups use what others leave"),
         Option("sortkey", 2, "", "by what groups are ordered"),
-        Option("all", 1, "", "all columns"),
+        Option("all", 1, "", "all columns", also="a"),
         Option("most", 2, "", "the most useful columns: the default"),
         Option("groupid", 6, "", "the groups' numbers"),
         Option("order", 1, "", "the groups' order"),

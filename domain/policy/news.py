@@ -54,7 +54,8 @@ def news(look: Look, also: frozenset[str] = frozenset()) -> Ad:
     those of ``also``, in small letters."""
     moment = look.moment()
     before = look.slot.public
-    if not before and (moment.readings is NOTHING_READ or moment.readings == NOTHING_READ):
+    # A command that writes the log for a moment asks no sensor: what was published stands.
+    if moment.readings is NOTHING_READ or (not before and moment.readings == NOTHING_READ):
         return {}
     names = static(look.state, look.slot).names
     known = frozenset(name.lower() for name in before)

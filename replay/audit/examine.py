@@ -57,9 +57,11 @@ def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
         audit.quarantined.append(Refused(sources.path(event.source), event.line, event.words, event.text))
     elif isinstance(event, e.SourceGap):
         audit.gaps.append(Gap(sources.path(event.source), event.line, event.words, event.since, event.until))
-    elif not isinstance(event, _OF_THE_IMPORT) and event.at:
-        audit.began = min(audit.began or event.at, event.at)
-        audit.ended = max(audit.ended, event.at)
+    elif not isinstance(event, _OF_THE_IMPORT):
+        audit.records += 1
+        if event.at:
+            audit.began = min(audit.began or event.at, event.at)
+            audit.ended = max(audit.ended, event.at)
 
 
 def _sources(audit: Audit, sources: Sources) -> None:

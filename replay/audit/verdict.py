@@ -109,7 +109,16 @@ class Audit:
     seal: list[tuple[int | None, str]] = field(factory=list)
     """Where the log is not what was written to it: position (None: as a whole) and words."""
     seal_checked: bool = False
+    records: int = 0
+    """How many records were read and judged."""
 
     @property
     def sound(self) -> bool:
-        return not self.violations and not self.seal
+        return self.verdict == "sound"
+
+    @property
+    def verdict(self) -> str:
+        """ "sound", "not sound", or "nothing read": then there is nothing to be either."""
+        if self.violations or self.seal:
+            return "not sound"
+        return "sound" if self.records else "nothing read"

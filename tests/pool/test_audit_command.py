@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.auditing import as_json, report
-from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.founding import open_pool_log
 from poolbook.adapters.pool import Pool
 from poolbook.adapters.stores import open_log
@@ -149,6 +149,41 @@ def test_who_names_a_folder_is_told_to_import_it(folder: Folder) -> None:
     assert "poolbook import condor -log audit.db" in folder.call("audit", "condor", code=1)
 
 
+READ = [
+    # what a folder holds; the exit code of its import, the verdict on the log
+    ({"hosts": "127.0.0.1 localhost\n"}, 1, "nothing read"),
+    ({"StartLog": "11/20/26 22:33:43 Changing activity"}, 0, "nothing read"),
+    ({"job.log": "000 (001.000.000) 2026-11-20 22:33:43 Job submitted from host: <h>\n...\n"}, 0, "sound"),
+]
+
+
+@pytest.mark.parametrize(("files", "code", "verdict"), READ)
+def test_only_what_was_read_has_a_verdict(
+    folder: Folder, capsys: pytest.CaptureFixture[str], files: dict[str, str], code: int, verdict: str
+) -> None:
+    (folder.path / "records").mkdir()
+    for name, text in files.items():
+        folder.write(f"records/{name}", text)
+    url = str(folder.path / "audit.db")
+    assert main(["import", str(folder.path / "records"), "-log", url]) == code
+    told = capsys.readouterr().out
+    assert ("These are read, and known by what stands in them: StartLog, " in told) == (code == 1)
+    assert main(["import", str(folder.path / "records"), "-log", url, "-json"]) == code
+    assert main(["follow", str(folder.path / "records"), "-log", url, "-seconds", "0"]) == (verdict != "sound")
+    capsys.readouterr()
+    assert main(["audit", url, "-json"]) == (verdict != "sound")
+    assert json.loads(capsys.readouterr().out)["verdict"] == verdict
+
+
+def test_an_own_log_without_jobs_was_read_and_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = str(tmp_path / "pool.db")
+    open_pool_log(url, create=True).close()
+    assert main(["audit", url]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{url}: sound\n  a pool of Poolbook's own: 1 event, judged by the dialect manual\n")
+    assert "\n  0 jobs\n" in told
+
+
 def test_a_log_that_is_not_there_is_named(folder: Folder) -> None:
     assert "there is no log at nowhere.db" in folder.call("audit", "nowhere.db", code=1)
 
@@ -176,6 +211,7 @@ def everything() -> Audit:
     audit.unaccounted = [Unaccounted(SLOT, BEGIN, BEGIN + 30_000_000, "its startd was not heard of")]
     audit.torn = [("EventLog", 17)]
     audit.seal_checked = True
+    audit.records = 901
     return audit
 
 
@@ -215,12 +251,13 @@ def test_the_report_says_all_that_was_found_the_verdict_first() -> None:
     assert not any("-all" in line for line in whole)
 
 
-def test_the_report_is_quiet_about_nothing() -> None:
+def test_where_nothing_was_read_there_is_no_verdict() -> None:
     lines = list(report("audit.db", Audit("htcondor-25", True), UTC))
     assert lines == [
-        "audit.db: sound",
+        "audit.db: nothing was read that could be judged: no verdict",
         "  imported: 0 files with 0 lines, judged by the dialect htcondor-25",
         "  0 jobs",
+        "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders",
         "  the seal was not looked at",
         "  slot transitions: none",
     ]

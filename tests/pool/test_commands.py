@@ -15,7 +15,11 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.cli.main import COMMANDS, main
+from poolbook.adapters.facts import host_name, user_name
+from poolbook.adapters.pool import Pool
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import SlotChanged, SlotMoved
 
 from .real import Folder
 
@@ -446,3 +450,48 @@ def test_a_run_tells_how_its_jobs_fared_as_json_too(folder: Folder) -> None:
     call = folder.start("run", "job.sub", "--json", "-quiet")
     (job,) = json.loads(call.communicate(timeout=60)[0])
     assert (job["ClusterId"], job["ProcId"], job["State"], job["ExitCode"]) == (1, 0, "completed", 4)
+
+
+def test_a_served_machine_without_a_configuration_tells_what_its_sensors_say(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*words: str) -> str:
+        assert main([*words, "-log", str(folder.path / "pool.db")]) == 0
+        return capsys.readouterr().out
+
+    with folder.served("-slots", "1"):
+        folder.wait_for(lambda: '"Mips"' in told("status", "-json"))
+        load, keyboard, mips, kflops = told("status", "-af", "LoadAvg", "KeyboardIdle", "Mips", "KFlops").split()
+        assert float(load) >= 0 and int(keyboard) >= 0 and int(mips) > 0 and int(kflops) > 0
+        assert "[?" not in told("status", "-state") + told("status", "-server")
+        assert int(told("status", "-master", "-af", "DaemonStartTime")) <= time.time()
+        done = json.loads(told("log", f"slot1@{host_name()}", "-json"))
+        # It publishes with a change of its state at the most: UPDATE_INTERVAL has not passed.
+        assert sum(line["cause"] == "published" for line in done) <= sum(bool(line["source"]) for line in done)
+
+
+def test_a_run_reads_the_sensors_and_does_not_wait_for_benchmarks(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.write("job.sub", shell("true"))
+    folder.call("run", "job.sub", "-slots", "1")
+    main(["status", "-json", "-log", str(folder.path / "pool.db")])
+    (slot,) = json.loads(capsys.readouterr().out)
+    assert "LoadAvg" in slot and "KeyboardIdle" in slot and "Mips" not in slot
+
+
+def test_a_command_that_asks_no_sensor_publishes_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "pool.db")
+    job = {"executable": "/bin/sleep", "arguments": "1000", "request_memory": "128", "request_disk": "1 MB"}
+    with Pool.open(path, user=user_name()) as pool:
+        pool.add_machine("h", cpus=1, memory=2048, static=1)
+        pool.submit(job)
+        pool.read("h", LoadAvg=0.5, KeyboardIdle=3)
+        pool.advance(400)
+    assert main(["vacate", "slot1@h", "-log", path]) == 0
+    log = open_log(path, create=False, read_only=True)
+    events = [event for _, event in log.read_stream("slot/slot1@h")]
+    log.close()
+    assert isinstance(events[-1], SlotMoved) and events[-1].target == "Preempting/Vacating"
+    (published,) = [event.changes for event in events if isinstance(event, SlotChanged)]
+    assert published["LoadAvg"] == "0.5"

@@ -72,9 +72,9 @@ def test_wrong_usage_is_explained(folder: Folder, words: tuple[str, ...], code: 
     assert answer in folder.call(*words, "-log", "audit.db", code=code)
 
 
-def test_a_folder_without_anything_of_htcondors_is_no_error_but_told(folder: Folder) -> None:
+def test_a_folder_without_anything_of_htcondors_is_refused_and_told(folder: Folder) -> None:
     (folder.path / "empty").mkdir()
-    assert "There is nothing of HTCondor's in there" in folder.call("import", "empty", "-log", "audit.db")
+    assert "There is nothing of HTCondor's in there" in folder.call("import", "empty", "-log", "audit.db", code=1)
 
 
 def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:

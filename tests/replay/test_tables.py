@@ -15,7 +15,7 @@ from poolbook.adapters.cli import asking
 from poolbook.adapters.htcondor.tables import TableReader
 from poolbook.adapters.stores import open_log
 from poolbook.adapters.tools.options import Refusal, UsageError
-from poolbook.domain.events import Ad, Event, PoolFounded, TableWritten
+from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten
 from poolbook.domain.log import Log
 from poolbook.replay.tables import NotKnown, Table, jobs_of, queue, tables
 
@@ -186,6 +186,77 @@ def test_a_log_that_tells_of_no_queue_says_so(tmp_path: Path) -> None:
     assert error.value.since == 0
 
 
+COMPACTED = [
+    # a recorded run whose schedd compacted its queue when it stopped; an instant before, and a job that it had then
+    ("02-owner-return", "2026-11-20T22:40:20Z"),
+    ("09b-quota-hier-surplus", "2026-11-20T22:42:30Z"),
+    # One job is left in it, of 22:38:46; until 22:38:52 there were three more.
+    ("05-prio-preempt", "2026-11-20T22:38:50Z"),
+]
+
+
+@pytest.mark.parametrize(("run", "instant"), COMPACTED)
+def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
+    run: str, instant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "audit.db")
+    log = open_log(path, create=True)
+    imported(DATA / "traces" / run, log=log)
+    log.close()
+    with pytest.raises(
+        Refusal, match=r"is unknown before .*, because job_queue.log was found then, compacted"
+    ) as refused:
+        asking.queue(["-log", path, "-at", instant])
+    assert refused.value.exit_code == 1
+    assert capsys.readouterr().out == ""
+    asking.queue(["-log", path, "-totals"])  # as the file was left, the queue is known
+    assert "Total for query: " in capsys.readouterr().out
+
+
+def compacted(number: int, *lines: str) -> str:
+    """A file of a schedd's queue that begins with a job of 12:00:00 on 2026-11-20."""
+    head = f"107 {number} CreationTimestamp 1795170000"
+    job = ("101 01.-1 Job Machine", "101 1.0 Job Machine", "103 1.0 QDate 1795176000")
+    return "".join(f"{line}\n" for line in (head, *job, *lines))
+
+
+CHANGES = ("105 ", "103 1.0 LastMatchTime 1795176060", "106 ")
+INSTANTS = [
+    # the numbers and the changes of the files; the seconds behind 12:00:00 from which on the queue is known
+    ({1: ()}, 0),
+    ({2: ()}, None),
+    ({2: CHANGES}, 60),
+    ({2: ("103 1.0 Undated 1", *CHANGES)}, 60),
+    ({1: CHANGES, 2: ()}, 0),
+    ({1: CHANGES, 3: ()}, None),
+    ({2: CHANGES, 3: ()}, 60),
+]
+
+
+@pytest.mark.parametrize(("files", "second"), INSTANTS)
+def test_the_queue_is_known_from_where_a_compaction_hides_nothing(
+    files: dict[int, tuple[str, ...]], second: int | None, tmp_path: Path
+) -> None:
+    for number, lines in files.items():
+        write(tmp_path / f"job_queue.log.{number}", compacted(number, *lines))
+    log, _ = imported(tmp_path)
+    found = next(event.at for _, event in log.read_stream("source/1") if isinstance(event, SourceFound))
+    known = found if second is None else (1_795_176_000 + second) * SECOND
+    assert len(queue(log, known).jobs) == 1
+    with pytest.raises(NotKnown) as error:
+        queue(log, known - 1)
+    assert error.value.since == known
+
+
+def test_until_its_compaction_the_file_before_tells(tmp_path: Path) -> None:
+    left = ("105 ", "103 2.0 CompletionDate 1795176100", "102 2.0", "106 ")
+    write(tmp_path / "job_queue.log.1", compacted(1, "101 2.0 Job Machine", *left))
+    write(tmp_path / "job_queue.log", compacted(2))
+    log, _ = imported(tmp_path)
+    jobs = {at: len(queue(log, (1_795_176_000 + at) * SECOND).jobs) for at in (50, 100)}
+    assert jobs == {50: 2, 100: 1}
+
+
 def fold(*lines: str, kind: str = "queue") -> Table:
     table = Table(kind)
     for event in read(TableReader, kind, "".join(f"{line}\n" for line in lines).encode())[0]:
@@ -303,7 +374,7 @@ def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.Captu
 
 
 def test_q_says_where_an_imported_log_begins(audit: str) -> None:
-    with pytest.raises(Refusal, match="tells of the queue from 2026-11-21"):
+    with pytest.raises(Refusal, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
         asking.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is no time"):
         asking.queue(["-log", audit, "-at", "JobStatus"])
@@ -314,7 +385,7 @@ def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
     log = open_log(path, create=True)
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
     log.close()
-    with pytest.raises(Refusal, match="poolbook why JOB -at TIME"):
+    with pytest.raises(Refusal, match=r"own log.*poolbook why JOB -at TIME"):
         asking.queue(["-log", path, "-at", "2026-11-21"])
 
 

@@ -1,16 +1,20 @@
 """Golden: options are read as HTCondor's tools read them; help and complaints are made from the same tables."""
 
+import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli import machine_commands
+from poolbook.adapters import cli, tools
+from poolbook.adapters.cli import machine_commands, main
 from poolbook.adapters.tools import actions, history, priorities, queue, status, userprio
 from poolbook.adapters.tools.cells import Setting
-from poolbook.adapters.tools.options import LETTERS, Command, Help, UsageError, find, parse, usage
+from poolbook.adapters.tools.options import ELSEWHERE, LETTERS, Command, Help, UsageError, find, parse, usage
 
 from .captures import capture
 
@@ -24,6 +28,18 @@ COMMANDS = {
         machine_commands.RESCHEDULE, userprio.COMMAND,
     )
 }  # fmt: skip
+
+
+def tables() -> Iterator[Command]:
+    """The tables of all commands, wherever they stand."""
+    for package in (cli, tools):
+        for module in pkgutil.iter_modules(package.__path__):
+            for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
+                values = value.values() if isinstance(value, dict) else (value,)
+                yield from (each for each in values if isinstance(each, Command))
+
+
+ALL = {command.name: command for command in tables()}
 
 
 @pytest.mark.parametrize(
@@ -59,11 +75,14 @@ COMMANDS = {
         ("status", "-x", "xml", None),
         ("status", "-st", None, None),
         ("status", "-stat", "state", None),
-        ("status", "-start", "startd", None),
+        ("status", "-start", None, None),
+        ("status", "-startd", "startd", None),
+        ("status", "-att", "attributes", None),
         ("status", "-co", None, None),
         ("status", "-comp", "compact", None),
         ("status", "-con", "constraint", None),
         ("status", "-slot", "slots", None),
+        ("status", "-submitter", "submitters", None),
         ("status", "-n", "negotiator", None),
         ("history", "-m", "match", None),
         ("history", "-forw", "forwards", None),
@@ -74,6 +93,8 @@ COMMANDS = {
         ("history", "-com", "completedsince", None),
         ("rm", "-f", "forcex", None),
         ("rm", "-a", "all", None),
+        ("submit", "-a", "append", None),
+        ("play", "-a", None, None),
         ("rm", "-hel", "held", None),
         ("rm", "-help", "help", None),
         ("hold", "-s", "subcode", None),
@@ -109,10 +130,59 @@ def test_an_abbreviation_means_what_it_means_to_htcondor(
 ) -> None:
     if name is None:
         with pytest.raises(UsageError, match="there is no option"):
-            find(COMMANDS[command], word)
+            find(ALL[command], word)
     else:
-        option, given = find(COMMANDS[command], word)
+        option, given = find(ALL[command], word)
         assert (option.name, given) == (name, qualifier)
+
+
+def names(command: Command) -> set[str]:
+    """The whole names of the options that a command has."""
+    return {name for option in command.options if not option.refused for name in (option.name, option.also) if name}
+
+
+def test_every_command_has_its_table_here() -> None:
+    assert ALL.keys() == main.COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", ALL.values(), ids=ALL)
+def test_no_option_is_taken_for_another_that_exists_in_another_command(command: Command) -> None:
+    for name in set().union(*map(names, ALL.values())):
+        try:
+            option, _ = find(command, f"-{name}")
+        except UsageError:
+            continue
+        assert name in (option.name, option.also) or option.refused, f"{command.name} -{name} is read as -{option.name}"
+
+
+def test_what_exists_elsewhere_names_the_commands_that_have_it() -> None:
+    mistaken: dict[str, set[str]] = {}
+    for command in ALL.values():
+        own = [(option.name, option.least) for option in command.options if not option.refused]
+        for other in ALL.values():
+            for name in {o.name for o in other.options if not o.refused} - names(command):
+                if any(len(name) >= least and full.startswith(name) for full, least in own):
+                    mistaken.setdefault(name, set()).add(other.name)
+    named = {name: set(re.split(", | and ", commands)) for name, commands in ELSEWHERE.items()}
+    assert mistaken == named
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("status", "slots are kept as they are now alone; `poolbook why SLOT -at TIME` tells"),
+        ("history", "history is kept as it is now alone; -constraint .* leaves the jobs that had ended by then"),
+    ],
+)
+def test_an_instant_that_cannot_be_asked_for_is_refused_with_what_can(command: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"poolbook {command}: -at is not supported: the {why}"):
+        parse(ALL[command], ["-at", "2026-11-21T14:05:38Z"])
+
+
+def test_an_option_of_another_command_is_named_as_that() -> None:
+    message = "no option -sort, which is one of status; write -sortkey if that is meant"
+    with pytest.raises(UsageError, match=message):
+        parse(userprio.COMMAND, ["-sort"])
 
 
 @pytest.mark.parametrize(

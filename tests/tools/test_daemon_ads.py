@@ -1,0 +1,183 @@
+"""Golden: the ads of a pool's daemons and users give the tables that condor_status printed of a real pool's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.daemons import recent
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.pool import Pool as LivePool
+from poolbook.adapters.stores import open_log
+from poolbook.adapters.tools import status
+from poolbook.adapters.tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
+from poolbook.adapters.tools.daemons import (
+    Count,
+    Pool,
+    Recent,
+    collector_ad,
+    master_ad,
+    scheduler_ad,
+    startd_ad,
+    submitter_ads,
+)
+from poolbook.adapters.tools.status_tables import VIEWS
+from poolbook.domain import events as e
+from poolbook.domain.classad import ClassAd
+from poolbook.replay.imports import IMPORTED
+
+from .captures import MINUTE, capture, changed, printed, setting, whole
+
+SINCE = 1795213510
+VERSION = "$CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $"
+MACHINE = {
+    "Arch": '"X86_64"', "OpSys": '"LINUX"', "OpSysAndVer": '"Debian0"', "CondorVersion": f'"{VERSION}"',
+    "DetectedCpus": "2", "DetectedMemory": "24105", "DetectedGPUs": "0", "TotalCpus": "8.0", "TotalMemory": "8192",
+    "TotalGPUs": "0",
+}  # fmt: skip
+COUNTS = [
+    Count("alice@localhost", "alice", False, status, jobs)
+    for status, jobs in ((IDLE, 7), (RUNNING, 7), (HELD, 3), (TRANSFERRING_OUTPUT, 1))
+]
+LATER = [Count("bob@localhost", "bob", True, RUNNING, 2), Count("bob@localhost", "bob", True, HELD, 1)]
+SLOTS = [changed(slot, PublicClaimId="x") if slot.eval("State") == "Claimed" else slot for slot in whole("status_long")]
+
+
+def pool(second: int) -> Pool:
+    return Pool("localhost", MINUTE + second, SINCE)
+
+
+def scheduler(second: int) -> list[ClassAd]:
+    return [scheduler_ad(pool(second), COUNTS, Recent(40, 9))]
+
+
+def collector(second: int) -> list[ClassAd]:
+    slots = [changed(slot, State="Unclaimed") for slot in SLOTS[:1]]
+    return [changed(collector_ad(pool(second), [], slots), Name="My Pool - 127.0.0.1@localhost")]
+
+
+# A capture -> the second at which it was taken, and the ads of then.
+ADS = {
+    "status_run": (23, scheduler),
+    "status_schedd": (23, scheduler),
+    "status_total_schedd": (23, scheduler),
+    "status_submitters": (23, lambda second: submitter_ads(pool(second), COUNTS)),
+    "status_total_submitters": (23, lambda second: submitter_ads(pool(second), COUNTS)),
+    "status_collector": (11, collector),
+    "status_master": (
+        11,
+        lambda second: [changed(master_ad(pool(second), "localhost", MACHINE), CondorVersion=VERSION)],
+    ),
+    "status_startd": (23, lambda second: [startd_ad(pool(second), "localhost", MACHINE, SLOTS)]),
+}
+
+
+@pytest.mark.parametrize("name", ADS)
+def test_the_table_is_the_one_that_condor_status_printed(name: str) -> None:
+    second, ads = ADS[name]
+    wanted = capture(name)
+    query = status.read(wanted.argv)
+    assert printed(status.render(ads(second), query, setting(second))) == wanted.out
+
+
+@pytest.mark.parametrize(("kind", "ads"), [
+    ("status_schedd_long", scheduler(23)), ("status_submitters_long", submitter_ads(pool(23), COUNTS)),
+    ("status_collector_long", collector(11)), ("status_master_long", [master_ad(pool(11), "localhost", MACHINE)]),
+])  # fmt: skip
+def test_an_ad_has_only_what_the_real_one_has_with_values_of_the_same_kind(kind: str, ads: list[ClassAd]) -> None:
+    (ours,), (real, *_) = ads, whole(kind)
+    assert set(ours) - set(real) <= {"DaemonStartTime"}
+    assert {name: type(ours.eval(name)) for name in ours if name in real} == {
+        name: type(real.eval(name)) for name in ours if name in real
+    }
+
+
+def test_jobs_of_the_local_universe_count_apart() -> None:
+    ad = scheduler_ad(pool(0), [*COUNTS, *LATER], Recent(0, 0))
+    names = ("TotalRunningJobs", "TotalLocalJobsRunning", "TotalHeldJobs", "TotalJobAds", "NumOwners")
+    assert [ad.eval(name) for name in names] == [8, 2, 4, 21, 2]
+
+
+def test_a_pool_that_is_not_served_has_no_uptime() -> None:
+    ads = [master_ad(Pool("h", MINUTE, None), "h", MACHINE)]
+    assert "DaemonStartTime" not in ads[0]
+    assert printed(status.render(ads, status.read(["-master"]), setting())).splitlines()[2].rstrip().endswith("23.5 GB")
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A log of a pool of two cores with jobs: one has completed, two run, one waits, and one is held."""
+    path = str(tmp_path_factory.mktemp("pool") / "pool.db")
+    job = {"executable": "/bin/sleep", "arguments": "100", "request_memory": "128", "request_disk": "1 MB"}
+    with LivePool.open(path, user="alice") as live:
+        live.add_machine("h", cpus=2, memory=2048)
+        live.submit(job)
+        live.advance(200)
+        live.submit(job, count=4)
+        live.advance(10)
+        live.hold("2.3")
+    return path
+
+
+SHOWN = {
+    # a table of condor_status, and what it shows of that pool
+    "run": ("TotalJobAds", "ShadowsRunning"),
+    "schedd": ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
+    "submitters": ("RunningJobs", "IdleJobs", "HeldJobs"),
+    "collector": ("RunningJobs", "IdleJobs", "HostsTotal"),
+    "master": ("DetectedCpus", "DetectedMemory"),
+    "startd": ("TotalSlots", "TotalCpus", "TotalInUseCpus", "TotalInUseMemory"),
+}
+VALUES = {"run": "4 2", "schedd": "2 1 1", "submitters": "2 1 1", "collector": "2 1 3", "master": "2 2048",
+          "startd": "3 2.0 2 256"}  # fmt: skip
+
+
+@pytest.mark.parametrize("view", SHOWN)
+def test_every_kind_of_ad_is_there(view: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", f"-{view}", "-log", url, "-af", *SHOWN[view]]) == 0
+    assert capsys.readouterr().out == f"{VALUES[view]}\n"
+    assert main(["status", f"-{view}", "-log", url, "-long", "-constraint", "MyCurrentTime > 0"]) == 0
+    assert f'MyType = "{VIEWS[view].kind}"\n' in capsys.readouterr().out
+    assert main(["status", f"-{view}", "-log", url]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 3
+
+
+def test_all_ads_are_of_the_kinds_that_a_real_pool_has(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["status", "-any", "-log", url, "-json"])
+    kinds = {ad["MyType"] for ad in json.loads(capsys.readouterr().out)}
+    real = {line.split()[0] for line in capture("status_any_af").out.splitlines()}
+    assert kinds == real
+
+
+@pytest.mark.parametrize("view", [*SHOWN, "negotiator"])
+def test_of_an_imported_log_what_no_record_tells_is_refused(
+    view: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "audit.db")
+    log = open_log(path, create=True)
+    log.append([e.PoolFounded(1, "founded", "import", "h", "htcondor-25", "h", "0", {IMPORTED: "true"})])
+    log.close()
+    assert main(["status", f"-{view}", "-log", path]) == 1
+    told = capsys.readouterr()
+    assert (
+        f"was imported, and the records that are read tell of slots and have no ads of what -{view} shows" in told.err
+    )
+    assert told.out == ""
+    assert main(["status", "-any", "-log", path]) == 0
+
+
+@pytest.mark.parametrize(("since", "found"), [(0, (3, 1)), (15, (2, 1)), (20, (2, 1)), (21, (1, 1)), (31, (0, 0))])
+def test_only_what_happened_lately_is_recent(since: int, found: tuple[int, int]) -> None:
+    log = open_log("memory:", create=True)
+    log.append([e.JobActivated(at, "activated", "x", 1, at, "slot1@h", "c") for at in (10, 20)])
+    log.append([e.JobActivated(30, "activated", "x", 1, 30, "slot1@h", "c")])
+    log.append([
+        e.JobExited(30, "exited", "x", 1, proc, "slot1@h", "1", "exited", "complete", target, {})
+        for proc, target in ((10, "Completed"), (20, "Idle"))
+    ])  # fmt: skip
+    assert recent(log, since) == found
