@@ -20,7 +20,7 @@ from attrs import define, evolve, field
 from ..domain.decide import Refusal, Tables, decide
 from ..domain.decide import stimuli as s
 from ..domain.decide.timers import next_deadline
-from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects
+from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects, ending
 from ..domain.events import (
     ClusterSubmitted,
     CycleHeld,
@@ -363,7 +363,7 @@ class Engine:
         came = self.world.recover([self._launch(activation) for activation in living])
         for activation in living:
             if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
-                self.world.signal(activation.key, "hard" if activation.stop == "hard" else "soft")
+                self.world.signal(activation.key, ending(self.state, activation, activation.stop))
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been told to go on while nobody was there to tell it

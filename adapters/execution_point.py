@@ -23,7 +23,6 @@ from .engine import Engine
 from .facts import host_name
 from .local import LocalWorld
 from .machines import equipment, plain, system_ad
-from .sensors.cron import cron_jobs
 
 Load = Callable[[str], Configuration]
 
@@ -135,7 +134,7 @@ class ExecutionPoint:
     def _reconfigure_machine(self) -> None:
         configuration = self._configuration()
         if self.load is not None:
-            cron_jobs(configuration)  # what is wrong with these is to be known before anything is changed
+            self.world.check(configuration)  # what is wrong is to be known before anything is changed
         refused = self._reconfigured(configuration)
         if refused:
             raise Refusal(refused)

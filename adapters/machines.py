@@ -13,7 +13,7 @@ from ..domain.decide.stimuli import AddMachine, SlotPlan
 from ..domain.events import Ad
 from ..domain.job_ad import quoted
 from ..domain.policy.custom import inventories
-from ..domain.policy.offer import EXECUTE, Equipment, Volume, offer, with_attributes
+from ..domain.policy.offer import Equipment, Volume, execute_directories, offer, with_attributes
 from ..domain.policy.slot_types import SlotTypeError
 from ..domain.state import Machine, Slot
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
@@ -45,7 +45,7 @@ def volume(directory: Path) -> Volume:
 
 
 def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
-    """What this machine has: jobs run in ``execute`` unless the configuration names a directory for a slot's.
+    """What this machine has: jobs run in ``execute`` unless the configuration names another directory.
 
     :raises SlotTypeError: the command that tells of a custom resource cannot be run
     """
@@ -53,9 +53,10 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
 
     found = detected(execute)
     memory = psutil.virtual_memory().total
-    named = {name: configuration.get(name) for name in configuration.names() if name.upper().endswith(f"_{EXECUTE}")}
-    volumes = {configuration.get(EXECUTE): volume(execute)}
-    volumes |= {directory: volume(Path(directory)) for directory in named.values() if directory}
+    named = execute_directories(configuration)
+    volumes = {directory: volume(Path(directory)) for directory in named.values()}
+    if 0 not in named:
+        volumes = {"": volume(execute), **volumes}
     told = {name: _told(name, command) for name, command in inventories(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
     return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)

@@ -195,8 +195,21 @@ def _plan(machine: str, configuration: Configuration, cut: Cut, amounts: Ad) -> 
 
 
 def _volume(configuration: Configuration, equipment: Equipment, number: int) -> Volume:
-    directory = configuration.get(f"SLOT{number}_{EXECUTE}") or configuration.get(EXECUTE)
+    directories = execute_directories(configuration)
+    directory = directories.get(number) or directories.get(0, "")
     return equipment.volumes.get(directory) or next(iter(equipment.volumes.values()))
+
+
+def execute_directories(configuration: Configuration) -> dict[int, str]:
+    """The directories that somebody named for jobs to run below, by the slot's number; 0: of all others."""
+    found = {0: configuration.get(EXECUTE)} if configuration.source(EXECUTE).kind != "default" else {}
+    for name in configuration.names():
+        if named := _OF_A_SLOT.fullmatch(name):
+            found[int(named[1])] = configuration.get(name)
+    return {number: directory for number, directory in found.items() if directory}
+
+
+_OF_A_SLOT: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | re.IGNORECASE)
 
 
 def _whole(
