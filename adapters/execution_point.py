@@ -16,7 +16,7 @@ from ..domain.config import Configuration
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad, DrainBegan, DrainMoved, Event
-from ..domain.negotiation.settings import followed
+from ..domain.following import Load, followed
 from ..domain.policy.offer import Equipment, SlotTypeError, offer, reconfigured
 from ..domain.state import Machine, Slot
 from .engine import Engine
@@ -24,15 +24,12 @@ from .facts import host_name
 from .local import LocalWorld
 from .machines import equipment, plain, system_ad
 
-Load = Callable[[str], Configuration]
-
 
 @define
 class ExecutionPoint:
-    """``load`` reads the configuration, as the daemon that is named has it (STARTD, NEGOTIATOR); None: there is none,
-    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure. ``given``:
-    Cpus and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what the
-    machine's owner should know."""
+    """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
+    slots or (0) in one that is cut to measure. ``given``: Cpus and Memory to offer in place of what was detected.
+    ``folder`` is where jobs run, ``tell`` is given what the machine's owner should know."""
 
     engine: Engine
     world: LocalWorld
@@ -65,7 +62,8 @@ class ExecutionPoint:
         return plain(self.static)
 
     def _equipment(self, configuration: Configuration) -> Equipment:
-        found = equipment(configuration, self.folder, system_ad(self.engine.state.uid_domain))
+        # The pool's domains without its configuration, which it may not follow yet: what that says is in hand here.
+        found = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
         cpus = max(self.given.get("Cpus", found.cpus), self.static)
         return evolve(found, cpus=cpus, memory=self.given.get("Memory", found.memory))
 
@@ -78,7 +76,7 @@ class ExecutionPoint:
         :raises ConfigError: the configuration cannot be taken
         :raises SlotTypeError: the slots that it asks for cannot be made of this machine
         """
-        self._configure_pool(self._negotiators())
+        self._configure_pool(self._followed())
         if self._machine() is None:
             self.come_back()
             return
@@ -112,19 +110,19 @@ class ExecutionPoint:
             raise Refusal(answer.refusal)
 
     def reconfigure(self) -> None:
-        """Take the configuration as it reads now, and let the pool's negotiator follow it. What cannot be taken leaves
+        """Take the configuration as it reads now, and let the pool follow it. What cannot be taken leaves
         the one before in force.
 
         :raises Refusal: the machine is not in the pool, or the slots are to be others
         :raises ConfigError: the configuration cannot be taken
         """
-        negotiators = self._negotiators()
+        settings = self._followed()
         self._reconfigure_machine()
-        self._configure_pool(negotiators)
+        self._configure_pool(settings)
 
-    def _negotiators(self) -> Ad:
-        """What the pool's negotiator follows of the configuration."""
-        return {} if self.load is None else followed(self.load("NEGOTIATOR"))
+    def _followed(self) -> Ad:
+        """What the pool follows of the configuration."""
+        return {} if self.load is None else followed(self.load)
 
     def _configure_pool(self, settings: Ad) -> None:
         (answer,) = self.engine.handle([s.ConfigurePool(self.engine.id("reconfigure"), settings)])

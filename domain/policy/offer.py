@@ -21,6 +21,7 @@ from ..config import ConfigError, Configuration
 from ..decide.stimuli import AddMachine, Reconfigure, SlotPlan
 from ..events import Ad
 from ..job_ad import quoted, unquoted
+from ..settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state import Machine, Slot
 from ..texts import expression
 from .custom import Custom, custom_resources, hand_out, of_things
@@ -51,6 +52,8 @@ class Equipment:
 
 
 EXECUTE: Final = "EXECUTE"
+_DOMAINS: Final = {"UidDomain": UID_DOMAIN, "FileSystemDomain": FILESYSTEM_DOMAIN}
+"""What a machine says of itself as its configuration sets it, and where it does not, as its pool has it."""
 
 POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     # attribute: the settings that may define it, and what it is if none does (empty: the ad has no such attribute)
@@ -291,6 +294,11 @@ def _machine_ad(
 ) -> Ad:
     """What all slots of a machine say of it."""
     ad = {**equipment.system, "MyType": '"Machine"', "TargetType": '"Job"', "Machine": quoted(machine)}
+    ad |= {
+        attribute: quoted(configuration.get(name))
+        for attribute, name in _DOMAINS.items()
+        if configuration.source(name).kind != "default" and configuration.get(name)
+    }
     ad |= {
         "DetectedCpus": str(equipment.cpus),
         "DetectedMemory": str(equipment.memory),
