@@ -16,6 +16,7 @@ from ..submit.macros import CircleError
 from .conditions import ConfigConditions
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
+from .faults import erroneous
 from .names import SPECIAL, is_expression
 from .near import misspelled
 from .reader import Files, Reader
@@ -85,7 +86,7 @@ def read(
         values.put("DETECTED_CPUS", physical, DETECTED)
     _read_automatic(reader)
     _check(values)
-    return Configuration(values, [*warnings, *misspelled(values)])
+    return Configuration(values, [*warnings, *misspelled(values), *erroneous(values)])
 
 
 _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
