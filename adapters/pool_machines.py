@@ -83,8 +83,9 @@ class Machines:
         self._configured = configured
 
     def negotiate(self) -> None:
-        """Hold a negotiation cycle now. The pool holds one by itself whenever it may help, and when
-        NEGOTIATOR_INTERVAL has passed."""
+        """Hold a negotiation cycle now, or where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
+        allows. The pool holds one by itself whenever it may help (with a configured pace: when a job comes or is
+        released), and when NEGOTIATOR_INTERVAL has passed."""
         self._engine.reschedule()
         self._engine.handle([])
 

@@ -502,7 +502,8 @@ def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
         (
             'START = true\nRANK = (Owner == "coltrane" * 10^12) + Imagesize',
             'pool.conf:2: RANK is an error for every job: "coltrane" * 10 is one (a string * a number). * '
-            "goes before ==: put the comparison in parentheses. ^ is exclusive or, and no power: write pow(10, 12), or 1e12",
+            "goes before ==: put the comparison in parentheses. ^ is exclusive or, and no power: write pow(10, 12), or "
+            "1e12",
         ),
         (
             'SLOT_TYPE_1_START = TARGET.Owner == "x" > 3',

@@ -70,6 +70,13 @@ def test_what_cannot_be_a_domain_is_refused_with_its_line(value: str) -> None:
         Pool.open(settings={"UID_DOMAIN": value})
 
 
+def test_the_page_has_every_setting_that_a_submission_reads() -> None:
+    page = (DOMAIN.parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", page, re.MULTILINE))
+    assert {name: rows[name] for name in SUBMISSION} == {name: f"`{default}`" for name, default in SUBMISSION.items()}
+    assert set(DOMAINS) <= set(rows)
+
+
 # Domains
 
 
