@@ -23,7 +23,7 @@ from ..domain.decide import Refusal, Tables, decide
 from ..domain.decide import stimuli as s
 from ..domain.decide.leaving import to_be_asked
 from ..domain.decide.timers import next_deadline
-from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects
+from ..domain.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects, ending
 from ..domain.events import (
     ClusterSubmitted,
     CycleHeld,
@@ -87,6 +87,11 @@ def _cut_short(cycle: CycleHeld) -> bool:
     return cycle.statistics.get("SubmittersMatchLimit", 0) > 0
 
 
+def _asks(event: Event) -> bool:
+    """Whether an access point asks the negotiator for a cycle when this has happened."""
+    return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsMoved) and event.row == "release")
+
+
 _HELPING = SlotBorn | ClusterSubmitted | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
 
 
@@ -108,6 +113,8 @@ class Engine:
     """Whether a cycle may come to something else than the last one, as long as jobs wait."""
     _asked: bool = False
     """Whether somebody has asked for a cycle."""
+    _requested: bool = False
+    """Whether the access point has asked for one: of a pool whose pace is configured."""
     _last_cycle: int = 0
     _settled: int = 0
     """Until when no cycle is held on request, as somebody had to go in the last one."""
@@ -205,7 +212,7 @@ class Engine:
             raise
         if self._last_cycle != cycle:
             ended = self.world.now()
-            self._rest = ended, ended + min(max(0, ended - began), self._interval)
+            self._rest = ended, max(ended + min(max(0, ended - began), self._interval), self._earliest(began, ended))
         self._rounds.note(self.state, events[told:])
         self._perform(before, events)
         if events:
@@ -264,6 +271,7 @@ class Engine:
             self._staying.asked(self.state, stimulus.jobs, now, self.zone)
         for event in decided:
             self._wanted = self._wanted or _helps(event)
+            self._requested = self._requested or _asks(event)
         known = self.state.answers.get(stimulus.id)
         return Answer(None if known is None else msgspec.json.decode(known))
 
@@ -301,7 +309,7 @@ class Engine:
         if self._cycle_due(now):
             self._last_cycle = now
             self._decide(s.Negotiate(self.id("cycle")), now, events)
-            self._asked = False
+            self._asked = self._requested = False
             cycle = next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
             self._wanted = cycle is not None and _cut_short(cycle)  # else the cycle's own events are no news to it
             if cycle is not None and any(match.reason for match in cycle.matches):
@@ -318,6 +326,22 @@ class Engine:
         """How far cycles are apart at most."""
         return self.state.setting("NEGOTIATOR_INTERVAL") or SECOND
 
+    @property
+    def _paced(self) -> bool:
+        """Whether somebody has said how far cycles are apart: if not, one is held whenever it may help."""
+        return "NEGOTIATOR_CYCLE_DELAY" in self.state.settings
+
+    def _earliest(self, began: int, ended: int) -> int:
+        """When the next cycle may begin at the earliest after one that began and ended then."""
+        if not self._paced:
+            return ended
+        delay, least = (self.state.setting(name) for name in ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
+        return max(ended + delay, began + least)
+
+    def _on_request(self) -> bool:
+        """Whether a cycle is to be held before it is due by itself."""
+        return self._asked or (self._idle() and (self._requested if self._paced else self._wanted))
+
     def _next_cycle(self) -> int | None:
         """When a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses some."""
         if self._idle():
@@ -329,14 +353,15 @@ class Engine:
     def _cycle_due(self, now: int) -> bool:
         if not self.matching:
             return False
-        if self._asked or (self._wanted and self._idle() and now >= self._settled):
+        if self._on_request() and (self._asked or now >= self._settled):
             return not self._rested_at()
         due = self._next_cycle()
-        return due is not None and now >= due
+        return due is not None and now >= due and not (self._paced and self._rested_at())
 
     def _rested_at(self) -> int:
         """Until when no cycle is held on request, so that cycles do not take all the time of a large pool: for as long
-        as the last one took, with its append. 0: it is over. (In virtual time a cycle takes none.)"""
+        as the last one took, with its append, and for as long as the configured pace says. 0: it is over. (In virtual
+        time a cycle takes none.)"""
         ended, until = self._rest
         return until if ended <= self.world.now() < until else 0
 
@@ -349,10 +374,12 @@ class Engine:
         return not (self.busy() or self._wanted)
 
     def busy(self) -> bool:
-        """Whether jobs run or are about to, or slots measure how fast they are: jobs that wait may get them next."""
+        """Whether jobs run or are about to, or slots measure how fast they are: jobs that wait may get them next; or a
+        cycle that may help is still to come, by the configured pace."""
         state = self.state
         begins = state.activations or state.promised
-        return bool(begins) or any(one.pair == BENCHMARKING for one in state.slots.values())
+        benchmarks = any(one.pair == BENCHMARKING for one in state.slots.values())
+        return bool(begins) or benchmarks or (self._paced and self._wanted and self._idle())
 
     # The world
 
@@ -391,7 +418,7 @@ class Engine:
         came = self.world.recover([self._launch(activation) for activation in living])
         for activation in living:
             if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
-                self.world.signal(activation.key, "hard" if activation.stop == "hard" else "soft")
+                self.world.signal(activation.key, ending(self.state, activation, activation.stop))
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been told to go on while nobody was there to tell it
@@ -413,13 +440,13 @@ class Engine:
 
     def _cycles(self) -> Iterator[int]:
         """When a cycle may be due next."""
+        rested, requested = self._rested_at(), self._on_request()
         due = self._next_cycle()
         if due is not None:
-            yield due
-        rested, wanted = self._rested_at(), self._wanted and self._idle()
-        if wanted and self._settled > self.now():
+            yield max(due, rested + self._ahead) if rested and self._paced else due
+        if requested and self._settled > self.now():
             yield self._settled
-        if rested and (self._asked or wanted):
+        if rested and requested:
             yield rested + self._ahead
 
     def _next_round(self) -> int | None:

@@ -16,25 +16,21 @@ from ..domain.config import ConfigError, Configuration, not_enforced
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad, DrainBegan, DrainMoved, Event
-from ..domain.negotiation.settings import followed
+from ..domain.following import Load, followed
 from ..domain.policy.offer import Equipment, SlotTypeError, offer, reconfigured
 from ..domain.state import Machine, Slot
 from .engine import Engine
 from .facts import host_name
 from .local import LocalWorld
 from .machines import equipment, missing_inventories, plain, system_ad
-from .sensors.cron import cron_jobs
-
-Load = Callable[[str], Configuration]
 
 
 @define
 class ExecutionPoint:
-    """``load`` reads the configuration, as the daemon that is named has it (STARTD, NEGOTIATOR); None: there is none,
-    and the machine takes whatever comes, in ``static`` equal slots or (0) in one that is cut to measure; then
-    ``benchmarks`` says whether its speed is measured. ``given``: Cpus and Memory to offer in place of what was
-    detected. ``folder`` is where jobs run, ``tell`` is given what the machine's owner should know.
-    ``ignore_unenforced``: take also a configuration that would keep out what Poolbook lets in."""
+    """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
+    slots or (0) in one that is cut to measure; then ``benchmarks`` says whether its speed is measured. ``given``: Cpus
+    and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what its
+    machine's owner should know. ``ignore_unenforced``: take also a configuration that would keep out what Poolbook lets in."""
 
     engine: Engine
     world: LocalWorld
@@ -77,7 +73,8 @@ class ExecutionPoint:
         return configuration
 
     def _equipment(self, configuration: Configuration) -> Equipment:
-        found = equipment(configuration, self.folder, system_ad(self.engine.state.uid_domain))
+        # The pool's domains without its configuration, which it may not follow yet: what that says is in hand here.
+        found = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
         cpus = max(self.given.get("Cpus", found.cpus), self.static)
         return evolve(found, cpus=cpus, memory=self.given.get("Memory", found.memory))
 
@@ -91,7 +88,7 @@ class ExecutionPoint:
         :raises SlotTypeError: the slots that it asks for cannot be made of this machine
         """
         configuration = self._configuration()
-        self._configure_pool(self._negotiators())
+        self._configure_pool(self._followed())
         if self._machine() is None:
             self.come_back()
             return
@@ -125,20 +122,20 @@ class ExecutionPoint:
         return _warnings(configuration)
 
     def reconfigure(self) -> list[str]:
-        """Take the configuration as it reads now, and let the pool's negotiator follow it. What cannot be taken leaves
-        the one before in force. The answer is what whoever asked for it should know.
+        """Take the configuration as it reads now, and let the pool follow it. What cannot be taken leaves the one
+        before in force. The answer is what whoever asked for it should know.
 
         :raises Refusal: the machine is not in the pool, or the slots are to be others
         :raises ConfigError: the configuration cannot be taken
         """
-        negotiators = self._negotiators()
+        settings = self._followed()
         warnings = self._reconfigure_machine()
-        self._configure_pool(negotiators)
+        self._configure_pool(settings)
         return warnings
 
-    def _negotiators(self) -> Ad:
-        """What the pool's negotiator follows of the configuration."""
-        return {} if self.load is None else followed(self.load("NEGOTIATOR"))
+    def _followed(self) -> Ad:
+        """What the pool follows of the configuration."""
+        return {} if self.load is None else followed(self.load)
 
     def _configure_pool(self, settings: Ad) -> None:
         (answer,) = self.engine.handle([s.ConfigurePool(self.engine.id("reconfigure"), settings)])
@@ -148,7 +145,7 @@ class ExecutionPoint:
     def _reconfigure_machine(self) -> list[str]:
         configuration = self._configuration()
         if self.load is not None:
-            cron_jobs(configuration)  # what is wrong with these is to be known before anything is changed
+            self.world.check(configuration)  # what is wrong is to be known before anything is changed
         refused = self._reconfigured(configuration)
         if refused:
             raise Refusal(refused)

@@ -23,8 +23,11 @@ from . import execution
 from .sensors import CondorLoad, Sensors, benchmarks, machine_load
 from .sensors.children import Child
 from .sensors.cron import Cron, cron_jobs
+from .starter import Starter
 
 SOFT_KILL = int(signal.SIGTERM)
+PLAIN = Starter()
+"""A machine that was given no configuration: its jobs run beside the log, as nice as the pool."""
 WARM_UP = 2_000_000
 """Microseconds that a pool waits for the first words of the owner's sensors, at most, before it begins."""
 
@@ -88,22 +91,29 @@ def environment(job: _Read) -> dict[str, str]:
     return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
 
 
-def kill_signal(job: _Read) -> int:
-    """The job's soft kill signal: ``KillSig``, a name or a number; SIGTERM unless given."""
-    number = job.number("KillSig")
+def kill_signals(job: _Read) -> dict[str, int]:
+    """The signals that end a job softly: when it is held its ``HoldKillSig``, when it is removed its
+    ``RemoveKillSig``, and else, or where it has none of these, its ``KillSig``; SIGTERM unless given."""
+    soft = _signal(job, "KillSig") or SOFT_KILL
+    return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
+
+
+def _signal(job: _Read, attribute: str) -> int:
+    """A signal that an ad has, by name or number; 0: there is none."""
+    number = job.number(attribute)
     if number is not None:
-        return number if 0 < number < signal.NSIG else SOFT_KILL
-    name = job.text("KillSig").upper()
+        return number if 0 < number < signal.NSIG else 0
+    name = job.text(attribute).upper()
     found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
-    return int(found) if isinstance(found, signal.Signals) else SOFT_KILL
+    return int(found) if isinstance(found, signal.Signals) else 0
 
 
 def _old_form(ad: Ad) -> str:
     return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
 
 
-def activation(launch: Launch, iwd: str = "/") -> execution.Activation:
-    """What the supervisor has to know to start a job."""
+def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation:
+    """What the supervisor has to know to start a job, by its ads and the machine's configuration."""
     job, slot = _Read(launch.job_ad), _Read(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -115,7 +125,7 @@ def activation(launch: Launch, iwd: str = "/") -> execution.Activation:
         executable=job.text("Cmd"),
         arguments=arguments(job),
         environment=environment(job),
-        iwd=job.text("Iwd") or iwd,
+        iwd=job.text("Iwd") or "/",
         stdin=job.text("In"),
         stdout=job.text("Out"),
         stderr=job.text("Err"),
@@ -130,7 +140,9 @@ def activation(launch: Launch, iwd: str = "/") -> execution.Activation:
             disk_kb=disk if dynamic else None,
             wall_us=wall * 1_000_000 if wall is not None else None,
         ),
-        kill_signal=kill_signal(job),
+        kill_signals=kill_signals(job),
+        nice=starter.nice(launch.job_ad),
+        execute=starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
     )
 
@@ -153,11 +165,13 @@ class LocalWorld:
     steady = False
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
+        self._folder = folder
         self._supervisor = execution.Supervisor(folder)
         self._selector = selectors.DefaultSelector()
         self._came: list[Stimulus] = []
         self._slots: dict[str, execution.Activation] = {}
         self._watching = False
+        self._starter = PLAIN
         self._sensors: Sensors | None = None
         self._cron = Cron(self.watch, self.unwatch, tell)
         self._load = CondorLoad()
@@ -169,15 +183,24 @@ class LocalWorld:
     # The machine
 
     def configure(self, configuration: Configuration) -> None:
-        """Use the sensors that a configuration asks for, its STARTD_CRON jobs included.
+        """Use the sensors that a configuration asks for, its STARTD_CRON jobs included, and start jobs as it says.
 
-        :raises ConfigError: one of these cannot be run as it says; then everything is as before
+        :raises ConfigError: see ``check``; then everything is as before
         """
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
+        self._starter = Starter.configured(configuration, self._folder)
         if self._sensors is not None:
             self._sensors.close()
         self._sensors = sensors
         self._cron.configure(jobs, self.now())
+
+    def check(self, configuration: Configuration) -> None:
+        """See whether ``configure`` could take a configuration.
+
+        :raises ConfigError: a sensor cannot be run as it says, or jobs cannot be started where it says
+        """
+        cron_jobs(configuration)
+        Starter.configured(configuration, self._folder)
 
     def warm_up(self) -> None:
         """Wait until each of the owner's sensors has said something, or does not want to."""
@@ -239,7 +262,7 @@ class LocalWorld:
         wanted = []
         for launch in launches:
             try:
-                wanted.append(activation(launch))
+                wanted.append(activation(launch, self._starter))
             except ValueError as error:
                 reason = f"Failed to start the job: {error}"
                 self._came.append(
@@ -322,7 +345,7 @@ class LocalWorld:
             return []
         known = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
-        self._slots.update((launch.key, activation(launch)) for launch in launches)
+        self._slots.update((launch.key, activation(launch, self._starter)) for launch in launches)
         self.start([launch for launch in launches if known[launch.key] == "unknown"])
         came: list[Stimulus] = []
         for found in known.values():

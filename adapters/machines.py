@@ -13,8 +13,9 @@ from ..domain.decide.stimuli import AddMachine, SlotPlan
 from ..domain.events import Ad
 from ..domain.job_ad import quoted
 from ..domain.policy.custom import inventories
-from ..domain.policy.offer import EXECUTE, Equipment, Volume, offer, with_attributes
+from ..domain.policy.offer import Equipment, Volume, execute_directories, offer, with_attributes
 from ..domain.policy.slot_types import SlotTypeError
+from ..domain.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..domain.state import Machine, Slot
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
 from .processor import system_names
@@ -44,7 +45,7 @@ def volume(directory: Path) -> Volume:
 
 
 def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
-    """What this machine has: jobs run in ``execute`` unless the configuration names a directory for a slot's.
+    """What this machine has: jobs run in ``execute`` unless the configuration names another directory.
 
     :raises SlotTypeError: the command that tells of a custom resource cannot be run
     """
@@ -52,9 +53,10 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
 
     found = detected(execute)
     memory = psutil.virtual_memory().total
-    named = {name: configuration.get(name) for name in configuration.names() if name.upper().endswith(f"_{EXECUTE}")}
-    volumes = {configuration.get(EXECUTE): volume(execute)}
-    volumes |= {directory: volume(Path(directory)) for directory in named.values() if directory}
+    named = execute_directories(configuration)
+    volumes = {directory: volume(Path(directory)) for directory in named.values()}
+    if 0 not in named:
+        volumes = {"": volume(execute), **volumes}
     told = {name: _told(name, command) for name, command in inventories(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
     return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)
@@ -108,8 +110,8 @@ def _distribution() -> Ad:
     return ad
 
 
-def system_ad(uid_domain: str) -> Ad:
-    """What a machine says of itself whatever its configuration."""
+def system_ad(domains: Mapping[str, str]) -> Ad:
+    """What a machine says of itself; ``domains`` are its pool's, for where its configuration sets no others."""
     return {
         "Arch": quoted(architecture()),
         "OpSys": quoted(operating_system()),
@@ -117,8 +119,8 @@ def system_ad(uid_domain: str) -> Ad:
         **_distribution(),
         "CondorVersion": quoted(CONDOR_VERSION),
         "CondorPlatform": quoted(condor_platform()),
-        "FileSystemDomain": quoted(uid_domain),
-        "UidDomain": quoted(uid_domain),
+        "FileSystemDomain": quoted(domains[FILESYSTEM_DOMAIN]),
+        "UidDomain": quoted(domains[UID_DOMAIN]),
     }
 
 
@@ -130,34 +132,34 @@ def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
     return read(("" if benchmarks else _UNMEASURED) + equal)
 
 
-def _made_up(resources: Mapping[str, int], uid_domain: str, cpus: int) -> Equipment:
+def _made_up(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
     memory, volume = resources["Memory"], Volume("", resources["Disk"], resources["Disk"])
-    return Equipment(cpus, memory, memory * 1024, {"": volume}, system_ad(uid_domain))
+    return Equipment(cpus, memory, memory * 1024, {"": volume}, system_ad(domains))
 
 
-def equipment_of(machine: Machine, slots: Iterable[Slot], uid_domain: str) -> Equipment:
+def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, str]) -> Equipment:
     """What a machine was added with, as its ads say: for another configuration of it."""
     disk = max((int(slot.ad.get("DetectedDisk", "0")) for slot in slots), default=0)
     resources = {"Memory": int(machine.ad["DetectedMemory"]), "Disk": disk}
-    return _made_up(resources, uid_domain, int(machine.ad["DetectedCpus"]))
+    return _made_up(resources, domains, int(machine.ad["DetectedCpus"]))
 
 
 def machine(
     id: str,
     name: str,
     resources: dict[str, int],
-    uid_domain: str,
+    domains: Mapping[str, str],
     static: int = 0,
     attributes: Mapping[str, str] | None = None,
     configuration: Configuration | None = None,
 ) -> AddMachine:
     """A machine under a configuration, or without one under no policy of its own: then with one partitionable slot, or
     with `static` equal slots, of which there may be more than cores. `attributes` stand in its slots' ads, in place of
-    those that would.
+    those that would; ``domains``: see ``system_ad``.
 
     :raises ValueError: if the resources do not suffice for these slots.
     """
-    here = _made_up(resources, uid_domain, max(resources["Cpus"], static))
+    here = _made_up(resources, domains, max(resources["Cpus"], static))
     joins = offer(id, name, plain(static) if configuration is None else configuration, here)
     if not attributes:
         return joins

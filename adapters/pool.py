@@ -69,9 +69,11 @@ class Pool(Submitters):
         :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
         :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
         :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
-        :param config: under which the machines that are added offer their slots, and which the pool's negotiator
-            follows: a configuration's text, or the path of a file (several: each laid over those before it); without
-            one, machines take whatever comes, and the negotiator goes on under the configuration that it had
+        :param config: under which the machines that are added offer their slots, and which the pool's negotiator and
+            submissions follow: a configuration's text, or the path of a file (several: each laid over those before it);
+            without one, machines take whatever comes, and the pool goes on under the configuration that it had
+        :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN;
+            the name of this machine, if not given
         :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
             program, if not given
         :raises LogError: the log cannot be opened, or another process serves it
@@ -137,6 +139,7 @@ class Pool(Submitters):
         :raises SubmitError: the description is wrong; the error names the line
         :raises Refusal: the pool does not take it
         """
+        from .requests import Terms
         from .submission import submission_of, submit_request
 
         if not isinstance(description, str | Mapping):
@@ -144,7 +147,7 @@ class Pool(Submitters):
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(
-            description, count=count, user=who, folder=Path(folder), cluster=number, uid_domain=self.state.uid_domain,
+            description, count=count, user=who, folder=Path(folder), terms=Terms.of(self.state, number),
             now=self._engine.world.now() // SECOND,
         )  # fmt: skip
         request = submit_request(parsed, self._engine.id("submit"), who, number)
@@ -274,8 +277,8 @@ class Pool(Submitters):
 
 
 def _configure(engine: Engine, configured: Configured) -> None:
-    """Let the pool's negotiator follow the configuration."""
-    (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.negotiators())])
+    """Let the pool follow the configuration."""
+    (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.followed())])
     if answer.refusal:
         raise Refusal(answer.refusal)
 

@@ -10,7 +10,7 @@ from ..domain.config import Configuration
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad
-from ..domain.negotiation.settings import followed
+from ..domain.following import followed
 from ..domain.policy.offer import reconfigured
 from ..domain.policy.readings import Readings
 from ..domain.state import State
@@ -34,7 +34,7 @@ class Configured:
     def __init__(self, config: Config) -> None:
         self._config = config
         self.read()
-        self.negotiators()
+        self.followed()
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
         """As a machine of these resources has it; without them, as this machine does."""
@@ -42,9 +42,9 @@ class Configured:
         detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)
 
-    def negotiators(self) -> Ad:
-        """What the pool's negotiator follows of it."""
-        return followed(self._load("NEGOTIATOR", {}))
+    def followed(self) -> Ad:
+        """What the pool follows of it."""
+        return followed(lambda daemon: self._load(daemon, {}))
 
     def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
         config = self._config
@@ -73,18 +73,19 @@ class Machines:
         return answer.value
 
     def configure(self, config: Config) -> None:
-        """Put the pool under another configuration (as `open` takes it): its negotiator at once, and machines that are
-        added from now on. Those that are there stay under theirs: see `reconfigure`.
+        """Put the pool under another configuration (as `open` takes it): its negotiator and submissions at once, and
+        machines that are added from now on. Those that are there stay under theirs: see `reconfigure`.
 
         :raises ConfigError: the configuration cannot be taken
         """
         configured = Configured(config)
-        self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.negotiators()))
+        self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
         self._configured = configured
 
     def negotiate(self) -> None:
-        """Hold a negotiation cycle now. The pool holds one by itself whenever it may help, and when
-        NEGOTIATOR_INTERVAL has passed."""
+        """Hold a negotiation cycle now, or where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
+        allows. The pool holds one by itself whenever it may help (with a configured pace: when a job comes or is
+        released), and when NEGOTIATOR_INTERVAL has passed."""
         self._engine.reschedule()
         self._engine.handle([])
 
@@ -111,7 +112,7 @@ class Machines:
         host, id = name or host_name(), self._engine.id("machine")
         resources = {"Cpus": cpus, "Memory": memory, "Disk": disk}
         configuration = None if self._configured is None else self._configured.read(resources)
-        self._ask(machine(id, host, resources, self.state.uid_domain, static, attributes, configuration))
+        self._ask(machine(id, host, resources, self.state.settings, static, attributes, configuration))
 
     def remove_machine(self, name: str) -> None:
         """Take a machine that runs nothing out of the pool."""
@@ -171,7 +172,7 @@ class Machines:
         if found is None:
             raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self.state.slots.values() if slot.machine == machine]
-        here = equipment_of(found, slots, self.state.uid_domain)
+        here = equipment_of(found, slots, self.state.settings)
         configuration = Configured(config).read({"Cpus": here.cpus, "Memory": here.memory})
         self._ask(reconfigured(self._engine.id("reconfigure"), found, slots, configuration, here))
         self._sense_by(configuration)

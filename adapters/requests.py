@@ -11,14 +11,32 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..domain.log import LogError
 from .place import Place, WriterLock, place_of
 
+if TYPE_CHECKING:
+    from ..domain.state import State
+
 Request = Mapping[str, Any]
 PATIENCE = 30.0
 """Seconds that a command waits for the server, or for another short command, at most."""
+
+
+class Terms(NamedTuple):
+    """What a submission has to know of the pool: the number that its cluster will have, and of the settings in force
+    those that it goes by (``settings.for_submissions``)."""
+
+    cluster: int
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, state: State, cluster: int) -> Terms:
+        """The terms of a pool in this state."""
+        from ..domain.settings import for_submissions
+
+        return cls(cluster, for_submissions(state.settings))
 
 
 class Refused(Exception):
@@ -30,11 +48,11 @@ def new_id() -> str:
     return f"{time.time_ns():x}-{os.urandom(4).hex()}"
 
 
-def ask(url: str, request: Callable[[int], Request] | Request, *, create: bool = False) -> Any:
+def ask(url: str, request: Callable[[Terms], Request] | Request, *, create: Mapping[str, str] | None = None) -> Any:
     """Have `request` dealt with, and return the answer.
 
-    `request` may be a function of the next cluster's number, for what has to know it (a submission). `create`: make
-    the log if there is none.
+    `request` may be a function of the terms, for what has to know them (a submission). `create`: make the log if there
+    is none, with these settings.
 
     :raises Refused: the pool says no
     :raises LogError: the log cannot be read or written, or its writer does not answer
@@ -89,14 +107,13 @@ def is_written(url: str) -> bool:
     return not free
 
 
-def _by_server(place: Place, request: Callable[[int], Request] | Request) -> Any:
+def _by_server(place: Place, request: Callable[[Terms], Request] | Request) -> Any:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(place.socket)
         stream = connection.makefile("rwb")
         if callable(request):
-            number = _exchange(stream, {"kind": "reserve"})
-            request = request(number)
+            request = request(Terms(**_exchange(stream, {"kind": "reserve"})))
         return _exchange(stream, request)
 
 
@@ -114,18 +131,18 @@ def _exchange(stream: Any, request: Request) -> Any:
     return answer["answer"]
 
 
-def _by_ourselves(url: str, request: Callable[[int], Request] | Request, create: bool) -> Any:
+def _by_ourselves(url: str, request: Callable[[Terms], Request] | Request, create: Mapping[str, str] | None) -> Any:
     from .engine import Engine
     from .founding import open_pool_log
     from .idle_world import IdleWorld
     from .wire import stimulus_of
 
-    log = open_pool_log(url, create=create)
+    log = open_pool_log(url, create=create is not None, settings=create)
     try:
         engine = Engine(log, IdleWorld(), executing=False)
         engine.load()
         if callable(request):
-            request = request(engine.state.next_cluster)
+            request = request(Terms.of(engine.state, engine.state.next_cluster))
         (answer,) = engine.handle([stimulus_of(request)])
     finally:
         log.close()

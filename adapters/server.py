@@ -31,7 +31,7 @@ from .facts import user_name
 from .followers import VIEWS_EVERY, Followers
 from .local import LocalWorld
 from .place import WriterLock, place_of
-from .requests import is_served
+from .requests import Terms, is_served
 from .wire import stimulus_of
 
 PATIENCE = 10.0
@@ -224,7 +224,7 @@ class Server:
                 raise Refusal("a request is a JSON object")
             if request.get("kind") == "reserve":
                 self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
-                client.answer({"answer": self._reserved})
+                client.answer({"answer": Terms.of(self.engine.state, self._reserved)._asdict()})
                 return
             if request.get("kind") == "reschedule":
                 self.engine.reschedule()  # with the step that this is part of

@@ -14,10 +14,11 @@ from attrs import evolve
 
 from ..domain.decide.stimuli import Submit
 from ..domain.job_ad import quoted, unquoted
+from ..domain.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ..domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
-from ..domain.submit.facts import DEFAULTS
 from ..domain.variants import pack
 from .facts import CONDOR_VERSION, architecture, condor_platform, operating_system
+from .requests import Terms
 from .userlog.files import unwritable
 
 UNWRITABLE_LOG = 22
@@ -54,17 +55,24 @@ class DiskFiles:
 
 
 def configured() -> dict[str, str]:
-    """What the configuration that is in force here (``configuration.config_files``) sets of the defaults of jobs:
-    JOB_DEFAULT_REQUESTMEMORY and its like.
+    """What the configuration of whoever submits (``configuration.config_files``) says to submissions.
 
     :raises ConfigError: it cannot be read
     """
+    from ..domain.following import submissions
     from .configuration import config_files, load
 
-    if not config_files():
-        return {}
-    found = load(subsystem="SUBMIT")
-    return {name: found.get(name) for name in DEFAULTS if found.source(name).kind != "default"}
+    return for_submissions(submissions(load(subsystem="SUBMIT"))) if config_files() else {}
+
+
+def not_followed(own: Mapping[str, str], terms: Terms) -> list[str]:
+    """What the configuration of whoever submits says otherwise than the pool's, which counts; in sentences."""
+    return [
+        f"{name} = {text} is not followed: by the configuration that this pool read last it is "
+        f"{terms.settings[name] or 'empty'}; poolbook reconfig has a pool read its configuration again"
+        for name, text in own.items()
+        if terms.settings.get(name, text) != text
+    ]
 
 
 def submission_of(
@@ -72,26 +80,25 @@ def submission_of(
     *,
     user: str,
     folder: Path,
-    cluster: int,
-    uid_domain: str,
+    terms: Terms,
     now: int,
     file: str = "",
     count: int = 1,
     macros: Mapping[str, str] | None = None,
     append: Sequence[str] = (),
     queue: str | None = None,
-    settings: Mapping[str, str] | None = None,
+    own: Mapping[str, str] | None = None,
 ) -> Submission:
     """What a description, a text or a mapping of commands, asks for; relative paths in it are relative to `folder`.
-    `settings` is the configuration that differs from ``submit.facts.DEFAULTS``.
+    `own` are settings of whoever submits: they count where the pool's ``terms`` say nothing.
 
     :raises SubmitError: the description is wrong
     """
     facts = Facts(
         now=now,
         owner=user,
-        uid_domain=uid_domain,
-        filesystem_domain=uid_domain,
+        uid_domain=terms.settings[UID_DOMAIN],
+        filesystem_domain=terms.settings[FILESYSTEM_DOMAIN],
         iwd=str(folder.absolute()),
         version=CONDOR_VERSION,
         platform=condor_platform(),
@@ -99,8 +106,8 @@ def submission_of(
         opsys=operating_system(),
         environment=os.environ,
         submit_file=file,
-        cluster=cluster,
-        settings=settings or {},
+        cluster=terms.cluster,
+        settings={**(own or {}), **terms.settings},
     )
     files = DiskFiles(folder)
     if isinstance(description, str):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from .events import Event, JobActivated, JobExited, JobSignalled, JobsMoved, SlotMoved
-from .state import State
+from .state import Activation, State
 from .world import How
 
 
@@ -25,7 +25,7 @@ class Start:
 
 @frozen
 class Signal:
-    """``how``: soft, hard, suspend or continue."""
+    """``how``: see ``world.How``."""
 
     key: str
     how: How
@@ -48,7 +48,16 @@ class Benchmark:
 Effect = Start | Signal | Forget | Benchmark
 
 BENCHMARKING = "Unclaimed/Benchmarking"
+_ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
 _PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
+
+
+def ending(state: State, activation: Activation, stop: str) -> How:
+    """How the world is to tell a job to end that was told to so (soft or hard): a job that is held or removed has a
+    signal of its own for that (HoldKillSig, RemoveKillSig)."""
+    if stop == "hard":
+        return "hard"
+    return _ENDINGS.get(state.clusters[activation.cluster].status_of(activation.proc), "soft")
 
 
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
@@ -58,7 +67,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     elif isinstance(event, JobSignalled):
         activation = state.by_job.get((event.cluster, event.proc))
         if activation is not None:
-            yield Signal(activation.key, "hard" if event.how == "hard" else "soft")
+            yield Signal(activation.key, ending(state, activation, event.how))
     elif isinstance(event, JobsMoved) and event.row in _PAUSES:
         for first, last in event.procs:
             for proc in range(first, last + 1):

@@ -6,6 +6,7 @@ force. Times are seconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -96,6 +97,49 @@ FAMILIES: Final[dict[str, str]] = {
 """Settings of which there is one for each accounting group, with their kinds."""
 
 
+UID_DOMAIN: Final = "UID_DOMAIN"
+FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
+DOMAINS: Final = (UID_DOMAIN, FILESYSTEM_DOMAIN)
+"""Whose the pool's users are, and who sees the same files. A pool always has both: unless a configuration says
+otherwise, they are the domain that it was founded with."""
+
+SUBMISSION: Final[dict[str, str]] = {
+    "APPEND_RANK": "",
+    "APPEND_RANK_VANILLA": "",
+    "APPEND_REQUIREMENTS": "",
+    "APPEND_REQ_VANILLA": "",
+    "DEFAULT_JOB_MAX_RETRIES": "2",
+    "DEFAULT_RANK": "",
+    "DEFAULT_RANK_VANILLA": "",
+    "DEFAULT_UNIVERSE": "vanilla",
+    "ENABLE_DEPRECATION_WARNINGS": "true",
+    "JOB_DEFAULT_LEASE_DURATION": "2400",
+    "JOB_DEFAULT_NOTIFICATION": "NEVER",
+    "JOB_DEFAULT_REQUESTCPUS": "1",
+    "JOB_DEFAULT_REQUESTDISK": "MAX({1024, (TransferInputSizeMB+1) * 1.25}) * 1024",
+    "JOB_DEFAULT_REQUESTGPUS": "",
+    "JOB_DEFAULT_REQUESTMEMORY": "128",
+    "NICE_USER_ACCOUNTING_GROUP_NAME": "nice-user",
+    "SCHEDD_INTERVAL": "300",
+    "SUBMIT_ALLOW_GETENV": "true",
+    "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": "IF_NEEDED",
+    "SUBMIT_PREVENT_MULTI_QUEUE": "false",
+    "SUBMIT_REQUEST_MISSING_UNITS": "",
+}
+"""All that a submission reads of a configuration, with the defaults of the manual's page "Configuration Macros" (the
+entries of condor_submit, and JOB_DEFAULT_*). An empty text unsets an entry. The log has those that the pool's
+configuration sets."""
+
+PACE: Final[dict[str, str]] = {
+    "NEGOTIATOR_INTERVAL": "60",
+    "NEGOTIATOR_CYCLE_DELAY": "20",
+    "NEGOTIATOR_MIN_INTERVAL": "5",
+}
+"""When cycles are held, in seconds, with HTCondor's defaults: how far apart they are, how long after the end of one the
+next may begin, and how long after its begin. Where none of them is set, a pool holds a cycle whenever one may help; as
+soon as one of them is, the log has all three."""
+
+
 NOTHING: Final = " "
 """The text of a setting that was set to nothing, where nothing is not the default."""
 
@@ -107,6 +151,20 @@ def negotiators(name: str) -> str | None:
     return next((kind for prefix, kind in FAMILIES.items() if name.startswith(prefix)), None)
 
 
+def configurable(name: str) -> str | None:
+    """The kind of a setting that a configuration puts in force and leaves again; None: it is none of these."""
+    if name in DOMAINS:
+        return "domain"
+    if name in SUBMISSION:
+        return "text"
+    return "number" if name in PACE and name not in SETTINGS else negotiators(name)
+
+
+def for_submissions(in_force: Mapping[str, str]) -> dict[str, str]:
+    """What of a pool's settings a submission goes by: the domains, and what the pool's configuration sets."""
+    return {name: in_force[name].strip() for name in (*DOMAINS, *SUBMISSION) if name in in_force}
+
+
 def _number(text: str) -> float | None:
     try:
         value = float(text)
@@ -116,8 +174,10 @@ def _number(text: str) -> float | None:
 
 
 def unfit(name: str, text: str) -> str:
-    """What is wrong with the text of one of the negotiator's settings; empty: nothing."""
-    kind, number = negotiators(name), _number(text)
+    """What is wrong with the text of a setting that is ``configurable``; empty: nothing."""
+    kind, number = configurable(name), _number(text)
+    if kind == "domain" and not _DOMAIN.fullmatch(text):
+        return f"{name} = {text}: a domain is wanted, such as example.org"
     if kind == "truth" and text.lower() not in ("true", "false"):
         return f"{name} = {text}: true or false is wanted"
     if kind == "seconds" and (number is None or number <= 0):
@@ -145,6 +205,7 @@ def super_users(in_force: Mapping[str, str]) -> frozenset[str]:
     return frozenset(in_force.get(SUPER_USERS, _THE_SUPER_USERS).replace(",", " ").split())
 
 
+_DOMAIN = re.compile(r"[^\s@\"\\]+")
 _MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
 LONGEST: Final = 10**10
 """Seconds that a time may be, at most."""
@@ -162,16 +223,18 @@ def settings(given: dict[str, str]) -> dict[str, str]:
 
     :raises ValueError: for a name that is not known, or a value that is no number of seconds.
     """
-    others = {name: text for name, text in given.items() if negotiators(name) is not None}
+    others = {name: text for name, text in given.items() if configurable(name) is not None}
     for name, text in others.items():
         if words := unfit(name, text):
             raise ValueError(words)
     times = {name: text for name, text in given.items() if name != SUPER_USERS and name not in others}
     for name, text in times.items():
         if name not in SETTINGS:
-            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR))
+            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION))
             raise ValueError(f"{name} is no setting of a pool; there are {there_are}")
         if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
             raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")
     found = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()} | others
+    if any(name in given for name in PACE):
+        found = {**PACE, **found}
     return {**found, SUPER_USERS: given[SUPER_USERS]} if SUPER_USERS in given else found

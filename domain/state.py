@@ -14,6 +14,7 @@ from .accounting.priorities import Terms, initial, terms
 from .cluster import Cluster
 from .events import Ad, Unmatched
 from .job_ad import unquoted
+from .settings import UID_DOMAIN
 from .slot_ad import SlotAd
 
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
@@ -230,7 +231,6 @@ class State:
     at: int = 0
     name: str = ""
     dialect: str = ""
-    uid_domain: str = ""
     settings: dict[str, str] = field(factory=dict)
     founded: dict[str, str] = field(factory=dict)
     """The settings as they were when the log was begun: what no configuration sets goes back to these."""
@@ -277,6 +277,11 @@ class State:
     that they were matched."""
     refusals: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
+
+    @property
+    def uid_domain(self) -> str:
+        """The domain of the pool's users."""
+        return self.settings.get(UID_DOMAIN, "")
 
     def setting(self, name: str) -> int:
         """A setting that is a number of seconds, in microseconds."""

@@ -11,8 +11,9 @@ from .decide.stimuli import Stimulus
 from .events import Ad
 from .policy.readings import Readings
 
-How = Literal["soft", "hard", "suspend", "continue"]
-"""What an activation's processes can be told: to end, to end at once, to stop, to go on."""
+How = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
+"""What an activation's processes can be told: to end (by the signal that the job has for that, for being held, or for
+being removed), to end at once, to stop, to go on."""
 
 
 @frozen
@@ -36,8 +37,8 @@ class World(Protocol):
         """Start activations. One that was started before is not started again."""
 
     def signal(self, key: str, how: How) -> None:
-        """Make an activation's processes end (soft, hard), stop (suspend) or go on (continue). What is stopped goes on
-        to hear a soft signal."""
+        """Make an activation's processes end (soft, hold, remove; hard), stop (suspend) or go on (continue). What is
+        stopped goes on to hear a soft signal."""
 
     def forget(self, keys: Iterable[str]) -> None:
         """The log knows how these ended: their records may go."""

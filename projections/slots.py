@@ -16,6 +16,7 @@ from ..domain import events as e
 from ..domain.evolve import BIRTH
 from ..domain.job_ad import quoted, unquoted
 from ..domain.lifecycle.drain import OPEN
+from ..domain.settings import UID_DOMAIN
 from .schema import SLOT_ATTRIBUTES, insertion
 
 _ad = msgspec.json.Decoder(dict[str, str]).decode
@@ -168,6 +169,8 @@ class SlotsFold:
         settings = {**_ad(before), **event.settings}
         in_force = msgspec.json.encode({name: text for name, text in settings.items() if text}).decode()
         self._connection.execute("UPDATE pool SET settings=?", (in_force,))
+        if UID_DOMAIN in event.settings:
+            self._connection.execute("UPDATE pool SET uid_domain=?", (event.settings[UID_DOMAIN],))
 
     def _joined(self, position: int, event: e.MachineJoined) -> None:
         facts = {SLOT_ATTRIBUTES: event.settings[SLOT_ATTRIBUTES]} if SLOT_ATTRIBUTES in event.settings else {}

@@ -48,6 +48,9 @@ class Speed:
     seconds: float = 5.0
 
 
+_SOFTLY: tuple[How, ...] = ("soft", "hold", "remove")
+
+
 Behave = Callable[[Launch], Behaviour]
 
 
@@ -188,7 +191,7 @@ class VirtualWorld:
         run = self._runs.get(key)
         if run is None:
             return
-        if how in ("soft", "hard") and run.behaviour.immortal:
+        if how in (*_SOFTLY, "hard") and run.behaviour.immortal:
             return
         if how == "suspend" and run.running:
             run.left -= self.clock - run.since
@@ -196,7 +199,7 @@ class VirtualWorld:
             self._burden(run, 0.0)
         elif how == "continue" and not run.running:
             self._resume(key, run)
-        elif how == "hard" or (how == "soft" and run.killed_by is None):
+        elif how == "hard" or (how in _SOFTLY and run.killed_by is None):
             self._kill(key, run, hard=how == "hard")
 
     def _resume(self, key: str, run: _Run) -> None:

@@ -14,7 +14,7 @@ from .submitting import OPTIONS as SUBMIT_OPTIONS
 from .submitting import WORDS, source_of
 
 if TYPE_CHECKING:
-    from ..execution_point import Load
+    from ...domain.following import Load
     from ..server import Server
 
 POOL_OPTIONS = (
@@ -155,13 +155,13 @@ def run(argv: Sequence[str]) -> int:
     server = open_server(arguments)
     try:
         from ..facts import user_name
-        from ..requests import new_id
+        from ..requests import Terms, new_id
         from ..submission import submit_request
 
         server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
-        parsed = source.parsed(number)
+        parsed = source.parsed(Terms.of(server.engine.state, number))
         (answer,) = server.handle([submit_request(parsed, new_id(), user_name(), number, source.name)])
         if answer.refusal:
             print(f"poolbook: {answer.refusal}", file=sys.stderr)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
-from ..requests import ask, is_served, new_id
+from ..requests import Terms, ask, is_served, new_id
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
 from .common import log_of
 
@@ -51,31 +51,27 @@ class Source:
     queue: str | None
     dry: bool
     """Whether nothing is queued, so that nothing need be there."""
+    own: Mapping[str, str] = Factory(dict)
+    """What the configuration of whoever submits says to submissions."""
 
-    def parsed(self, cluster: int) -> Any:
-        """The submission, as the cluster of this number. Warnings go to standard error."""
+    def parsed(self, terms: Terms) -> Any:
+        """The submission, on the pool's terms. Warnings go to standard error."""
         import time
 
-        from ...domain.config import ConfigError
-        from ..facts import host_name, user_name
-        from ..submission import checked, configured, submission_of
+        from ..facts import user_name
+        from ..submission import checked, not_followed, submission_of
 
-        try:
-            settings = configured()
-        except ConfigError as error:
-            raise Refusal(f"poolbook: {error}") from None
         found = submission_of(
-            self.text, user=user_name(), folder=self.folder, cluster=cluster, uid_domain=host_name(),
-            now=int(time.time()), file=self.name, macros=self.macros, append=self.append, queue=self.queue,
-            settings=settings,
+            self.text, user=user_name(), folder=self.folder, terms=terms, now=int(time.time()), file=self.name,
+            macros=self.macros, append=self.append, queue=self.queue, own=self.own,
         )  # fmt: skip
-        for warning in found.warnings:
+        for warning in (*found.warnings, *not_followed(self.own, terms)):
             print(f"WARNING: {warning}", file=sys.stderr)
         return found if self.dry else checked(found)
 
 
-def source_of(arguments: Arguments) -> Source:
-    """What the command line names.
+def source_of(arguments: Arguments, own: Mapping[str, str] | None = None) -> Source:
+    """What the command line names, for whoever has ``own`` settings.
 
     :raises UsageError: no file, or one that cannot be read
     """
@@ -102,35 +98,38 @@ def source_of(arguments: Arguments) -> Source:
     dry = arguments.has("dry-run")
     append = [given.values[0] for given in arguments.every("append")]
     queue = arguments.last("queue")
-    return Source(text, name, Path.cwd(), macros, append, None if queue is None else " ".join(queue.values), dry)
+    return Source(
+        text, name, Path.cwd(), macros, append, None if queue is None else " ".join(queue.values), dry, own or {}
+    )
 
 
-def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None) -> Callable[[int], dict[str, Any]]:
-    """The request that submits `source`, as a function of the cluster's number; `keep` is given what was parsed."""
+def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None) -> Callable[[Terms], dict[str, Any]]:
+    """The request that submits `source`, as a function of the pool's terms; `keep` is given what was parsed."""
     id = new_id()
 
-    def request(number: int) -> dict[str, Any]:
+    def request(terms: Terms) -> dict[str, Any]:
         from ..facts import user_name
         from ..submission import as_json, submit_request
 
-        parsed = source.parsed(number)
+        parsed = source.parsed(terms)
         keep(parsed)
-        return as_json(submit_request(parsed, id, user_name(), number, source.name))
+        return as_json(submit_request(parsed, id, user_name(), terms.cluster, source.name))
 
     return request
 
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
+    own = _own_settings()
     dry = arguments.last("dry-run")
     if dry is not None and not arguments.words and Path(dry.values[0]).is_file():
         # `submit --dry-run job.sub`: its value is what is to be submitted, and there is nowhere to write but here.
-        return _dry_run(source_of(arguments._replace(words=dry.values)), "-")
-    source = source_of(arguments)
+        return _dry_run(arguments, source_of(arguments._replace(words=dry.values), own), "-")
+    source = source_of(arguments, own)
     if dry is not None:
-        return _dry_run(source, dry.values[0])
+        return _dry_run(arguments, source, dry.values[0])
     kept: list[Any] = []
-    answer = ask(log_of(arguments), request_of(source, kept.append), create=True)
+    answer = ask(log_of(arguments), request_of(source, kept.append), create=_domains(own))
     print(announced(arguments, answer, kept[-1]), end="")
     if not is_served(log_of(arguments)):
         print("No pool serves this log now: `poolbook resume` runs its jobs, `poolbook serve` stays.", file=sys.stderr)
@@ -160,10 +159,45 @@ def _verbose(parsed: Any, proc: int) -> str:
     return f"** Proc {ad['ClusterId']}.{proc}:\n{lines}\n"
 
 
-def _dry_run(source: Source, path: str) -> int:
+def _own_settings() -> dict[str, str]:
+    from ...domain.config import ConfigError
+    from ..submission import configured
+
+    try:
+        return configured()
+    except ConfigError as error:
+        raise Refusal(f"poolbook: {error}") from None
+
+
+def _domains(own: Mapping[str, str]) -> dict[str, str]:
+    """What a pool is founded with that a submission begins: a server is to find its users where they belong."""
+    from ...domain.settings import DOMAINS
+
+    return {name: own[name] for name in DOMAINS if name in own}
+
+
+def _terms(url: str, own: Mapping[str, str]) -> Terms:
+    """The terms of the pool to which nothing is submitted; if there is none, those of the one that would be begun."""
+    from ...domain.evolve import fold
+    from ...domain.log import LogError
+    from ...domain.settings import DOMAINS
+    from ..facts import host_name
+    from ..stores import open_log
+
+    try:
+        log = open_log(url, create=False)
+    except LogError:
+        return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **_domains(own)})
+    try:
+        return Terms.of(fold(log.read_stream("pool")), 1)
+    finally:
+        log.close()
+
+
+def _dry_run(arguments: Arguments, source: Source, path: str) -> int:
     from ...domain.submit import dry_run
 
-    parsed = source.parsed(1)
+    parsed = source.parsed(_terms(log_of(arguments), source.own))
     text = "".join(dry_run(parsed))
     if path == "-":
         print("Dry-Run job(s)" + "." * min(parsed.count, 20))

@@ -80,6 +80,8 @@ class Activation:
     variables that HTCondor's starter sets are added (manual, "Environment and services for a running job").
     ``job_ad`` and ``machine_ad`` are written to its scratch directory as .job.ad and .machine.ad. ``cpus``,
     ``memory_mb`` and ``disk_kb`` are what the slot provisions; ``limits`` says what of it is enforced.
+    ``kill_signals`` says which signal each way of a soft end sends. ``nice`` is added to the nice value of its
+    processes. ``execute`` is the directory in which its scratch directory is made; empty: the folder's own.
     """
 
     key: str = field(validator=_is_key)
@@ -100,7 +102,11 @@ class Activation:
     memory_mb: int = 0
     disk_kb: int = 0
     limits: Limits = field(factory=Limits)
-    kill_signal: int = signal.SIGTERM
+    kill_signals: Mapping[str, int] = field(
+        factory=lambda: dict.fromkeys(("soft", "hold", "remove"), int(signal.SIGTERM))
+    )
+    nice: int = 0
+    execute: str = ""
     run_in_iwd: bool = False
 
 

@@ -21,11 +21,11 @@ from attrs import define, fields
 
 from .activation import REPORTS, Activation, Exited, Failed, Limits, Lost, Report, Running, Started
 
-How: TypeAlias = Literal["soft", "hard", "suspend", "continue"]
+How: TypeAlias = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
 Known: TypeAlias = Literal["unknown"] | Running | Exited | Failed | Lost
 
-_VERSION = 1
-_HOWS = ("soft", "hard", "suspend", "continue")
+_VERSION = 2
+_HOWS = ("soft", "hold", "remove", "hard", "suspend", "continue")
 _PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
 # How long to try for a supervisor. It may be busy ending what a predecessor left.
 _CONNECT_S = 15.0
@@ -87,8 +87,9 @@ class Supervisor:
         self._send([_start(activation) for activation in [*fresh, *again]])
 
     def signal(self, key: str, how: How) -> None:
-        """Soft: its kill signal to the job's own process, which is continued first if it is suspended. Hard: SIGKILL
-        to all its processes. Suspend and continue: SIGSTOP and SIGCONT to all. Nothing if it runs no more."""
+        """Soft, hold and remove: its kill signal for that to the job's own process, which is continued first if it is
+        suspended. Hard: SIGKILL to all its processes. Suspend and continue: SIGSTOP and SIGCONT to all. Nothing if it
+        runs no more."""
         if how not in _HOWS:
             raise ValueError(f"a job cannot be signalled {how!r}: choose one of {', '.join(_HOWS)}")
         self._send([{"do": "signal", "key": key, "how": how}])
@@ -363,7 +364,7 @@ def _start(activation: Activation) -> dict[str, Any]:
     order = {name: getattr(activation, name) for name in _FIELDS}
     order["limits"] = {name: getattr(activation.limits, name) for name in _LIMITS}
     order["environment"] = dict(activation.environment)
-    order["kill_signal"] = int(activation.kill_signal)
+    order["kill_signals"] = {how: int(number) for how, number in activation.kill_signals.items()}
     return {"do": "start", "order": order}
 
 

@@ -26,11 +26,12 @@ from ...domain.config import Configuration
 from ...domain.decide import Refusal, Tables, decide
 from ...domain.decide import stimuli as s
 from ...domain.events import Ad, JobsLogged
+from ...domain.following import submissions
 from ...domain.job_ad import LIVED, unquoted
 from ...domain.lifecycle import job_machine, slot_machine
+from ...domain.settings import for_submissions
 from ...domain.state import State
 from ...domain.submit import Facts, SubmitError, parse_submit
-from ...domain.submit.facts import DEFAULTS
 from ...domain.variants import pack
 from ...replay.cycles.record import Moved, Submitted
 from ..facts import CONDOR_VERSION
@@ -90,7 +91,7 @@ def queue(
     files: TraceFiles, domain: str, dialect: str, configuration: Configuration, pool: Sequence[e.Event]
 ) -> tuple[list[Submitted], list[str]]:
     """The submissions in their order, and those that are left out, with the reasons."""
-    settings = {name: configuration.get(name) for name in DEFAULTS if configuration.source(name).kind != "default"}
+    settings = for_submissions(submissions(configuration))
     entries = _entries(files, max((event.at for event in pool), default=0))
     told = {one.cluster: one for one in commands(files)}
     ads = {int(id.partition(".")[0]): ad for id, ad in sorted(files.jobs.items(), reverse=True)}

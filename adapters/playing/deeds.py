@@ -36,7 +36,7 @@ def _of_a_job(step: Step) -> bool:
 def _submit(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
     number = stage.engine.state.next_cluster
     stage.behaviours[number] = behaviour(step.options)
-    yield submission(step, stage.engine.id("submit"), number, stage.world.now())
+    yield submission(step, stage.engine.id("submit"), number, stage.world.now(), stage.engine.state.settings)
 
 
 def _there(stage: Stage, step: Step) -> bool:
@@ -167,7 +167,8 @@ def _claim(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
     slots = [step.thing] if not any(sign in step.thing for sign in "*?") else stage.slots(step)
     for slot in slots:
         number = stage.elsewhere.number()
-        ad, job, claim = outside(step, user, stage.world.now()), f"{number}.0", f"{holder}#{number}"
+        ad = outside(step, user, stage.world.now(), stage.engine.state.settings)
+        job, claim = f"{number}.0", f"{holder}#{number}"
         if "run" in step.options:
             stage.elsewhere.comes(claim, Job(job, ad, behaviour(step.options)))
         lease = length(_option(step, "lease")) // SECOND
@@ -180,7 +181,7 @@ def _activate(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
         claim = stage.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
         stage.elsewhere.activates(slot, behaviour(step.options))
-        ad = outside(step, user, stage.world.now())
+        ad = outside(step, user, stage.world.now(), stage.engine.state.settings)
         yield s.ActivateClaim(stage.engine.id("activate"), slot, f"{stage.elsewhere.number()}.0", ad)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ...domain.decide.stimuli import Submit
 from ...domain.events import Ad
+from ...domain.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.submit import Facts, from_mapping
 from ...domain.submit.facts import SubmitError
 from ...domain.variants import pack
@@ -13,7 +14,7 @@ from ...replay.play import PlayError, Step
 from ...replay.play.times import SECOND, length
 from ...replay.virtual import Behaviour
 from ..facts import CONDOR_VERSION
-from .machines import ARCH, OPSYS, PLATFORM, UID_DOMAIN
+from .machines import ARCH, OPSYS, PLATFORM
 
 RUN = 60
 """Seconds that a job runs that does not say for how long."""
@@ -34,8 +35,8 @@ class _NoFiles:
         return 0
 
 
-def submission(step: Step, id: str, cluster: int, now: int) -> Submit:
-    """What the line of a scenario submits.
+def submission(step: Step, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
+    """What the line of a scenario submits to a pool of these settings.
 
     :raises PlayError: no job can be like that
     """
@@ -45,14 +46,15 @@ def submission(step: Step, id: str, cluster: int, now: int) -> Submit:
     facts = Facts(
         now=now // SECOND,
         owner=step.thing,
-        uid_domain=UID_DOMAIN,
-        filesystem_domain=UID_DOMAIN,
+        uid_domain=settings[UID_DOMAIN],
+        filesystem_domain=settings[FILESYSTEM_DOMAIN],
         iwd="/",
         version=CONDOR_VERSION,
         platform=PLATFORM,
         arch=ARCH,
         opsys=OPSYS,
         cluster=cluster,
+        settings=for_submissions(settings),
     )
     try:
         parsed = from_mapping(description, facts, _NoFiles(), count=count)
@@ -63,13 +65,13 @@ def submission(step: Step, id: str, cluster: int, now: int) -> Submit:
     return Submit(id, step.thing, cluster, ad, count, pack(columns))
 
 
-def outside(step: Step, user: str, now: int) -> Ad:
+def outside(step: Step, user: str, now: int, settings: Mapping[str, str]) -> Ad:
     """The ad of a job of an access point outside."""
     named = Step(step.line, step.at, "submit", step.words, thing=user, attributes=step.attributes)
-    ad = submission(named, "", 1, now).ad
+    ad = submission(named, "", 1, now, settings).ad
     if "lease" in step.options and LEASE.lower() not in map(str.lower, step.attributes):
         ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own counts
-    return _laid_over(ad, {"Owner": f'"{user}"', "User": f'"{user}@{UID_DOMAIN}"', **step.attributes})
+    return _laid_over(ad, {"Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes})
 
 
 def _laid_over(ad: Mapping[str, str], changes: Mapping[str, str]) -> Ad:

@@ -15,8 +15,8 @@ from attrs import define, field
 from ...domain.config import ConfigError, Configuration, read
 from ...domain.decide.stimuli import AddMachine, ConfigurePool, Reconfigure
 from ...domain.events import Ad
+from ...domain.following import followed
 from ...domain.job_ad import quoted
-from ...domain.negotiation.settings import followed
 from ...domain.policy.offer import Equipment, Volume, offer, reconfigured
 from ...domain.policy.slot_types import SlotTypeError
 from ...domain.state import State
@@ -24,7 +24,7 @@ from ...replay.play import Machine, PlayError, Scenario, Source
 from ..configuration import Disk
 from ..facts import CONDOR_VERSION
 
-UID_DOMAIN = "example.org"
+DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"
 PLATFORM = "$CondorPlatform: x86_64_Linux $"
 Text = tuple[str, str]
@@ -38,8 +38,8 @@ def system() -> Ad:
         "OpSys": quoted(OPSYS),
         "CondorVersion": quoted(CONDOR_VERSION),
         "CondorPlatform": quoted(PLATFORM),
-        "FileSystemDomain": quoted(UID_DOMAIN),
-        "UidDomain": quoted(UID_DOMAIN),
+        "FileSystemDomain": quoted(DOMAIN),
+        "UidDomain": quoted(DOMAIN),
     }
 
 
@@ -136,16 +136,17 @@ class Machines:
 
     @property
     def first(self) -> str:
-        """The machine on which the pool's negotiator runs: it follows its configuration."""
+        """The machine on which the pool's negotiator and queue are: the pool follows its configuration."""
         return self.scenario.machines[0].name
 
     def configured(self, id: str, line: int) -> ConfigurePool:
-        """The pool's negotiator reads the configuration.
+        """The pool reads the configuration.
 
         :raises PlayError: it is none
         """
         try:
-            return ConfigurePool(id, followed(self.configuration(self.machine(self.first), "NEGOTIATOR")))
+            first = self.machine(self.first)
+            return ConfigurePool(id, followed(lambda daemon: self.configuration(first, daemon)))
         except ConfigError as error:
             raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 

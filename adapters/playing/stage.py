@@ -20,7 +20,7 @@ from ...replay.virtual import Behaviour, VirtualWorld, sleeps
 from ..engine import Engine
 from ..facts import VERSION
 from .elsewhere import Elsewhere
-from .machines import UID_DOMAIN, Machines
+from .machines import DOMAIN, Machines
 from .sensors import Sensors
 
 
@@ -80,7 +80,7 @@ class Stage:
     def begin(self) -> None:
         """Found the pool, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
-        self.handle(s.Found("founding", "play", dialect, UID_DOMAIN, VERSION, {}))
+        self.handle(s.Found("founding", "play", dialect, DOMAIN, VERSION, {}))
         self._configure()
         for machine in self.scenario.machines:
             self.join(machine.name)

@@ -4,7 +4,8 @@ Nothing here reads a file, runs a command, asks the time or draws by chance: the
 machine is like as a mapping of detected names, chance as a seed. ``reader`` takes the lines (by the rules of
 ``submit.lines`` and ``conditions``) and ``uses`` the templates, into ``values``, where macros are expanded by the rules
 of ``submit.macros``; ``tables`` has what needs no file; ``sources`` has the order of it all. The outcome is a
-``Configuration``, a value; ``near`` warns of what is probably misspelled, ``unfollowed`` of what nothing here follows.
+``Configuration``, a value; ``near`` warns of what is probably misspelled, ``faults`` of what is an error for every job,
+``unfollowed`` of what nothing here follows.
 """
 
 if __name__ != "poolbook.domain.config":

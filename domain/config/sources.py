@@ -16,6 +16,7 @@ from ..submit.macros import CircleError
 from .conditions import ConfigConditions
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
+from .faults import erroneous
 from .names import SPECIAL, is_expression
 from .near import misspelled
 from .reader import Files, Reader
@@ -86,7 +87,8 @@ def read(
         values.put("DETECTED_CPUS", physical, DETECTED)
     _read_automatic(reader)
     _check(values)
-    return Configuration(values, [*warnings, *misspelled(values), *filter(None, [message(values)])])
+    warnings += [*misspelled(values), *erroneous(values), *filter(None, [message(values)])]
+    return Configuration(values, warnings)
 
 
 _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")

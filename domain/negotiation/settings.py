@@ -11,7 +11,7 @@ from ..accounting import Terms, terms
 from ..classad import Expression
 from ..config import ConfigError, Configuration
 from ..events import Ad
-from ..settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, SETTINGS, negotiators, unfit
+from ..settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state import State
 from ..texts import expression
 
@@ -112,13 +112,13 @@ def read(settings: Mapping[str, str]) -> Negotiator:
 
 
 def followed(configuration: Configuration) -> Ad:
-    """What a pool follows of a configuration, read as the negotiator's: ``offered``, and how often cycles are held.
+    """What a pool follows of a configuration, read as the negotiator's: ``offered``, and when cycles are held.
 
     :raises ConfigError: a value that cannot be taken, with where it stands
     """
     found = offered(configuration)
-    if configuration.source(_INTERVAL).kind != "default":
-        found[_INTERVAL] = _interval(configuration)
+    if any(configuration.source(name).kind != "default" for name in PACE):
+        found |= {name: _seconds(configuration, name) for name in PACE}
     return found
 
 
@@ -160,11 +160,13 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
     return text
 
 
-def _interval(configuration: Configuration) -> str:
-    seconds = configuration.number(_INTERVAL, float(SETTINGS[_INTERVAL].default))
-    if not 0 < seconds < LONGEST:
-        where = configuration.source(_INTERVAL)
-        words = f"{_INTERVAL} = {_number(seconds)}: a number of seconds, more than 0, is wanted"
+def _seconds(configuration: Configuration, name: str) -> str:
+    """A setting that is a time; an interval of 0 would leave no time between cycles."""
+    seconds = configuration.number(name, float(PACE[name]))
+    if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
+        where = configuration.source(name)
+        least = "more than 0" if name == _INTERVAL else "0 or more"
+        words = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
         raise ConfigError(words, where.file, where.line)
     return _number(seconds)
 

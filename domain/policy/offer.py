@@ -21,6 +21,7 @@ from ..config import ConfigError, Configuration
 from ..decide.stimuli import AddMachine, Reconfigure, SlotPlan
 from ..events import Ad
 from ..job_ad import quoted, unquoted
+from ..settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state import Machine, Slot
 from ..texts import expression
 from .custom import Custom, custom_resources, hand_out, of_things
@@ -51,6 +52,8 @@ class Equipment:
 
 
 EXECUTE: Final = "EXECUTE"
+_DOMAINS: Final = {"UidDomain": UID_DOMAIN, "FileSystemDomain": FILESYSTEM_DOMAIN}
+"""What a machine says of itself as its configuration sets it, and where it does not, as its pool has it."""
 
 POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     # attribute: the settings that may define it, and what it is if none does (empty: the ad has no such attribute)
@@ -195,8 +198,21 @@ def _plan(machine: str, configuration: Configuration, cut: Cut, amounts: Ad) -> 
 
 
 def _volume(configuration: Configuration, equipment: Equipment, number: int) -> Volume:
-    directory = configuration.get(f"SLOT{number}_{EXECUTE}") or configuration.get(EXECUTE)
+    directories = execute_directories(configuration)
+    directory = directories.get(number) or directories.get(0, "")
     return equipment.volumes.get(directory) or next(iter(equipment.volumes.values()))
+
+
+def execute_directories(configuration: Configuration) -> dict[int, str]:
+    """The directories that somebody named for jobs to run below, by the slot's number; 0: of all others."""
+    found = {0: configuration.get(EXECUTE)} if configuration.source(EXECUTE).kind != "default" else {}
+    for name in configuration.names():
+        if named := _OF_A_SLOT.fullmatch(name):
+            found[int(named[1])] = configuration.get(name)
+    return {number: directory for number, directory in found.items() if directory}
+
+
+_OF_A_SLOT: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | re.IGNORECASE)
 
 
 def _whole(
@@ -278,6 +294,11 @@ def _machine_ad(
 ) -> Ad:
     """What all slots of a machine say of it."""
     ad = {**equipment.system, "MyType": '"Machine"', "TargetType": '"Job"', "Machine": quoted(machine)}
+    ad |= {
+        attribute: quoted(configuration.get(name))
+        for attribute, name in _DOMAINS.items()
+        if configuration.source(name).kind != "default" and configuration.get(name)
+    }
     ad |= {
         "DetectedCpus": str(equipment.cpus),
         "DetectedMemory": str(equipment.memory),

@@ -3,39 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Protocol
 
 from attrs import define, field
 
-# The configuration that shapes a job's ad, with the defaults of the manual's page "Configuration Macros" (the entries
-# of condor_submit, and JOB_DEFAULT_*). A pool passes what it sets differently as `Facts.settings`; an empty text
-# unsets an entry.
-DEFAULTS: Mapping[str, str] = MappingProxyType(
-    {
-        "APPEND_RANK": "",
-        "APPEND_RANK_VANILLA": "",
-        "APPEND_REQUIREMENTS": "",
-        "APPEND_REQ_VANILLA": "",
-        "DEFAULT_JOB_MAX_RETRIES": "2",
-        "DEFAULT_RANK": "",
-        "DEFAULT_RANK_VANILLA": "",
-        "DEFAULT_UNIVERSE": "vanilla",
-        "ENABLE_DEPRECATION_WARNINGS": "true",
-        "JOB_DEFAULT_LEASE_DURATION": "2400",
-        "JOB_DEFAULT_NOTIFICATION": "NEVER",
-        "JOB_DEFAULT_REQUESTCPUS": "1",
-        "JOB_DEFAULT_REQUESTDISK": "MAX({1024, (TransferInputSizeMB+1) * 1.25}) * 1024",
-        "JOB_DEFAULT_REQUESTGPUS": "",
-        "JOB_DEFAULT_REQUESTMEMORY": "128",
-        "NICE_USER_ACCOUNTING_GROUP_NAME": "nice-user",
-        "SCHEDD_INTERVAL": "300",
-        "SUBMIT_ALLOW_GETENV": "true",
-        "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": "IF_NEEDED",
-        "SUBMIT_PREVENT_MULTI_QUEUE": "false",
-        "SUBMIT_REQUEST_MISSING_UNITS": "",
-    }
-)
+from ..settings import SUBMISSION
 
 
 @define(kw_only=True)
@@ -48,7 +20,7 @@ class Facts:
     :param platform: text of CondorPlatform
     :param environment: for ``$ENV()`` and ``getenv``
     :param submit_file: JobSubmitFile and ``$(SUBMIT_FILE)``; empty where the description is no file
-    :param settings: configuration that differs from ``DEFAULTS``, under its name in capitals
+    :param settings: configuration that differs from ``settings.SUBMISSION``, under its name in capitals
     """
 
     now: int
@@ -68,7 +40,7 @@ class Facts:
     def setting(self, name: str) -> str:
         """A configuration entry; empty where it is not set."""
         value = self.settings.get(name)
-        return DEFAULTS[name] if value is None else value
+        return SUBMISSION[name] if value is None else value
 
 
 class Files(Protocol):

@@ -7,7 +7,7 @@ from ...domain import events as e
 from ...domain.accounting import terms, updated
 from ...domain.decide.accounting import GRANTS, unfit
 from ...domain.evolve import evolve
-from ...domain.settings import negotiators, settings, super_users
+from ...domain.settings import DOMAINS, configurable, settings, super_users
 from ..wording import instant
 from .books import Books, Slot
 
@@ -22,7 +22,7 @@ def configured(books: Books, event: e.PoolConfigured) -> None:
     for name, text in event.settings.items():
         if text == in_force.get(name, ""):
             books.blame("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
-        elif not text and negotiators(name) is None:
+        elif not text and (name in DOMAINS or configurable(name) is None):
             books.blame("pool", "value", f"{name} cannot go back to a default: it has always one value")
         elif not text:
             del in_force[name]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from poolbook.domain.config import ConfigError, Configuration, read
+from poolbook.domain.config.tables import templates
 
 FILE = "pool.conf"
 
@@ -490,3 +491,42 @@ def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
     assert {"A", "B", "MINUTE", "MaxVacateTime", "MachineMaxVacateTime"} <= set(changed)
     assert not {"C", "HOUR"} & set(changed)
     assert after.changed(before) == changed
+
+
+# What is an error for every job
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'START = true\nRANK = (Owner == "coltrane" * 10^12) + Imagesize',
+            'pool.conf:2: RANK is an error for every job: "coltrane" * 10 is one (a string * a number). * '
+            "goes before ==: put the comparison in parentheses. ^ is exclusive or, and no power: write pow(10, 12), or "
+            "1e12",
+        ),
+        (
+            'SLOT_TYPE_1_START = TARGET.Owner == "x" > 3',
+            'pool.conf:1: SLOT_TYPE_1_START is an error for every job: "x" > 3 is one (a string > a number). two '
+            "comparisons are joined by &&",
+        ),
+        ("X = 0\nPREEMPT = 1 / $(X)", "pool.conf:2: PREEMPT is an error for every job: 1 / 0 is one (a number / 0)"),
+        ('SUSPEND = !"abc"', 'pool.conf:1: SUSPEND is an error for every job: !"abc" is one (! a string)'),
+        ("PREEMPTION_RANK = error", "pool.conf:1: PREEMPTION_RANK is an error for every job: error is one"),
+        ('RANK = (Owner == "coltrane") * pow(10, 12) + ImageSize', None),
+        ("MYMACRO = 1 / 0\nSTART = true", None),
+    ],
+)
+def test_a_policy_expression_that_is_an_error_for_every_job_is_told_with_the_way_out(
+    text: str, said: str | None
+) -> None:
+    assert configured(text).warnings == ([] if said is None else [said])
+
+
+def test_no_template_is_an_error_for_every_job() -> None:
+    for category, name in templates():
+        try:
+            warnings = configured(f"use {category} : {name}").warnings
+        except ConfigError:
+            continue  # it wants arguments
+        assert not any("an error for every job" in warning for warning in warnings)

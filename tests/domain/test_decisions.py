@@ -392,7 +392,7 @@ def test_a_machine_stays_with_its_owner_while_is_owner_is_true() -> None:
 
 
 def test_jobs_of_one_cluster_are_told_apart_when_an_edit_sets_them_apart() -> None:
-    pool = TestPool(settings={"NEGOTIATOR_INTERVAL": "10"})
+    pool = TestPool()
     pool.submit(3, Requirements="TARGET.Memory >= (Wish ?: 99999)")
     pool.machine(cpus=3)
     assert {pool.status(f"1.{proc}") for proc in range(3)} == {"Idle"}

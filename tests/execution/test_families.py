@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from poolbook.adapters.execution import Exited, Usage
+from poolbook.adapters.execution.client import How
 
 from .bench import Bench, runs, state, wait
 
@@ -102,20 +104,25 @@ def test_one_jobs_end_leaves_another_jobs_daemon_alone(bench: Bench) -> None:
     assert not runs(left)
 
 
+OWN = {"soft": int(signal.SIGUSR1), "hold": int(signal.SIGUSR2), "remove": int(signal.SIGINT)}
+
+
 @pytest.mark.parametrize(
-    ("fields", "script", "code", "number"),
+    ("how", "fields", "script", "code", "number"),
     [
-        ({}, "echo > ready; exec sleep 1000", None, signal.SIGTERM),
-        ({"kill_signal": int(signal.SIGUSR1)}, "echo > ready; exec sleep 1000", None, signal.SIGUSR1),
-        ({}, "trap 'exit 7' TERM; echo > ready; sleep 1000 & wait", 7, None),
+        ("soft", {}, "echo > ready; exec sleep 1000", None, signal.SIGTERM),
+        ("soft", {"kill_signals": OWN}, "echo > ready; exec sleep 1000", None, signal.SIGUSR1),
+        ("hold", {"kill_signals": OWN}, "echo > ready; exec sleep 1000", None, signal.SIGUSR2),
+        ("remove", {"kill_signals": OWN}, "echo > ready; exec sleep 1000", None, signal.SIGINT),
+        ("hold", {}, "trap 'exit 7' TERM; echo > ready; sleep 1000 & wait", 7, None),
     ],
 )
-def test_a_soft_kill_is_the_jobs_own_signal(
-    bench: Bench, fields: dict[str, int], script: str, code: int | None, number: int | None
+def test_a_soft_kill_is_the_jobs_own_signal_for_its_occasion(
+    bench: Bench, how: How, fields: dict[str, Any], script: str, code: int | None, number: int | None
 ) -> None:
     bench.sh("1", script, run_in_iwd=True, **fields)
     bench.file("ready")
-    bench.supervisor.signal("1", "soft")
+    bench.supervisor.signal("1", how)
     end = bench.end("1")
     assert (end.code, end.signal) == (code, number)
 
@@ -166,7 +173,7 @@ def test_a_job_that_goes_on_after_the_soft_kill_is_ended_by_the_hard_one(bench: 
 
 @pytest.mark.parametrize("number", [999, -1, 35])
 def test_a_kill_signal_that_has_no_name_or_does_not_exist_harms_nobody_else(bench: Bench, number: int) -> None:
-    bench.start("1", "/bin/sleep", "1000", kill_signal=number)
+    bench.start("1", "/bin/sleep", "1000", kill_signals={"soft": number})
     bench.supervisor.signal("1", "soft")
     bench.supervisor.signal("1", "hard")
     assert bench.end("1").signal in (signal.SIGKILL, number)
@@ -183,7 +190,9 @@ def test_signals_to_a_job_that_has_ended_do_nothing(bench: Bench, how: str) -> N
 
 
 def test_an_unknown_signal_is_refused_in_words(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="signalled 'gently': choose one of soft, hard, suspend, continue"):
+    with pytest.raises(
+        ValueError, match="signalled 'gently': choose one of soft, hold, remove, hard, suspend, continue"
+    ):
         bench.supervisor.signal("1", "gently")  # type: ignore[arg-type]
 
 

@@ -93,7 +93,7 @@ def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]
     ],
 )
 def test_only_a_directory_that_was_left_as_it_was_made_is_used_again(tmp_path: Path, change: str, again: bool) -> None:
-    scratch = Scratch(str(tmp_path / "execute"))
+    scratch = Scratch(str(tmp_path / "execute"), str(tmp_path / "elsewhere"))
     made = scratch.make("1", "an ad that is long", "")
     inode = Path(made).stat().st_ino
     subprocess.run(["/bin/sh", "-c", change], cwd=made, check=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.execution import Exited, Lost, ReplacedError, Running, Started, Supervisor
+from poolbook.adapters.execution import Exited, Failed, Lost, ReplacedError, Running, Started, Supervisor
 
 from .bench import Bench, runs, wait
 
@@ -74,6 +74,44 @@ def test_an_acknowledged_directory_that_the_job_used_is_removed(bench: Bench) ->
     assert (bench.folder / "execute/dir_1/scratch/fifo").exists()
     bench.supervisor.acknowledge(["1"])
     wait(lambda: not (bench.folder / "execute/dir_1").exists())
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_directory_below_another_place_is_removed_too_even_by_a_successor(bench: Bench, crash: bool) -> None:
+    place = bench.home / "place"
+    place.mkdir()
+    bench.sh("1", "echo $_CONDOR_SCRATCH_DIR; touch file; exec sleep 1000", stdout="out", execute=str(place))
+    made = bench.file("out").strip()
+    assert made == f"{place}/dir_1/scratch"
+    if crash:
+        bench.kill_supervisor()
+        assert isinstance(bench.end("1"), Lost)
+    else:
+        bench.supervisor.signal("1", "hard")
+        bench.end("1")
+    assert (place / "dir_1").exists()
+    bench.supervisor.acknowledge(["1"])
+    wait(lambda: not list(place.iterdir()))
+
+
+def test_what_a_supervisor_left_unclaimed_in_another_place_is_removed_by_its_successor(bench: Bench) -> None:
+    place = bench.home / "place"
+    place.mkdir()
+    bench.sh("1", "true", execute=str(place))
+    bench.end("1")
+    bench.supervisor.acknowledge(["1"])  # the directory is kept for another job
+    bench.until(lambda: not bench.supervisor.claimed())
+    assert list(place.iterdir())
+    bench.kill_supervisor()
+    bench.supervisor.recover([])
+    wait(lambda: not list(place.iterdir()))
+
+
+def test_a_place_that_has_gone_fails_the_start_with_its_name(bench: Bench) -> None:
+    bench.sh("1", "true", execute="/nowhere/at/all")
+    end = bench.end("1")
+    assert isinstance(end, Failed)
+    assert (end.hold_code, end.reason) == (6, "scratch /nowhere/at/all/dir_1: No such file or directory")
 
 
 def test_a_running_job_is_not_let_go_by_an_acknowledgement(bench: Bench) -> None:

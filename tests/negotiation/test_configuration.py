@@ -23,7 +23,7 @@ from poolbook.domain.evolve import fold
 from poolbook.domain.negotiation.settings import followed
 from poolbook.domain.negotiation.settings import read as read_settings
 from poolbook.domain.policy.readings import Readings
-from poolbook.domain.settings import FAMILIES, NEGOTIATOR, NOTHING
+from poolbook.domain.settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
 from poolbook.domain.state import State
 from poolbook.replay.decisions import take_again
 from poolbook.replay.legality import judge
@@ -58,8 +58,9 @@ def configured(text: str) -> dict[str, str]:
         ("PREEMPTION_RANK = \\\n  Cpus   + 1", {"PREEMPTION_RANK": "Cpus + 1"}),
         ("PREEMPTION_RANK =", {"PREEMPTION_RANK": NOTHING}),
         ("REMOVE_SIGNIFICANT_ATTRIBUTES =", {"REMOVE_SIGNIFICANT_ATTRIBUTES": NOTHING}),
-        ("NEGOTIATOR_INTERVAL = 20", {"NEGOTIATOR_INTERVAL": "20"}),
-        ("NEGOTIATOR_INTERVAL = $(MINUTE) / 2", {"NEGOTIATOR_INTERVAL": "30"}),
+        ("NEGOTIATOR_INTERVAL = 20", PACE | {"NEGOTIATOR_INTERVAL": "20"}),
+        ("NEGOTIATOR_INTERVAL = $(MINUTE) / 2", PACE | {"NEGOTIATOR_INTERVAL": "30"}),
+        ("NEGOTIATOR_CYCLE_DELAY = 0.5", PACE | {"NEGOTIATOR_CYCLE_DELAY": "0.5"}),
         ("GROUP_QUOTA_DYNAMIC_a = .1\nGROUP_PRIO_FACTOR_a.b = 7",
          {"GROUP_QUOTA_DYNAMIC_a": "0.1", "GROUP_PRIO_FACTOR_a.b": "7"}),
     ],
@@ -77,6 +78,7 @@ def test_what_the_negotiator_follows_is_what_is_not_the_default(text: str, found
         ("PREEMPTION_REQUIREMENTS = 1 +", "PREEMPTION_REQUIREMENTS"),
         ("NEGOTIATOR_CONSIDER_PREEMPTION = perhaps", "neither true nor false"),
         ("NEGOTIATOR_INTERVAL = 0", "NEGOTIATOR_INTERVAL = 0: a number of seconds, more than 0, is wanted"),
+        ("NEGOTIATOR_CYCLE_DELAY = -1", "NEGOTIATOR_CYCLE_DELAY = -1: a number of seconds, 0 or more, is wanted"),
         ("GROUP_QUOTA_a = -1", "GROUP_QUOTA_A = -1: a number, 0 or more, is wanted"),
     ],
 )
@@ -107,7 +109,7 @@ def test_a_pool_follows_its_configuration_and_goes_back_to_what_it_was_begun_wit
         pool.configure("")
         assert changes(pool.events()) == [
             {"PRIORITY_HALFLIFE": "70", "GROUP_NAMES": "a"},
-            {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "30"},
+            {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "30"},  # the rest of the pace as it was begun with
             {"NEGOTIATOR_INTERVAL": "20", "GROUP_NAMES": ""},
         ]
         assert pool.state.settings == pool.state.founded
@@ -250,7 +252,7 @@ def played(text: str) -> Stage:
 def test_a_scenario_s_configuration_is_the_negotiator_s_too() -> None:
     stage = played(SCENARIO)
     assert changes(stage.log.read()) == [
-        {"NEGOTIATOR_INTERVAL": "45", "PRIORITY_HALFLIFE": "1000"},
+        PACE | {"NEGOTIATOR_INTERVAL": "45", "PRIORITY_HALFLIFE": "1000"},
         {"DEFAULT_PRIO_FACTOR": "10"},
         {"DEFAULT_PRIO_FACTOR": "", "PRIORITY_HALFLIFE": ""},
     ]

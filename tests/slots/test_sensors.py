@@ -173,8 +173,8 @@ def test_a_machine_has_what_was_detected_and_what_its_inventories_print(tmp_path
     wanted = read(f"MACHINE_RESOURCE_INVENTORY_Fans = /bin/echo DetectedFans = 3\nSLOT2_EXECUTE = {tmp_path}")
     found = equipment(wanted, there, {})
     assert found.cpus == len(os.sched_getaffinity(0)) and found.memory > 0 and found.swap >= found.memory * 1024
-    assert set(found.volumes) == {wanted.get("EXECUTE"), str(tmp_path)}
-    assert found.volumes[wanted.get("EXECUTE")].id == volume(tmp_path).id
+    assert set(found.volumes) == {"", str(tmp_path)}, "where no directory is named, jobs run beside the log"
+    assert found.volumes[""].id == volume(tmp_path).id
     assert found.inventories == {"Fans": "DetectedFans = 3\n"}
 
 

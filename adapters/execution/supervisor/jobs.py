@@ -48,7 +48,7 @@ class Job:
     def __init__(self, order: Order, process: Process, number: int, at: int, directory: str) -> None:
         self.key: str = order["key"]
         self.limits: dict[str, int | None] = order["limits"]
-        self.kill_signal: int = order["kill_signal"]
+        self.kill_signals: dict[str, int] = order["kill_signals"]
         self.pid = process.pid
         self.started = process.started
         self.number = number
@@ -112,7 +112,7 @@ class Jobs:
 
     def __init__(self, folder: str) -> None:
         self.execute = f"{folder}/execute"
-        self._scratch = Scratch(self.execute)
+        self._scratch = Scratch(self.execute, f"{folder}/elsewhere")
         self._boot = processes.boot()
         self._families = Families(os.getpid())
         self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
@@ -170,7 +170,11 @@ class Jobs:
     def signal(self, key: str, how: str) -> None:
         """Do to a job what is asked; one that runs no more is left alone."""
         job = self.running.get(key)
-        if job is not None:
+        if job is None:
+            return
+        if how in job.kill_signals:
+            self._terminate(job, job.kill_signals[how])
+        else:
             _REACTIONS[how](self, job)
 
     def release(self, keys: Iterable[str]) -> None:
@@ -277,9 +281,9 @@ class Jobs:
 
     def _launch(self, order: Order) -> Job:
         try:
-            directory = self._scratch.make(order["key"], order["job_ad"], order["machine_ad"])
+            directory = self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"])
         except OSError as error:
-            raise launch.failure("scratch", error, self._scratch.holder(order["key"])) from None
+            raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
         except ValueError as error:
             raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
         streams = launch.open_streams(order)
@@ -301,7 +305,7 @@ class Jobs:
                 job.violated = limit.partition("_")[0]
                 self._kill(job)
 
-    def _terminate(self, job: Job) -> None:
+    def _terminate(self, job: Job, number: int) -> None:
         """The soft kill reaches the job's own process alone, as the starter's does; a suspended job is continued. Once
         is enough: a pool that begins again asks for it again, and to many programs a second one means haste."""
         if job.suspended:
@@ -309,7 +313,7 @@ class Jobs:
         if job.told_to_end:
             return
         job.told_to_end = True
-        processes.send(job.pid, job.started, job.kill_signal)
+        processes.send(job.pid, job.started, number)
 
     def _kill(self, job: Job) -> None:
         """The job's own process first, or it would see its children die and end by its own will."""
@@ -337,7 +341,6 @@ class Jobs:
 
 
 _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
-    "soft": Jobs._terminate,
     "hard": Jobs._kill,
     "suspend": Jobs._suspend,
     "continue": Jobs._continue,

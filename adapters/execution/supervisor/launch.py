@@ -9,6 +9,7 @@ import errno
 import os
 import pwd
 import signal
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -144,7 +145,8 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
         raise failure(part, error, where) from None
     except ValueError as error:
         raise StartError(part, 0, f"{part} {where!r}: {error}") from None
-    try:
+
+    def begin() -> int:
         return os.posix_spawn(
             program,
             [order["executable"], *order["arguments"]],
@@ -154,12 +156,30 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
             setsigmask=[],
             setsigdef=_DEFAULTS,
         )
+
+    try:
+        return _nicer(order["nice"], begin) if order["nice"] else begin()
     except OSError as error:
         raise failure("executable", error, program) from None
     except ValueError as error:  # a NUL in an argument or in the environment, or a '=' in a variable's name
         raise StartError("executable", 0, f"executable {program}: {error} in arguments or environment") from None
     finally:
         os.chdir("/")
+
+
+def _nicer(increment: int, begin: Callable[[], int]) -> int:
+    """Begin a process that is nicer than this one, from its first instant.
+
+    A process inherits the nice value of the thread that makes it, and only a superuser's may go back to a lower one:
+    so the thread is made for this."""
+    from concurrent.futures import ThreadPoolExecutor  # takes longer to import than all else here: few are nice
+
+    def begin_nicely() -> int:
+        os.nice(increment)
+        return begin()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(begin_nicely).result()
 
 
 def close(descriptors: list[int]) -> None:

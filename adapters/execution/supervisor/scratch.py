@@ -31,27 +31,30 @@ _UMASK = _umask()
 
 
 class Scratch:
-    """The directories of all activations, below one: dir_KEY with ``scratch`` in it, and the two ads in that.
+    """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that. They are made in
+    ``execute``, or in the directory that a start names. Those are remembered as links in ``elsewhere``, for whoever has
+    to tidy up after this process.
 
     Making an inode costs more than all else of a short job's start, on ext4 a good tenth of a millisecond. So what a
-    job left as it was made is kept for another: renamed, and the ads written over.
+    job left as it was made is kept for another in the same place: renamed, and the ads written over.
     """
 
-    def __init__(self, execute: str) -> None:
-        self._execute = execute
-        self._spares: list[str] = []
+    def __init__(self, execute: str, elsewhere: str) -> None:
+        self._execute, self._elsewhere = execute, elsewhere
         os.makedirs(execute, exist_ok=True)
+        os.makedirs(elsewhere, exist_ok=True)
+        links = (f"{elsewhere}/{name}" for name in os.listdir(elsewhere))
+        self._spares: dict[str, list[str]] = {place: [] for place in (execute, *map(os.readlink, links))}
 
-    def holder(self, key: str) -> str:
-        """What is made and removed for an activation."""
-        return f"{self._execute}/dir_{key}"
-
-    def make(self, key: str, job_ad: str, machine_ad: str) -> str:
-        """The scratch directory of an activation, with the two ads in it; its path."""
-        outer = self.holder(key)
+    def make(self, key: str, job_ad: str, machine_ad: str, place: str = "") -> str:
+        """The scratch directory of an activation, with the two ads in it; its path. ``place``: where it is made, if
+        not empty."""
+        place = place or self._execute
+        self._remember(place)
+        outer = f"{place}/dir_{key}"
         inner = f"{outer}/{_INNER}"
-        if self._spares:
-            os.rename(self._spares.pop(), outer)
+        if self._spares[place]:
+            os.rename(self._spares[place].pop(), outer)
         else:
             os.mkdir(outer, _FOLDER_MODE)
             os.mkdir(inner, _FOLDER_MODE)
@@ -59,18 +62,24 @@ class Scratch:
             _write(f"{inner}/{name}", text.encode("utf-8", "surrogateescape"))
         return inner
 
+    def _remember(self, place: str) -> None:
+        if place not in self._spares:
+            os.symlink(place, f"{self._elsewhere}/{len(self._spares)}")
+            self._spares[place] = []
+
     def discard(self, key: str) -> Generator[None, None, None]:
         """Remove what was made for an activation, or keep it for another."""
-        outer = self.holder(key)
-        if len(self._spares) < _SPARES and _untouched(outer):
-            self._spares.append(outer)
-        else:
-            yield from remove(outer)
+        for place, spares in list(self._spares.items()):
+            outer = f"{place}/dir_{key}"
+            if len(spares) < _SPARES and _untouched(outer):
+                spares.append(outer)
+            else:
+                yield from remove(outer)
 
     def clear(self, kept: Iterable[str]) -> Generator[None, None, None]:
         """Remove all that is there now but what belongs to these activations."""
-        wanted = {os.path.basename(self.holder(key)) for key in kept}
-        waste = [f"{self._execute}/{name}" for name in os.listdir(self._execute) if name not in wanted]
+        wanted = {f"dir_{key}" for key in kept}
+        waste = [entry.path for place in self._spares for entry in _entries(place) if entry.name not in wanted]
 
         def steps() -> Generator[None, None, None]:
             for path in waste:

@@ -24,7 +24,7 @@ from . import processes
 from .jobs import SAMPLE_US, Jobs, ticker
 from .records import Record
 
-VERSION = 1
+VERSION = 2
 
 # With no job and no client for this long there is nothing to stay for: what is known is on disk.
 _LINGER_US = 2_000_000

@@ -1,0 +1,127 @@
+"""Expressions that are an error whatever the ads are, in which they are evaluated: found by their kinds of values.
+
+A part of an expression is taken to have any of a few values that stand for all of their kind: an attribute any at all,
+an operator those that it yields for its operands' (and with one of a kind, all of that kind). What is an error for each
+of them is one for all. A function, a list or a subscript may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+from typing import Any, Final
+
+from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, Unary
+from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
+
+Values = frozenset[int]
+"""Which of the values a part may have, by their places in ``_VALUES``."""
+
+_VALUES: Final[tuple[Any, ...]] = (
+    UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
+)  # fmt: skip
+_ANYTHING: Final[Values] = frozenset(range(len(_VALUES)))
+_FAULT: Final[Values] = frozenset({_VALUES.index(ERROR)})
+_WORDS: Final[dict[type, str]] = {
+    bool: "a boolean", int: "a number", float: "a number", str: "a string", AbsTime: "a time", RelTime: "a time",
+}  # fmt: skip
+
+
+def fault(expression: Expression) -> Expression | None:
+    """The innermost part of an expression by which all of it is an error, whatever its attributes are; None where it
+    may have a value."""
+    try:
+        if _values(expression) != _FAULT:
+            return None
+    except RecursionError:  # nobody has written such an expression by hand
+        return None
+    at_fault = (fault(part) for part in _operands(expression))
+    return next((part for part in at_fault if part is not None), _bare(expression))
+
+
+def kinds(expression: Expression) -> str:
+    """In a few words what a part of an expression is: "a string", "a number", "0"; "anything" if that is not known."""
+    inner = _bare(expression)
+    if isinstance(inner, Literal) and inner.value == 0 and not isinstance(inner.value, bool):
+        return "0"
+    found = {type(_VALUES[place]) for place in _values(inner)} - {Exceptional}
+    words = {_WORDS[kind] for kind in found}
+    return words.pop() if len(words) == 1 else "anything"
+
+
+def _bare(expression: Expression) -> Expression:
+    while isinstance(expression, Parentheses):
+        expression = expression.inner
+    return expression
+
+
+def _operands(expression: Expression) -> tuple[Expression, ...]:
+    """The parts whose values make that of the whole."""
+    match _bare(expression):
+        case Unary(operand=operand):
+            return (operand,)
+        case Binary(op=op, left=left, right=right) if op != "[]":
+            return left, right
+        case Conditional(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
+        case Call(key="ifthenelse", arguments=(condition, then, otherwise)):
+            return condition, then, otherwise
+    return ()
+
+
+def _values(expression: Expression) -> Values:
+    inner = _bare(expression)
+    if isinstance(inner, Literal):
+        return frozenset({_standing_for(inner.value)})
+    operands = [_values(part) for part in _operands(inner)]
+    match inner:
+        case Unary(op=op):
+            return _all(_yield(op, one) for one in operands[0])
+        case Binary(op=op) if operands:
+            return _all(_yield(op, *pair) for pair in product(*operands))
+        case Conditional() | Call() if operands:
+            condition, then, otherwise = operands
+            return _all(_chosen(isinstance(inner, Call), one, then, otherwise) for one in condition)
+    return _ANYTHING
+
+
+def _all(found: Iterable[Values]) -> Values:
+    return frozenset().union(*found)
+
+
+def _standing_for(value: Any) -> int:
+    """The place of the value that stands for a constant."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = type(value)((value > 0) - (value < 0))
+    elif isinstance(value, str):
+        value = value and "a"
+    return next(place for place, one in enumerate(_VALUES) if type(one) is type(value) and one == value)
+
+
+def _of_its_kind(value: Any) -> Values:
+    if isinstance(value, Exceptional):
+        return frozenset({_standing_for(value)})
+    return frozenset(place for place, one in enumerate(_VALUES) if type(one) is type(value))
+
+
+@cache
+def _yield(op: str, *places: int) -> Values:
+    """What an operator yields for values of these kinds."""
+    parts = [Literal(_VALUES[place]) for place in places]
+    made = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
+    return _of_its_kind(made.evaluate())
+
+
+@cache
+def _branch(call: bool, place: int) -> Any:
+    """Which branch a condition chooses: 1 or 2; or the value that it makes of the whole."""
+    parts = (Literal(_VALUES[place]), Literal(1), Literal(2))
+    return (Call("ifThenElse", parts) if call else Conditional(*parts)).evaluate()
+
+
+def _chosen(call: bool, condition: int, then: Values, otherwise: Values) -> Values:
+    found = _branch(call, condition)
+    if isinstance(found, Exceptional):
+        return _of_its_kind(found)
+    return then if found == 1 else otherwise

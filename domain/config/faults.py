@@ -1,0 +1,59 @@
+"""Policy expressions that are an error for every job: a START that starts none, a RANK that prefers none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..classad import Expression
+from ..classad.faults import fault, kinds
+from ..classad.tree import Binary, Unary, children
+from .configuration import Configuration
+from .names import is_expression
+from .values import Values
+
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def erroneous(values: Values) -> Iterator[str]:
+    """A sentence for each policy expression of files, templates and the environment that no job makes a value of."""
+    whole = Configuration(values, ())
+    for key, definition in values.definitions.items():
+        source = values.source(key)
+        if source.kind == "detected" or not is_expression(key):
+            continue
+        expression = whole.expression(key)
+        culprit = None if expression is None else fault(expression)
+        if expression is None or culprit is None:
+            continue
+        place = f"{source.file}:{source.line}: " if source.line else f"{source.file}: "
+        hints = "".join(f". {hint}" for hint in _hints(expression, culprit))
+        yield f"{place}{definition.name} is an error for every job: {culprit} is one{_reason(culprit)}{hints}"
+
+
+def _reason(culprit: Expression) -> str:
+    match culprit:
+        case Binary(op=op, left=left, right=right):
+            return f" ({kinds(left)} {op} {kinds(right)})"
+        case Unary(op=op, operand=operand):
+            return f" ({op} {kinds(operand)})"
+    return ""
+
+
+def _hints(expression: Expression, culprit: Expression) -> Iterator[str]:
+    """The ways out of what is written most often."""
+    parts = list(_parts(expression))
+    for part in parts:
+        if isinstance(part, Binary) and part.op in _COMPARISONS and culprit in (part.left, part.right):
+            if isinstance(culprit, Binary) and culprit.op in _COMPARISONS:
+                yield "two comparisons are joined by &&"
+            elif isinstance(culprit, Binary):
+                yield f"{culprit.op} goes before {part.op}: put the comparison in parentheses"
+            break
+    if any(isinstance(part, Binary) and part.op == "^" for part in parts):
+        yield "^ is exclusive or, and no power: write pow(10, 12), or 1e12"
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for part in children(expression):
+        yield from _parts(part)

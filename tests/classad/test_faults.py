@@ -1,0 +1,79 @@
+"""Golden and property: expressions that are an error whatever the ads are, and why."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from poolbook.domain.classad import ERROR, ClassAd, EvaluationError, parse
+from poolbook.domain.classad.faults import fault, kinds
+
+from . import corpus, pools, strategies
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('(Owner == "coltrane" * 10^12) + Imagesize', '"coltrane" * 10'),  # the manual's RANK
+        ('(Owner == "coltrane") * 10 + Imagesize', None),
+        ('"a" && x', '"a" && x'),
+        ('x && "a"', None),  # false, where x is
+        ('x || ("a" * 2)', None),
+        ('(2 < 3) || ("a" * 2)', None),
+        ("1 / 0", "1 / 0"),
+        ("x / 0", None),  # undefined, where x is
+        ("1 / x", None),
+        ('!"abc"', '!"abc"'),
+        ('x ? "a" * 1 : error', None),
+        ('(x == 1 ? "a" * 1 : 2) + "b"', None),
+        ('"b" + (x ? 1 : 2)', None),
+        ('true ? "a" * 1 : 2', '"a" * 1'),
+        ('ifThenElse(true, 1 / 0, 2)', "1 / 0"),
+        ('Owner == "x" > 3', '"x" > 3'),
+        ('x =?= ("a" * 2)', None),
+        ('("a" * 2) ?: x', '"a" * 2'),
+        ("f(1 / 0)", None),
+        ("error", "error"),
+        ("undefined", None),
+        ("true + true", None),
+        ('time() - "a"', None),
+        (" && ".join(["x"] * 5_000), None),
+    ],
+)  # fmt: skip
+def test_the_part_by_which_all_is_an_error_is_found(text: str, part: str | None) -> None:
+    found = fault(parse(text))
+    assert (None if found is None else str(found)) == part
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [('"a"', "a string"), ("7", "a number"), ("7 * 2", "a number"), ("0", "0"), ("(0.0)", "0"), ("true", "a boolean"),
+     ("x", "anything"), ("x == 1", "a boolean"), ("f(1)", "anything"), ("error", "anything")],
+)  # fmt: skip
+def test_a_part_is_described_by_its_kind(text: str, words: str) -> None:
+    assert kinds(parse(text)) == words
+
+
+def is_error(text: str, my: str, target: str | None) -> bool:
+    try:
+        other = None if target is None else ClassAd.from_new(target)
+        return parse(text).evaluate(ClassAd.from_new(my), other) is ERROR
+    except EvaluationError:
+        return True
+
+
+@given(strategies.cases())
+def test_what_is_said_to_be_an_error_is_one_in_any_ads(case: strategies.Case) -> None:
+    if fault(parse(case.text)) is not None:
+        assert is_error(case.text, case.my, case.target)
+
+
+def test_no_recorded_expression_that_has_a_value_is_said_to_be_an_error() -> None:
+    found = 0
+    for case in corpus.cases("classad"):
+        text = case["expr"]
+        if fault(corpus.parsed(text)) is not None:
+            found += 1
+            assert case["value"]["type"] == "error", text
+    assert found
+    assert not any(fault(parse(text)) for text in pools.POLICIES)

@@ -1,0 +1,142 @@
+"""Golden: what the starter reads of a machine's configuration and of a job's ad, with real jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from poolbook import Pool
+from poolbook.adapters.starter import Starter
+from poolbook.domain.config import ConfigError, read
+
+PLAIN = "UPDATE_INTERVAL = 1\n"
+SMALL = {"request_memory": "16", "request_disk": "1 MB"}
+TRAPS = 'for s in INT USR1 USR2 TERM; do trap "echo $s > told; exit 0" $s; done; echo > ready; '
+WAITS = "while :; do sleep 0.05; done"
+
+
+def shell(script: str, **commands: str) -> str:
+    lines = [f"{name} = {text}" for name, text in {"executable": "/bin/sh", **SMALL, **commands}.items()]
+    quoted = script.replace('"', '""')
+    return "\n".join([*lines, f"arguments = \"-c '{quoted}'\"", "queue"])
+
+
+def until(pool: Pool, holds: Callable[[], object]) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        pool.advance(0.1)
+    raise AssertionError("it did not come to pass")
+
+
+def ran(tmp_path: Path, config: str, script: str, **commands: str) -> str:
+    """What a job wrote to its standard output, under a configuration."""
+    with Pool.open(f"{tmp_path}/pool.db", execute=True, config=PLAIN + config) as pool:
+        pool.add_machine("here", cpus=2)
+        pool.submit(shell(script, output="out", **commands), folder=tmp_path)
+        assert pool.run(60) and not pool.jobs()
+    return (tmp_path / "out").read_text()
+
+
+# Signals
+
+
+@pytest.mark.parametrize(
+    ("commands", "act", "told"),
+    [
+        ({}, Pool.hold, "TERM"),
+        ({"kill_sig": "SIGINT"}, Pool.remove, "INT"),
+        ({"kill_sig": "SIGINT", "hold_kill_sig": "SIGUSR1", "remove_kill_sig": "SIGUSR2"}, Pool.hold, "USR1"),
+        ({"kill_sig": "SIGINT", "hold_kill_sig": "SIGUSR1", "remove_kill_sig": "SIGUSR2"}, Pool.remove, "USR2"),
+        ({"kill_sig": "SIGINT", "hold_kill_sig": "SIGUSR1", "remove_kill_sig": "SIGUSR2"}, Pool.vacate, "INT"),
+    ],
+)
+def test_a_job_hears_its_own_signal_when_it_is_held_removed_or_vacated(
+    tmp_path: Path, commands: dict[str, str], act: Callable[..., object], told: str
+) -> None:
+    with Pool.open(f"{tmp_path}/pool.db", execute=True) as pool:
+        pool.add_machine("here")
+        cluster = pool.submit(shell(TRAPS + WAITS, **commands), folder=tmp_path)
+        until(pool, (tmp_path / "ready").exists)
+        act(pool, cluster)
+        until(pool, lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == f"{told}\n")
+        pool.remove(cluster)
+        until(pool, lambda: not pool.state.activations)
+
+
+# JOB_RENICE_INCREMENT
+
+
+@pytest.mark.parametrize(
+    ("written", "nice"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("", 0),
+        ("ifThenElse(RequestMemory > 100, 15, 3)", 3),
+        ("30", 19),
+        ("-5", 0),
+        ("4.9", 4),
+        ('"many"', 10),
+        ("NoSuchAttribute", 10),
+        ("1 / 0", 10),
+    ],
+)
+def test_the_increment_is_an_expression_in_the_jobs_ad(tmp_path: Path, written: str, nice: int) -> None:
+    starter = Starter.configured(read(f"JOB_RENICE_INCREMENT = {written}"), tmp_path)
+    assert starter.nice({"RequestMemory": "16"}) == nice
+
+
+def test_jobs_and_their_children_are_as_nice_as_the_configuration_says(tmp_path: Path) -> None:
+    assert ran(tmp_path, "JOB_RENICE_INCREMENT = 7", "nice; sh -c nice").split() == [str(os.nice(0) + 7)] * 2
+
+
+# EXECUTE
+
+
+def test_jobs_have_their_directories_below_execute_where_nobody_else_looks_in(tmp_path: Path) -> None:
+    fast, slow = tmp_path / "fast", tmp_path / "slow"
+    for place in (fast, slow):
+        place.mkdir(mode=0o777)
+    config = (
+        f"EXECUTE = {slow}\nSLOT2_EXECUTE = {fast}\nNUM_SLOTS = 2\nSLOT_TYPE_0_PARTITIONABLE = false\n"
+        "SLOT2_START = TARGET.Fast =?= true\nSLOT1_START = TARGET.Fast =!= true\nSTART = true\n"
+    )
+    where = "echo $_CONDOR_SCRATCH_DIR $TMPDIR; stat -c %a $_CONDOR_SCRATCH_DIR/../.."
+    for mine, commands in ((slow, {}), (fast, {"+Fast": "true"})):
+        scratch, temporary, mode = ran(tmp_path / mine.name, config, where, **commands).split()
+        assert scratch == temporary and Path(scratch).parts[: len(mine.parts)] == mine.parts
+        assert mode == "700"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere", "nowhere: No such file or directory: jobs run below it; make it, or name another directory"),
+        ("file", "file: Not a directory"),
+    ],
+)
+def test_a_directory_that_cannot_be_used_is_told_before_any_job_is_started(
+    tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=rf"EXECUTE = {tmp_path}/{words}"):
+        Pool.open(f"{tmp_path}/pool.db", execute=True, config=f"EXECUTE = {tmp_path}/{name}")
+    with Pool.open(f"{tmp_path}/pool.db", execute=True, config=PLAIN) as pool:
+        pool.add_machine("here")
+        with pytest.raises(ConfigError, match="SLOT1_EXECUTE = slot1: it is no absolute path"):
+            pool.reconfigure("here", "SLOT1_EXECUTE = slot1")
+
+
+def test_a_directory_that_somebody_else_made_is_not_used(tmp_path: Path) -> None:
+    execute, folder = tmp_path / "execute", tmp_path / "pool.db.d"
+    execute.mkdir()
+    config = read(f"EXECUTE = {execute}")
+    own = Path(Starter.configured(config, folder).directory(1))
+    own.rmdir()
+    own.symlink_to(tmp_path)
+    with pytest.raises(ConfigError, match="is not a directory of this user's alone"):
+        Starter.configured(config, folder)

@@ -1,0 +1,247 @@
+"""Golden: submissions and users go by the configuration of the pool, whoever submits and from wherever."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from poolbook import Pool
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.facts import host_name, user_name
+from poolbook.adapters.playing import Machines, Stage, play
+from poolbook.adapters.stores import open_log
+from poolbook.domain.config import ConfigError, read
+from poolbook.domain.config.tables import defaults
+from poolbook.domain.decide import Refusal
+from poolbook.domain.evolve import fold
+from poolbook.domain.following import submissions
+from poolbook.domain.settings import DOMAINS, NOTHING, SUBMISSION
+from poolbook.domain.state import State
+from poolbook.replay.play import read as read_play
+
+from ..pool.real import Folder
+
+DOMAIN = Path(__file__).parents[2] / "domain" / "submit"
+JOB = {"executable": "/bin/sleep", "arguments": "60"}
+SUB = "executable = /bin/sleep\narguments = 0\nqueue\n"
+OURS = "UID_DOMAIN = my.dom\nFILESYSTEM_DOMAIN = files.dom\n"
+
+
+# One table
+
+
+def test_whatever_a_submission_reads_is_in_the_table_and_all_of_the_table_is_read() -> None:
+    text = "".join(path.read_text() for path in DOMAIN.glob("*.py"))
+    assert set(SUBMISSION) == {name for name in re.findall(r'"([A-Z][A-Z_]+)"', text) if name in SUBMISSION}
+    asked = re.findall(r'\bsetting\("([A-Z_]+)"\)', text)
+    assert asked and set(asked) <= set(SUBMISSION)
+
+
+def test_every_default_of_jobs_that_htcondor_has_is_in_the_table() -> None:
+    ours = [name.upper() for name in defaults() if name.startswith("job_default_")]
+    assert ours and set(ours) <= set(SUBMISSION)
+    assert {name: defaults()[name.lower()].value for name in ours} == {name: SUBMISSION[name] for name in ours}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("JOB_DEFAULT_REQUESTCPUS = 2", {"JOB_DEFAULT_REQUESTCPUS": "2"}),
+        ("SUBMIT.JOB_DEFAULT_REQUESTCPUS = 3\nJOB_DEFAULT_REQUESTCPUS = 2", {"JOB_DEFAULT_REQUESTCPUS": "3"}),
+        ("JOB_DEFAULT_LEASE_DURATION =", {"JOB_DEFAULT_LEASE_DURATION": NOTHING}),
+        (OURS, {"UID_DOMAIN": "my.dom", "FILESYSTEM_DOMAIN": "files.dom"}),
+        ("X = my\nUID_DOMAIN = $(X).dom", {"UID_DOMAIN": "my.dom"}),
+    ],
+)
+def test_a_pool_follows_what_somebody_has_set(text: str, found: dict[str, str]) -> None:
+    assert submissions(read(text, subsystem="SUBMIT")) == found
+
+
+@pytest.mark.parametrize("value", ["a b", "a@b", 'a"b', ""])
+def test_what_cannot_be_a_domain_is_refused_with_its_line(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"<text>:2: UID_DOMAIN = .*: a domain is wanted, such as example.org"):
+        submissions(read(f"# a comment\nUID_DOMAIN = {value}"))
+    with pytest.raises(Refusal, match="a domain is wanted"):
+        Pool.open(settings={"UID_DOMAIN": value})
+
+
+def test_the_page_has_every_setting_that_a_submission_reads() -> None:
+    page = (DOMAIN.parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", page, re.MULTILINE))
+    assert {name: rows[name] for name in SUBMISSION} == {name: f"`{default}`" for name, default in SUBMISSION.items()}
+    assert set(DOMAINS) <= set(rows)
+
+
+# Domains
+
+
+def test_users_and_files_are_of_the_configured_domains() -> None:
+    with Pool.open(config=OURS + "RUNBENCHMARKS = False", user="alice", name="h") as pool:
+        pool.add_machine("h")
+        pool.submit(JOB | {"should_transfer_files": "NO"})
+        (job,), (slot, *_) = pool.jobs(), pool.slots()
+        assert (job["User"], job["FileSystemDomain"]) == ("alice@my.dom", "files.dom")
+        assert "TARGET.FileSystemDomain == MY.FileSystemDomain" in str(job["Requirements"])
+        assert (slot["UidDomain"], slot["FileSystemDomain"]) == ("my.dom", "files.dom")
+        assert job["JobStatus"] == 2 and list(pool.state.submitters) == ["alice@my.dom"]
+        assert pool.judge() == []
+
+
+def test_jobs_keep_the_domain_under_which_they_came() -> None:
+    with Pool.open(config="", user="alice", uid_domain="old.dom") as pool:
+        pool.submit(JOB)
+        pool.configure(OURS)
+        pool.submit(JOB)
+        pool.add_machine("new")
+        pool.configure("")
+        pool.submit(JOB)
+        pool.add_machine("old")
+        assert [job["User"] for job in pool.jobs()] == ["alice@old.dom", "alice@my.dom", "alice@old.dom"]
+        assert {slot["Machine"]: slot["UidDomain"] for slot in pool.slots()} == {"new": "my.dom", "old": "old.dom"}
+        assert set(pool.state.submitters) == {"alice@old.dom", "alice@my.dom"}
+        pool.hold(1, user="alice")
+        assert [job["JobStatus"] for job in pool.jobs("ClusterId == 1")] == [5], "an owner has no domain"
+        assert pool.judge() == []
+
+
+def test_a_machine_takes_another_domain_with_another_configuration() -> None:
+    with Pool.open(config=OURS, user="alice") as pool:
+        pool.add_machine("h")
+        pool.reconfigure("h", "UID_DOMAIN = your.dom")
+        assert {(slot["UidDomain"], slot["FileSystemDomain"]) for slot in pool.slots()} == {("your.dom", "files.dom")}
+
+
+def test_a_scenario_s_users_and_jobs_are_of_its_configuration() -> None:
+    text = f"machine a\nconfig\n{OURS}JOB_DEFAULT_REQUESTMEMORY = 77\nend\nat 0:01 submit alice run=9:00\nuntil 1:00\n"
+    scenario = read_play(text)
+    stage = Stage(scenario, Machines(scenario), open_log("memory:", create=True), lambda told: None)
+    assert play(stage)
+    ad = stage.engine.state.clusters[1].attributes(0)
+    assert [ad[name] for name in ("User", "RequestMemory")] == ['"alice@my.dom"', "77"]
+    assert {slot.ad["UidDomain"] for slot in stage.engine.state.slots.values()} == {'"my.dom"'}
+
+
+# Defaults of jobs
+
+
+@pytest.mark.parametrize(
+    ("setting", "attribute", "value"),
+    [
+        ("JOB_DEFAULT_REQUESTCPUS = 3", "RequestCpus", 3),
+        ("JOB_DEFAULT_REQUESTMEMORY = 64", "RequestMemory", 64),
+        ("JOB_DEFAULT_REQUESTDISK = 5000", "RequestDisk", 5000),
+        ("JOB_DEFAULT_REQUESTGPUS = 2", "RequestGPUs", 2),
+        ("JOB_DEFAULT_NOTIFICATION = ERROR", "JobNotification", 3),
+        ("JOB_DEFAULT_LEASE_DURATION = 77", "JobLeaseDuration", 77),
+        ("JOB_DEFAULT_LEASE_DURATION =", "JobLeaseDuration", None),
+        ("DEFAULT_RANK = Memory", "Rank", "Memory"),
+    ],
+)
+def test_a_pool_s_configuration_has_the_defaults_of_its_jobs(setting: str, attribute: str, value: object) -> None:
+    with Pool.open(config=setting, user="alice") as pool:
+        pool.submit(JOB)
+        (job,) = pool.jobs()
+        found = job.get(attribute)
+        assert (found if value is None or isinstance(value, int) else str(found)) == value
+        assert pool.judge() == []
+
+
+# The commands
+
+
+Call = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """What a command prints, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.lower().startswith(("_condor_", "poolbook_"))]:
+        monkeypatch.delenv(name)
+    (tmp_path / "job.sub").write_text(SUB)
+
+    def called(*words: str) -> tuple[str, str]:
+        assert main(words) == 0
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    return called
+
+
+def state(path: Path) -> State:
+    log = open_log(str(path / "pool.db"), create=False)
+    try:
+        return fold(log.read())
+    finally:
+        log.close()
+
+
+def test_a_pool_that_a_submission_begins_has_the_domains_of_the_folder(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "poolbook.conf").write_text(OURS + "JOB_DEFAULT_REQUESTCPUS = 4\n")
+    assert "RequestCpus = 4\n" in call("submit", "job.sub", "-dry-run", "-")[0]
+    out, err = call("submit", "job.sub", "-verbose")
+    assert 'FileSystemDomain = "files.dom"\n' in out and "not followed" not in err
+    ad = state(tmp_path).clusters[1].attributes(0)
+    assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@my.dom"', "4")
+    (tmp_path / "poolbook.conf").write_text("UID_DOMAIN = your.dom\nJOB_DEFAULT_REQUESTCPUS = 5\n")
+    out, err = call("submit", "job.sub")
+    assert (
+        "WARNING: UID_DOMAIN = your.dom is not followed: by the configuration that this pool read last it is my.dom;"
+        in err
+    )
+    ad = state(tmp_path).clusters[2].attributes(0)
+    assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@my.dom"', "5")
+
+
+def test_without_a_configuration_all_is_of_this_machine(tmp_path: Path, call: Call) -> None:
+    assert f'FileSystemDomain = "{host_name()}"\n' in call("submit", "job.sub", "-dry-run", "-")[0]
+    call("submit", "job.sub")
+    ad = state(tmp_path).clusters[1].attributes(0)
+    assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@{host_name()}"', "1")
+
+
+def test_run_goes_by_the_configuration_that_it_names(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "poolbook.conf").write_text("UID_DOMAIN = other.dom\nJOB_DEFAULT_REQUESTMEMORY = 17\n")
+    (tmp_path / "pool.conf").write_text(OURS + "JOB_DEFAULT_REQUESTDISK = 2000\nRUNBENCHMARKS = False\n")
+    _, err = call("run", "job.sub", "-config", "pool.conf", "-quiet")
+    assert "not followed" not in err
+    out, _ = call("history", "-af", "User", "RequestDisk", "RequestMemory", "FileSystemDomain")
+    assert out.split() == [f"{user_name()}@my.dom", "2000", "128", "files.dom"]
+
+
+def test_submissions_to_a_pool_that_is_served_go_by_its_configuration(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("job.sub", "executable = /bin/sleep\narguments = 300\nrequest_disk = 1 MB\nqueue\n")
+    folder.write("pool.conf", OURS + "JOB_DEFAULT_REQUESTMEMORY = 16\nSTART = false\nRUNBENCHMARKS = False\n")
+    folder.write("poolbook.conf", "JOB_DEFAULT_REQUESTMEMORY = 999\nJOB_DEFAULT_REQUESTCPUS = 2\n")
+    try:
+        with folder.served("-config", "pool.conf"):
+            dry = folder.call("submit", "job.sub", "-dry-run", "-")
+            assert "RequestMemory = 16\n" in dry and 'FileSystemDomain = "files.dom"' in dry
+            said = folder.call("submit", "job.sub")
+            assert "JOB_DEFAULT_REQUESTMEMORY = 999 is not followed: by the configuration that this pool read" in said
+            assert "REQUESTCPUS" not in said
+            folder.write("pool.conf", "JOB_DEFAULT_REQUESTMEMORY = 32\nSTART = false\nRUNBENCHMARKS = False\n")
+            folder.call("reconfig")
+            folder.call("submit", "job.sub")
+            jobs = folder.call("q", "-af", "User", "RequestMemory", "RequestCpus").splitlines()
+            here = f"{user_name()}@{host_name()}"
+            assert jobs == [f"{user_name()}@my.dom 16 2", f"{here} 32 2"]
+            domains = folder.call("status", "-af", "UidDomain", "FileSystemDomain").split()
+            assert domains == [host_name(), host_name()]
+        assert "sound" in folder.call("verify")
+    finally:
+        folder.kill_everything()
+
+
+def test_the_domains_are_a_pool_s_settings_too() -> None:
+    with Pool.open(settings={"UID_DOMAIN": "set.dom", "JOB_DEFAULT_REQUESTCPUS": 2}, user="alice") as pool:
+        pool.submit(JOB)
+        (job,) = pool.jobs()
+        assert (job["User"], job["RequestCpus"]) == ("alice@set.dom", 2)
+        assert set(DOMAINS) <= set(pool.state.settings)
