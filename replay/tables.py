@@ -18,6 +18,7 @@ from attrs import define, field
 
 from ..domain import archive
 from ..domain import events as e
+from ..domain.errors import PoolbookError
 from ..domain.events import Ad
 from ..domain.log import Log
 from ..domain.reports import place_of
@@ -29,11 +30,15 @@ EVER = 1 << 62
 """An instant behind all others."""
 
 
-class NotKnown(LookupError):
+class NotKnown(PoolbookError, LookupError):
     """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none)."""
 
     def __init__(self, since: int) -> None:
-        super().__init__(f"known from {instant(since)} on" if since else "never known")
+        super().__init__(
+            f"what was imported tells of this from {instant(since)} UTC on"
+            if since
+            else "nothing that was imported tells of this"
+        )
         self.since = since
 
 

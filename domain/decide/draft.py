@@ -15,6 +15,7 @@ from typing import Protocol
 from attrs import frozen
 
 from ..classad import Context, unparse
+from ..errors import PoolbookError
 from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
 from ..policy.look import Look
@@ -22,7 +23,7 @@ from ..policy.readings import Sense, nothing
 from ..state import Cluster, Slot, State
 
 
-class Refusal(Exception):
+class Refusal(PoolbookError):
     """Nothing was done, and why: the thing, the rule, the way out."""
 
 

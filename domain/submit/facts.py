@@ -8,6 +8,8 @@ from typing import Protocol
 
 from attrs import define, field
 
+from ..errors import PoolbookError
+
 # The configuration that shapes a job's ad, with the defaults of the manual's page "Configuration Macros" (the entries
 # of condor_submit, and JOB_DEFAULT_*). A pool passes what it sets differently as `Facts.settings`; an empty text
 # unsets an entry.
@@ -90,7 +92,7 @@ class Files(Protocol):
         """Bytes of a file, or of all files below a directory; None where there is no such file."""
 
 
-class SubmitError(Exception):
+class SubmitError(PoolbookError):
     """A description cannot be submitted: what is wrong, by which rule, and what to do.
 
     :ivar line: the number of the description's line at fault, from 1; None where no one line is
