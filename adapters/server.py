@@ -24,7 +24,7 @@ from attrs import define
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import WriterBegan
-from ..domain.log import Fenced, Log, LogError
+from ..domain.log import AlreadyServed, Fenced, Log, LogError
 from .engine import Answer, Engine
 from .execution_point import ExecutionPoint
 from .facts import user_name
@@ -41,10 +41,6 @@ SLOW_CLIENTS = 20_000
 LONGEST_LINE = 64 << 20
 MOST_UNSENT = 64 << 20
 _PEER = struct.Struct("3i")
-
-
-class AlreadyServed(LogError):
-    """Another process serves this log."""
 
 
 @define

@@ -26,3 +26,13 @@ def text_of(value: object) -> str:
     if isinstance(value, str):
         return quoted(value)
     raise ValueError(f"{value!r} is no value of an attribute: give a number, a text, True, False, None or an Expr")
+
+
+def seconds_of(value: object, name: str) -> float:
+    """A length of time in seconds, as a call's argument of this name has it.
+
+    :raises ValueError: it is no number, or less than 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        raise ValueError(f"{name} = {value!r} is no length of time: give a number of seconds, at least 0")
+    return float(value)

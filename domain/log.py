@@ -46,6 +46,10 @@ class LogNewer(LogError):
     """The log was written by a later version of Poolbook, and holds what this one does not know."""
 
 
+class AlreadyServed(LogError):
+    """Another process serves this log, or is writing it."""
+
+
 class LogClosed(LogError):
     """The pool or log was closed by this program, which goes on asking it."""
 
