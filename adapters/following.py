@@ -11,14 +11,17 @@ from .values import seconds_of
 
 
 def looks(interval: float, timeout: float | None = None, stop: Event | None = None) -> Iterator[None]:
-    """Yield at once, then every `interval` seconds; the last time when `timeout` seconds are over (None: never), or
-    `stop` was set.
+    """Yield at once, then every `interval` seconds; the last time when `timeout` seconds are over since this call
+    (None: never), or `stop` was set.
 
     :raises ValueError: one of them is no length of time
     """
     pause = seconds_of(interval, "interval")
     end = math.inf if timeout is None else time.monotonic() + seconds_of(timeout, "timeout")
-    enough = stop or Event()
+    return _looks(pause, end, stop or Event())
+
+
+def _looks(pause: float, end: float, enough: Event) -> Iterator[None]:
     while True:
         yield
         left = end - time.monotonic()

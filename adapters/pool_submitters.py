@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..domain.accounting import Standing, standings, terms
+from ..domain.accounting import Standing, group_names, standings, terms
 from ..domain.decide import stimuli as s
 from .pool_machines import Machines
 
@@ -14,7 +14,7 @@ class Submitters(Machines):
     def submitters(self) -> list[Standing]:
         """How those stand who have jobs or had slots, by name: priorities, usage, and what was set of them."""
         state = self.state
-        groups = state.settings.get("GROUP_NAMES", "").replace(",", " ").split()
+        groups = group_names(state.settings)
         now = self._engine.world.now()
         return standings(state.submitters.values(), terms(state.settings), groups, state.accounted, now, now)
 

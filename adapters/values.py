@@ -1,9 +1,13 @@
-"""Python values as the texts of ClassAd expressions."""
+"""Python values as the texts of ClassAd expressions, ads as Python values, and lengths of time as calls have them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import isfinite
+from typing import Any
 
+from ..domain.classad import ClassAd, Context, EvaluationError, Exceptional, ListValue, parse
+from ..domain.classad.match import accepts
 from ..domain.job_ad import quoted
 
 
@@ -26,6 +30,34 @@ def text_of(value: object) -> str:
     if isinstance(value, str):
         return quoted(value)
     raise ValueError(f"{value!r} is no value of an attribute: give a number, a text, True, False, None or an Expr")
+
+
+def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
+    """The attributes of an ad with their values; an expression that needs another ad stays a text."""
+    for name in ad:
+        try:
+            value = ad.eval(name)
+        except EvaluationError:
+            value = None
+        if isinstance(value, Exceptional) or value is None:
+            text = str(ad[name])
+            if text not in ("undefined", "error"):
+                yield name, text
+        elif isinstance(value, ListValue):
+            yield name, list(value)
+        else:
+            yield name, value
+
+
+def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
+    """Ads as plain dictionaries, of those for which `constraint` is true (empty: of all) at the instant `now`, in
+    microseconds.
+
+    :raises ClassAdSyntaxError: the constraint is no expression
+    """
+    wanted = parse(constraint) if constraint else None
+    context = Context(now=now // 1_000_000)
+    return [dict(values(ad)) for ad in ads if wanted is None or accepts(wanted.evaluate(ad, None, context))]
 
 
 def seconds_of(value: object, name: str) -> float:

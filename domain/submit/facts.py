@@ -92,6 +92,10 @@ class Files(Protocol):
         """Bytes of a file, or of all files below a directory; None where there is no such file."""
 
 
+class SubmitWarning(UserWarning):
+    """Something in a description has no effect, or another one than may be meant; the jobs are submitted."""
+
+
 class SubmitError(PoolbookError):
     """A description cannot be submitted: what is wrong, by which rule, and what to do.
 
