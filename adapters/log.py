@@ -23,7 +23,7 @@ from ..projections.views import Views
 from ..replay.audit.verdict import Audit
 from ..replay.imports import is_imported
 from ..replay.tables import queue
-from .following import looks
+from .following import looks, pauses
 from .kept import history_ads, slot_ads
 from .pool_log import Told
 from .stores import open_log
@@ -186,7 +186,8 @@ class Log(Told):
         :param stop: end when this is set, from another thread
         :raises ValueError: `interval` or `timeout` is no length of time
         """
-        return self._news(self.position if after is None else after, looks(interval, timeout, stop))
+        times = looks(pauses(interval, timeout), stop)
+        return self._news(self.position if after is None else after, times)
 
     def _news(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
         for _ in times:

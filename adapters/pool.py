@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
@@ -27,7 +27,6 @@ from ..domain.policy.published import shown, with_unsaid
 from ..domain.state import Slot
 from ..domain.submit import SubmitWarning
 from ..domain.texts import ad_of
-from ..replay.legality import Violation
 from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from .engine import Engine
 from .facts import user_name
@@ -36,6 +35,9 @@ from .pool_log import JobId, Told
 from .pool_machines import Config, Configured
 from .pool_submitters import Submitters
 from .values import plain, seconds_of, text_of
+
+if TYPE_CHECKING:
+    from ..replay.legality import Violation
 
 
 class Pool(Submitters, Told):

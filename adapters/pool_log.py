@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ..domain.events import Event
 from ..domain.log import Log
-from ..replay.listing import wanted
 
 JobId = str | int | tuple[int, int]
 """A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
@@ -27,6 +26,8 @@ class Told:
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
         :raises ValueError: there is no such kind of stream, or it is a job's, whose events are its cluster's
         """
+        from ..replay.listing import wanted
+
         if not stream:
             return self._log.read(after)
         what = wanted(stream)

@@ -133,6 +133,7 @@ class Server:
             raise
         self._followers = Followers(url, self.log, self.place.folder / "userlogs", self.trouble)
         self.stopping = False
+        self._catching = False
         self.point: ExecutionPoint | None = None
         """This machine, if it is a member of the pool."""
         self._of_the_point: list[tuple[_Client | None, str]] = []
@@ -276,6 +277,7 @@ class Server:
     def catch_signals(self) -> None:
         """Let SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and SIGHUP
         have it read the machine's configuration again."""
+        self._catching = True
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGHUP, self._on_hangup)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -402,7 +404,8 @@ class Server:
 
     def close(self) -> None:
         """Stop serving; processes that run are left to the supervisor."""
-        signal.set_wakeup_fd(-1)
+        if self._catching:
+            signal.set_wakeup_fd(-1)
         for client in self._clients.values():
             client.connection.close()
         self._listener.close()

@@ -12,7 +12,7 @@ from typing import Self
 
 from ...domain.decide import Refusal
 from ...domain.log import AlreadyServed, Log, LogUnavailable
-from ..following import looks
+from ..following import looks, pauses
 from ..place import WriterLock
 from ..stores import open_log
 from ..stores.location import locate, shown
@@ -76,9 +76,9 @@ class ImportSession:
     def rounds(
         self, interval: float, timeout: float | None = None, stop: Event | None = None
     ) -> Iterator[ImportResult]:
-        """Import again and again, as `looks` says when; yield the first result, and each that brings something new."""
+        """Import again and again, as `pauses` says when; yield the first result, and each that brings something new."""
         first = True
-        for _ in looks(interval, timeout, stop):
+        for _ in looks(pauses(interval, timeout), stop):
             result = self.run()
             if result.events or first:
                 yield result
