@@ -94,9 +94,9 @@ CAUSES: dict[str, str] = {
 class Event:
     """What every event says: when, why, and what made the pool decide."""
 
-    at: int
-    cause: str
-    stimulus: str
+    at: int  #: when, in microseconds since the epoch (UTC)
+    cause: str  #: why: one of `CAUSES`
+    stimulus: str  #: the id of what came in and made the pool decide; of an import: where the record stands, "3:1201"
 
     @property
     def stream(self) -> str:
@@ -107,7 +107,7 @@ class Event:
 class MachineEvent(Event):
     """Of one machine."""
 
-    machine: str
+    machine: str  #: the machine's name
 
     @property
     def stream(self) -> str:
@@ -118,7 +118,7 @@ class MachineEvent(Event):
 class SlotEvent(Event):
     """Of one slot."""
 
-    slot: str
+    slot: str  #: the slot's name, as slot1@host
 
     @property
     def stream(self) -> str:
@@ -129,7 +129,7 @@ class SlotEvent(Event):
 class ClusterEvent(Event):
     """Of jobs of one cluster."""
 
-    cluster: int
+    cluster: int  #: the cluster's number
 
     @property
     def stream(self) -> str:
