@@ -130,6 +130,7 @@ class Pool(Submitters, Told):
             is queued `count` times
         :param folder: what relative paths in it are relative to
         :raises SubmitError: the description is wrong; the error names the line
+        :raises ValueError: `count` is no whole number, or goes with a text
         :raises Refusal: the pool does not take it
         :warns SubmitWarning: what in it has no effect, or another one than may be meant
         """
@@ -137,6 +138,8 @@ class Pool(Submitters, Told):
 
         if not isinstance(description, str | Mapping):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
+        if not isinstance(count, int) or (isinstance(description, str) and count != 1):
+            raise ValueError(f"count = {count!r}: give a whole number, with a mapping; a text has its queue statement")
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(

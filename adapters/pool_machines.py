@@ -122,6 +122,8 @@ class Machines:
             "Memory": _amount(memory, "memory", "MiB", 1024**2),
             "Disk": _amount(disk, "disk", "KiB", 1024),
         }
+        if isinstance(static, bool) or not isinstance(static, int):
+            raise ValueError(f"static = {static!r}: give a whole number of slots")
         if self._configured is not None and static:
             raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
         host, id = name or host_name(), self._engine.id("machine")

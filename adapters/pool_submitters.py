@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..domain.accounting import Standing, group_names, standings, terms
 from ..domain.decide import stimuli as s
 from .pool_machines import Machines
+from .values import number_of, seconds_of
 
 
 class Submitters(Machines):
@@ -19,7 +20,8 @@ class Submitters(Machines):
         return standings(state.submitters.values(), terms(state.settings), groups, state.accounted, now, now)
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str) -> None:
-        self._ask(s.SetSubmitter(self._engine.id("userprio"), user, submitter, name, float(value), duration))
+        lent = round(seconds_of(duration, "duration"))
+        self._ask(s.SetSubmitter(self._engine.id("userprio"), user, submitter, name, number_of(value, name), lent))
 
     def set_priority(self, submitter: str, value: float, *, user: str = "root") -> None:
         """Set a real priority, at least 0.5: lower is better."""

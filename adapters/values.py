@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import isfinite
-from typing import Any
+from numbers import Real
+from typing import Any, TypeGuard
 
-from ..domain.classad import ClassAd, Context, EvaluationError, Exceptional, ListValue, parse
+from ..domain.classad import ClassAd, Context, EvaluationError, Exceptional, ListValue, Value, parse
 from ..domain.classad.match import accepts
 from ..domain.job_ad import quoted
 
@@ -43,10 +44,17 @@ def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
             text = str(ad[name])
             if text not in ("undefined", "error"):
                 yield name, text
-        elif isinstance(value, ListValue):
-            yield name, list(value)
         else:
-            yield name, value
+            yield name, _plain(value)
+
+
+def _plain(value: Value) -> Any:
+    """A value in Python's own types: within an ad or a list, too. What Python has no type for is a text."""
+    if isinstance(value, ClassAd):
+        return dict(values(value))
+    if isinstance(value, ListValue):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
@@ -65,6 +73,20 @@ def seconds_of(value: object, name: str) -> float:
 
     :raises ValueError: it is no number, or less than 0
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+    if not _is_number(value) or value < 0:
         raise ValueError(f"{name} = {value!r} is no length of time: give a number of seconds, at least 0")
     return float(value)
+
+
+def number_of(value: object, name: str) -> float:
+    """A number, as a call's argument of this name has it.
+
+    :raises ValueError: it is none
+    """
+    if not _is_number(value):
+        raise ValueError(f"{name} = {value!r} is no number")
+    return float(value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
