@@ -115,11 +115,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker reads the names above, and tells of one that is not there
 
-    if name == "events":
-        return import_module(".events", __name__)
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATE[name], __name__), name)
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name == "events":
+            return import_module(".events", __name__)
+        if name not in _LATE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_LATE[name], __name__), name)

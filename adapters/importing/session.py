@@ -147,11 +147,16 @@ def follow_pool(
 ) -> Iterator[ImportResult]:
     """Import what a real pool writes, as it writes it; yield what the first look found, and then each that finds more.
 
-    The arguments that `import_pool` has mean the same, and the same is raised.
+    The arguments that `import_pool` has mean the same, and the same is raised, when the first result is asked for.
 
     :param interval: seconds between two looks
     :param timeout: end after so many seconds (None: go on)
     :param stop: end when this is set, from another thread
+    :raises Refusal: one of the folders is not there
+    :raises ValueError: a zone, time format or length of time that does not exist
+    :raises AlreadyServed: another process writes the log
+    :raises LogError: the log cannot be opened or written, or is a pool's own
+    :raises OSError: one of the folders cannot be read
     """
     with ImportSession(folders, log, Options(zone, machine, time_format)) as session:
         yield from session.rounds(interval, timeout, stop)
