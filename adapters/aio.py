@@ -23,7 +23,8 @@ from .pool import Pool
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", Pool, Log)
+S = TypeVar("S")
+T = TypeVar("T", Pool, Log)
 A = TypeVar("A", bound="_InThread[Any]")
 
 _AT_ONCE = 500
@@ -34,7 +35,7 @@ def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[A
     """The coroutine of a method."""
 
     @wraps(method)
-    async def call(self: _InThread[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._call(method, *args, **kwargs)
 
     return call
@@ -44,7 +45,7 @@ def _iterator(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Conc
     """The asynchronous iterator of a method that yields what is there."""
 
     @wraps(method)
-    async def call(self: _InThread[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
+    async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
         found = await self._call(method, *args, **kwargs)
         while part := await self._call(lambda _: list(islice(found, _AT_ONCE))):
             for one in part:
@@ -94,14 +95,14 @@ class _Opens(Generic[P]):
         return opening
 
 
-class _InThread(Generic[S]):
+class _InThread(Generic[T]):
     """What both have: a thread of their own."""
 
-    def __init__(self, thing: S, thread: ThreadPoolExecutor) -> None:
-        self._thing = thing
+    def __init__(self, thing: T, thread: ThreadPoolExecutor) -> None:
+        self._thing: T = thing
         self._thread: ThreadPoolExecutor | None = thread
 
-    async def _call(self, method: Callable[Concatenate[S, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         if self._thread is None:
             return method(self._thing, *args, **kwargs)  # it was closed, and says so
         return await asyncio.wrap_future(self._thread.submit(method, self._thing, *args, **kwargs))

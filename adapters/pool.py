@@ -182,7 +182,7 @@ class Pool(Submitters, Told):
         """Let suspended jobs go on."""
         return self._act("continue", jobs, user, "", constraint, False)
 
-    def edit(self, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
+    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
         """Set attributes of jobs: Python values, or expressions as `Expr`."""
         changes = {name: text_of(value) for name, value in attributes.items()}
         return list(

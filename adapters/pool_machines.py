@@ -201,7 +201,7 @@ class Machines:
         if isinstance(world, LocalWorld):
             world.configure(configuration)
 
-    def read(self, machine: str, **readings: object) -> None:
+    def read(self, /, machine: str, **readings: object) -> None:
         """What a machine's sensors say from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until now,
         LoadAvg (the owner's own), and any further attributes of all its slots.
 

@@ -15,7 +15,7 @@ async def follow(url: str) -> None:
     """Tell of starts and ends, until the second job has ended by itself."""
     ended = 0
     async with AsyncLog.open(url) as log:
-        async for position, event in log.follow(0, interval=0.05):
+        async for _, event in log.follow(0, interval=0.05):
             match event:
                 case JobActivated():
                     print(f"{event.cluster}.{event.proc} starts on {event.slot}")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import attrs
 
@@ -92,10 +93,9 @@ def _class(kind: type, said: dict[str, str]) -> str:
 
 def _type(field: attrs.Attribute[object]) -> str:
     """A field's type as it is written, and its default."""
-    default = field.default
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-        default = default.factory()  # type: ignore[union-attr]
-    given = "" if field.default is attrs.NOTHING else f" = {default!r}"
+    made: Any = field.default
+    default = made.factory() if isinstance(made, attrs.Factory) else made  # type: ignore[arg-type]
+    given = "" if made is attrs.NOTHING else f" = {default!r}"
     return f"{field.type}{given}".replace("|", "\\|")
 
 

@@ -14,9 +14,12 @@ from poolbook.domain.events import Event
 from .events_page import MODULES, PAGE, classes, documented, page
 
 
-def kinds(above: type = Event) -> set[type]:
+def kinds(above: type[Event] = Event) -> set[type[Event]]:
     """All kinds of event that are defined anywhere in the package."""
-    return {above}.union(*(kinds(kind) for kind in above.__subclasses__()))
+    found = {above}
+    for kind in above.__subclasses__():
+        found |= kinds(kind)
+    return found
 
 
 def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:

@@ -7,11 +7,11 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
-from poolbook import AsyncLog, AsyncPool, Behaviour, Log, LogClosed, LogError, Pool, Refusal
+from poolbook import AsyncLog, AsyncPool, Behaviour, Log, LogClosed, LogError, Pool, Refusal, Verification
 from poolbook.events import Event, JobExited, PoolFounded
 
 NOT_ASYNCHRONOUS = {"state"}
@@ -56,14 +56,14 @@ def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> N
                 lambda position, event: heard.append(threading.get_ident()) if isinstance(event, JobExited) else None
             )
             await pool.add_machine("node1", cpus=4)
-            cluster = await pool.submit({"executable": "/bin/work"}, count=4)
+            cluster = assert_type(await pool.submit({"executable": "/bin/work"}, count=4), int)
             assert cluster == 1 and len(await pool.jobs("JobStatus == 2")) == 4
             assert await asyncio.gather(pool.run(), log.jobs("JobStatus == 5")) == [True, []]
             assert len(await pool.history()) == 4 and await pool.now() == 1_800_000_060
-            events = [told async for told in pool.events()]
+            events = assert_type([told async for told in pool.events()], list[tuple[int, Event]])
             assert isinstance(events[0][1], PoolFounded) and len(events) == await log.position()
             assert events == [told async for told in log.events()]
-            assert not await log.imported() and (await log.verify()).sound
+            assert not await log.imported() and assert_type(await log.verify(), Verification).sound
             with pytest.raises(Refusal, match="node1 is in the pool already"):
                 await pool.add_machine("node1")
         assert heard == [threading.get_ident()] * 4

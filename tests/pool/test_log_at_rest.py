@@ -152,9 +152,9 @@ def test_an_imported_log_tells_what_the_commands_print(real: str, printed: Calla
             slot["Name"] for slot in printed("status", "-json", "-log", real)
         ]
         people = [one for one in printed("userprio", "-json", "-all", "-log", real) if not one["IsAccountingGroup"]]
-        assert {one.name: (one.effective, one.slots) for one in log.submitters()} == {
-            one["Name"]: (pytest.approx(one["Priority"]), one["ResourcesUsed"]) for one in people
-        }
+        standing = {one.name: [one.effective, one.factor, one.slots, one.used] for one in log.submitters()}
+        names = ("Priority", "PriorityFactor", "ResourcesUsed", "WeightedAccumulatedUsage")
+        assert standing == {one["Name"]: pytest.approx([one[name] for name in names]) for one in people}
         assert [row._asdict() for row in sorted(log.usage(), key=lambda row: -row.slot_time)] == printed(
             "usage", "-json", "-log", real
         )

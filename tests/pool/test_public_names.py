@@ -49,7 +49,7 @@ def exceptions() -> Iterator[tuple[str, list[str]]]:
 
 def raised_on_purpose() -> set[str]:
     """Those of them that are exceptions, by the names of their bases."""
-    known = {name for name in dir(builtins) if inspect.isclass(value := getattr(builtins, name)) and _is_error(value)}
+    known = {name for name, kind in inspect.getmembers(builtins, inspect.isclass) if issubclass(kind, BaseException)}
     of_python = set(known)
     classes = list(exceptions())
     while more := {name for name, bases in classes if name not in known and known.intersection(bases)}:
@@ -57,13 +57,9 @@ def raised_on_purpose() -> set[str]:
     return known - of_python
 
 
-def _is_error(value: type) -> bool:
-    return issubclass(value, BaseException)
-
-
 def public_errors() -> dict[str, type[BaseException]]:
-    found = {name: getattr(poolbook, name) for name in poolbook.__all__}
-    return {name: kind for name, kind in found.items() if inspect.isclass(kind) and _is_error(kind)}
+    found = ((name, getattr(poolbook, name)) for name in poolbook.__all__)
+    return {name: kind for name, kind in found if inspect.isclass(kind) and issubclass(kind, BaseException)}
 
 
 def test_every_name_is_there() -> None:
