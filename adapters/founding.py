@@ -67,6 +67,7 @@ def _of_a_pool(log: Log, url: str) -> Log:
             log.close()
     if imported:
         raise LogError(
-            f"{shown(url)} was imported from a real pool's records: it can be audited, not served; begin another log"
+            f"{shown(url)} was imported from a real pool's records: it can be audited, not served; begin another "
+            "log, or read this one (`Log.open` in a program)"
         )
     return log

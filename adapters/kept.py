@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..domain.archive import Unpacked
+from ..projections.selecting import ALL
 from .stores.location import locate
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context, Expression
     from ..projections.archive import Kept
+    from ..projections.selecting import Selection
+    from ..projections.views import Views
 
 
 class Sieve:
@@ -63,6 +66,32 @@ def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iter
         for place in here:
             if sieve is None or chosen is None or sieve.lets_pass(unpacked.some(place.number, chosen)):
                 yield ClassAd.from_old(unpacked.text(place.number))
+
+
+def history_ads(
+    url: str, views: Views, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
+) -> Iterator[ClassAd]:
+    """The ads of the jobs that have left the queue of the log at `url`, the last one first, or with `forwards` the
+    first one: of an imported log those of its history, without those that `sieve` leaves out; of a pool's own log those
+    that it tells of."""
+    yield from ads_at(url, views.kept(selection, forwards), sieve)
+    yield from views.history_ads(selection, forwards=forwards)
+
+
+def slot_ads(url: str, views: Views) -> Iterator[ClassAd]:
+    """The slots' ads. Of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
+    as it printed them where there is no StartLog."""
+    sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
+    machines = {row.machine for row in views.slots()} if sampled else set()
+    for slot in views.slot_ads():
+        ad = sampled.pop(slot.eval("Name"), None)
+        if ad is None:
+            yield slot
+            continue
+        for name in slot:
+            ad[name] = slot[name]
+        yield ad
+    yield from (ad for ad in sampled.values() if ad.eval("Machine") not in machines)
 
 
 def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:

@@ -7,14 +7,16 @@ is locked as ``poolbook serve`` would lock it.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ..domain.classad import EvaluationError, Exceptional, ListValue
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.dialects import DEFAULT_DIALECT
@@ -23,20 +25,22 @@ from ..domain.job_ad import quoted
 from ..domain.log import Log
 from ..domain.policy.published import shown, with_unsaid
 from ..domain.state import Slot
+from ..domain.submit import SubmitWarning
 from ..domain.texts import ad_of
 from ..replay.virtual import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from .engine import Engine
 from .facts import user_name
 from .founding import open_pool_log
+from .pool_log import JobId, Told
 from .pool_machines import Config, Configured
 from .pool_submitters import Submitters
-from .values import text_of
+from .values import plain, seconds_of, text_of
 
-JobId = str | int | tuple[int, int]
-"""A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
+if TYPE_CHECKING:
+    from ..replay.legality import Violation
 
 
-class Pool(Submitters):
+class Pool(Submitters, Told):
     """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
 
     def __init__(
@@ -46,10 +50,14 @@ class Pool(Submitters):
         self._user, self._close = user, close
         self._views: sqlite3.Connection | None = None
 
+    @property
+    def _log(self) -> Log:
+        return self._engine.log
+
     @classmethod
     def open(
         cls,
-        url: str = "memory:",
+        url: str | os.PathLike[str] = "memory:",
         *,
         execute: bool = False,
         behave: Behave = sleeps,
@@ -76,49 +84,36 @@ class Pool(Submitters):
             the name of this machine, if not given
         :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
             program, if not given
-        :raises LogError: the log cannot be opened, or another process serves it
+        :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
+        :raises AlreadyServed: another process serves it
+        :raises SupervisorError: with `execute`: the process that looks after jobs cannot be started
         :raises Refusal: a dialect or setting that does not exist
         :raises ConfigError: the configuration cannot be taken
         """
         configured = None if config is None else Configured(config)
-        given = {key: str(value) for key, value in (settings or {}).items()}
-        who = user or user_name()
-        now = None if execute else (EPOCH if start is None else round(start * SECOND))
-
-        def open_log() -> Log:
-            return open_pool_log(
-                url, create=True, dialect=dialect, settings=given, name=name, uid_domain=uid_domain, now=now
-            )
-
-        if execute:
-            from .server import Server
-
-            server = Server(url, open_log)
-            try:
-                if configured is not None:
-                    server.world.configure(configured.read())
-                    server.world.warm_up()
-                    _configure(server.engine, configured)
-                server.begin()
-            except BaseException:
-                server.close()
-                raise
-            return cls(server.engine, who, server.close, configured)
-        log = open_log()
-        world = VirtualWorld(behave)
-        engine = Engine(log, world)
-        engine.load()
-        world.clock = engine.state.at
-        if configured is not None:
-            _configure(engine, configured)
-        engine.recover()
-        return cls(engine, who, log.close, configured)
+        now = None if execute else (EPOCH if start is None else round(seconds_of(start, "start") * SECOND))
+        open_log = partial(
+            open_pool_log,
+            os.fspath(url),
+            create=True,
+            dialect=dialect,
+            settings={key: str(value) for key, value in (settings or {}).items()},
+            name=name,
+            uid_domain=uid_domain,
+            now=now,
+        )
+        engine, close = _served(url, open_log, configured) if execute else _virtual(open_log(), behave, configured)
+        return cls(engine, user or user_name(), close, configured)
 
     def close(self) -> None:
-        """Close the log. Processes that run go on under their supervisor, and are found again by the next `open`."""
+        """Close the log: the pool answers nothing any more. Processes that run go on under their supervisor, and are
+        found again by the next `open`."""
         if self._views is not None:
             self._views.close()
-        self._close()
+            self._views = None
+        if not self._closed:
+            self._closed = True
+            self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -137,19 +132,25 @@ class Pool(Submitters):
             is queued `count` times
         :param folder: what relative paths in it are relative to
         :raises SubmitError: the description is wrong; the error names the line
+        :raises ValueError: `count` is no whole number, or goes with a text
         :raises Refusal: the pool does not take it
+        :warns SubmitWarning: what in it has no effect, or another one than may be meant
         """
         from .requests import Terms
         from .submission import submission_of, submit_request
 
         if not isinstance(description, str | Mapping):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
+        if not isinstance(count, int) or (isinstance(description, str) and count != 1):
+            raise ValueError(f"count = {count!r}: give a whole number, with a mapping; a text has its queue statement")
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(
             description, count=count, user=who, folder=Path(folder), terms=Terms.of(self.state, number),
             now=self._engine.world.now() // SECOND,
         )  # fmt: skip
+        for warning in parsed.warnings:
+            warnings.warn(warning, SubmitWarning, stacklevel=2)
         request = submit_request(parsed, self._engine.id("submit"), who, number)
         return int(self._ask(request)["cluster"])
 
@@ -184,8 +185,8 @@ class Pool(Submitters):
         """Let suspended jobs go on."""
         return self._act("continue", jobs, user, "", constraint, False)
 
-    def edit(self, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
-        """Set attributes of jobs: Python values, or ``Expression`` texts made with `expr`."""
+    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
+        """Set attributes of jobs: Python values, or expressions as `Expr`."""
         changes = {name: text_of(value) for name, value in attributes.items()}
         return list(
             self._ask(s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes))
@@ -203,15 +204,21 @@ class Pool(Submitters):
         return self._engine.world.now() / SECOND
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and all happen that happens in it. With real jobs, this waits."""
-        until = self._engine.world.now() + round(seconds * SECOND)
+        """Let time pass, and all happen that happens in it. With real jobs, this waits.
+
+        :raises ValueError: that is no length of time
+        """
+        until = self._engine.world.now() + round(seconds_of(seconds, "seconds") * SECOND)
         while self._engine.world.now() < until:
             self._engine.step(until)
         self._engine.step(until)
 
     def run(self, limit: float | None = None) -> bool:
-        """Let time pass until no job runs and none can be started; False if `limit` seconds were not enough."""
-        until = None if limit is None else self._engine.world.now() + round(limit * SECOND)
+        """Let time pass until no job runs and none can be started; False if `limit` seconds were not enough.
+
+        :raises ValueError: `limit` is no length of time
+        """
+        until = None if limit is None else self._engine.world.now() + round(seconds_of(limit, "limit") * SECOND)
         engine = self._engine
         engine.handle([])
         while engine.busy():
@@ -223,35 +230,37 @@ class Pool(Submitters):
     # Looking
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the jobs in the queue, as plain values; what is undefined is left out."""
+        """The ads of the jobs in the queue, as plain values; what is undefined is left out.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
         ads = (cluster.attributes(proc) for cluster in self.state.clusters.values() for proc in cluster.procs())
-        return list(_plain(ads, constraint, self._engine.world.now()))
+        return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the slots, with their state and activity."""
+        """The ads of the slots, with their state and activity.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
         ads = (_slot_ad(slot, self.state.user(slot)) for slot in self.state.slots.values())
-        return list(_plain(ads, constraint, self._engine.world.now()))
+        return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the jobs that have left the queue, the latest first."""
+        """The ads of the jobs that have left the queue, the latest first.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
         from ..projections.views import Views
         from .views import catch_up, open_tables
 
         if self._views is None:
             self._views = open_tables(None)
         catch_up(self._engine.log, self._views)
-        found = [dict(values(ad)) for ad in Views(self._views).history_ads()]
-        if not constraint:
-            return found
-        return [ad for ad in found if next(_plain([{k: text_of(v) for k, v in ad.items()}], constraint, 0), None)]
+        return plain(Views(self._views).history_ads(), constraint, self._engine.world.now())
 
     def usage(self) -> dict[str, float]:
         """Weighted usage by submitter, in seconds of a slot of weight 1, of the claims that have ended."""
         return {name: amount / 1000 / SECOND for name, amount in self.state.usage.items()}
-
-    def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """The events of the log behind a position, each with its own."""
-        return self._engine.log.read(after)
 
     def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
         """Call `subscriber` with every event from now on and its position, once it is in the log."""
@@ -262,18 +271,46 @@ class Pool(Submitters):
 
         self._engine.subscribe(each)
 
-    def why(self, thing: JobId) -> list[str]:
-        """Why a job or slot is where it is: the chain of causes, in sentences."""
-        from ..replay.why.answer import why
-
-        name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
-        return [sentence.text for sentence in why(self._engine.log, name)]
-
-    def judge(self) -> list[Any]:
+    def judge(self) -> list[Violation]:
         """What in the log no rule allows; nothing, for a log that a pool wrote."""
         from ..replay.legality import judge
 
         return list(judge(self.events()))
+
+
+def _served(
+    url: str | os.PathLike[str], open_log: Callable[[], Log], configured: Configured | None
+) -> tuple[Engine, Callable[[], None]]:
+    """A pool of real processes, served by this program, and how to close it."""
+    from .server import Server
+
+    server = Server(os.fspath(url), open_log)
+    try:
+        if configured is not None:
+            server.world.configure(configured.read())
+            server.world.warm_up()
+            _configure(server.engine, configured)
+        server.begin()
+    except BaseException:
+        server.close()
+        raise
+    return server.engine, server.close
+
+
+def _virtual(log: Log, behave: Behave, configured: Configured | None) -> tuple[Engine, Callable[[], None]]:
+    """A pool in virtual time, and how to close it."""
+    try:
+        world = VirtualWorld(behave)
+        engine = Engine(log, world)
+        engine.load()
+        world.clock = engine.state.at
+        if configured is not None:
+            _configure(engine, configured)
+        engine.recover()
+    except BaseException:
+        log.close()
+        raise
+    return engine, log.close
 
 
 def _configure(engine: Engine, configured: Configured) -> None:
@@ -324,32 +361,3 @@ def _slot_ad(slot: Slot, user: str) -> Ad:
         **claim,
         **job,
     }
-
-
-def values(ad: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of an ad with their values; an expression that needs another ad stays a text."""
-    for name in ad:
-        try:
-            value = ad.eval(name)
-        except EvaluationError:
-            value = None
-        if isinstance(value, Exceptional) or value is None:
-            text = str(ad[name])
-            if text not in ("undefined", "error"):
-                yield name, text
-        elif isinstance(value, ListValue):
-            yield name, list(value)
-        else:
-            yield name, value
-
-
-def _plain(ads: Iterator[Ad] | Sequence[Ad] | Any, constraint: str, now: int) -> Iterator[dict[str, Any]]:
-    from ..domain.classad import Context, parse
-    from ..domain.classad.match import accepts
-
-    wanted = parse(constraint) if constraint else None
-    context = Context(now=now // SECOND)
-    for texts in ads:
-        ad = ad_of(texts)
-        if wanted is None or accepts(wanted.evaluate(ad, None, context)):
-            yield dict(values(ad))

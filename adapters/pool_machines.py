@@ -11,9 +11,11 @@ from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad
 from ..domain.following import followed
+from ..domain.log import LogClosed
 from ..domain.policy.offer import reconfigured
 from ..domain.policy.readings import Readings
 from ..domain.state import State
+from ..domain.submit.resources import amount
 from ..replay.virtual import SECOND, VirtualWorld
 from .configuration import load
 from .engine import Engine
@@ -58,8 +60,15 @@ class Machines:
     """What `Pool` does with machines."""
 
     def __init__(self, engine: Engine, configured: Configured | None) -> None:
-        self._engine, self._configured = engine, configured
+        self._opened, self._configured = engine, configured
+        self._closed = False
         self._readings: dict[str, dict[str, object]] = {}
+
+    @property
+    def _engine(self) -> Engine:
+        if self._closed:
+            raise LogClosed("the pool was closed: `Pool.open` opens its log again")
+        return self._opened
 
     @property
     def state(self) -> State:
@@ -94,23 +103,31 @@ class Machines:
         name: str = "",
         *,
         cpus: int = 1,
-        memory: int = 1024,
-        disk: int = 100_000_000,
+        memory: int | str = 1024,
+        disk: int | str = 100_000_000,
         static: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a machine (memory in MiB, disk in KiB) with one partitionable slot, or with `static` equal ones;
-        `attributes` are further attributes of its slots' ads, as expressions. Where the pool has a configuration, that
-        says which slots there are and what they run.
+        """Add a machine with one partitionable slot, or with `static` equal ones. Where the pool has a configuration,
+        that says which slots there are and what they run.
 
+        :param memory: in MiB, or a text with its unit as in a submit description: "4 GB"
+        :param disk: in KiB, or a text with its unit
+        :param attributes: further attributes of its slots' ads, as expressions
+        :raises ValueError: there is no such machine
         :raises SlotTypeError: the slots that the configuration asks for cannot be made of such a machine
+        :raises Refusal: a machine of this name is in the pool already
         """
-        if min(cpus, memory, disk) < 1 or not all(isinstance(amount, int) for amount in (cpus, memory, disk)):
-            raise ValueError("a machine has whole numbers of cores, MiB and KiB, at least 1 of each")
+        resources = {
+            "Cpus": _amount(cpus, "cpus", "cores"),
+            "Memory": _amount(memory, "memory", "MiB", 1024**2),
+            "Disk": _amount(disk, "disk", "KiB", 1024),
+        }
+        if isinstance(static, bool) or not isinstance(static, int):
+            raise ValueError(f"static = {static!r}: give a whole number of slots")
         if self._configured is not None and static:
             raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
         host, id = name or host_name(), self._engine.id("machine")
-        resources = {"Cpus": cpus, "Memory": memory, "Disk": disk}
         configuration = None if self._configured is None else self._configured.read(resources)
         self._ask(machine(id, host, resources, self.state.settings, static, attributes, configuration))
 
@@ -185,7 +202,7 @@ class Machines:
         if isinstance(world, LocalWorld):
             world.configure(configuration)
 
-    def read(self, machine: str, **readings: object) -> None:
+    def read(self, /, machine: str, **readings: object) -> None:
         """What a machine's sensors say from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until now,
         LoadAvg (the owner's own), and any further attributes of all its slots.
 
@@ -205,6 +222,16 @@ class Machines:
 
 _INSTANTS = ("KeyboardIdle", "ConsoleIdle")
 """Readings that are the time since something: what is kept is when that was."""
+
+
+def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
+    """How much of a resource a call asks for, in `counted`, which are of `unit` bytes (0: they are no bytes)."""
+    parsed = amount(value, unit) if isinstance(value, str) and unit else None
+    number = value if parsed is None else parsed[0]
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        way = ", or a text with its unit such as '4 GB'" if unit else ""
+        raise ValueError(f"{name} = {value!r}: a machine has a whole number of {counted}, at least 1; give one{way}")
+    return number
 
 
 def _instant(value: object) -> int | None:

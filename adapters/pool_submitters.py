@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..domain.accounting import Standing, standings, terms
+from ..domain.accounting import Standing, group_names, standings, terms
 from ..domain.decide import stimuli as s
 from .pool_machines import Machines
+from .values import number_of, seconds_of
 
 
 class Submitters(Machines):
@@ -14,12 +15,13 @@ class Submitters(Machines):
     def submitters(self) -> list[Standing]:
         """How those stand who have jobs or had slots, by name: priorities, usage, and what was set of them."""
         state = self.state
-        groups = state.settings.get("GROUP_NAMES", "").replace(",", " ").split()
+        groups = group_names(state.settings)
         now = self._engine.world.now()
         return standings(state.submitters.values(), terms(state.settings), groups, state.accounted, now, now)
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str) -> None:
-        self._ask(s.SetSubmitter(self._engine.id("userprio"), user, submitter, name, float(value), duration))
+        lent = round(seconds_of(duration, "duration"))
+        self._ask(s.SetSubmitter(self._engine.id("userprio"), user, submitter, name, number_of(value, name), lent))
 
     def set_priority(self, submitter: str, value: float, *, user: str = "root") -> None:
         """Set a real priority, at least 0.5: lower is better."""

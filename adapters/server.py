@@ -24,7 +24,7 @@ from attrs import define
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import WriterBegan
-from ..domain.log import Fenced, Log, LogError
+from ..domain.log import AlreadyServed, Fenced, Log, LogError
 from .engine import Answer, Engine
 from .execution_point import ExecutionPoint
 from .facts import user_name
@@ -41,10 +41,6 @@ SLOW_CLIENTS = 20_000
 LONGEST_LINE = 64 << 20
 MOST_UNSENT = 64 << 20
 _PEER = struct.Struct("3i")
-
-
-class AlreadyServed(LogError):
-    """Another process serves this log."""
 
 
 @define
@@ -137,6 +133,7 @@ class Server:
             raise
         self._followers = Followers(url, self.log, self.place.folder / "userlogs", self.trouble)
         self.stopping = False
+        self._catching = False
         self.point: ExecutionPoint | None = None
         """This machine, if it is a member of the pool."""
         self._of_the_point: list[tuple[_Client | None, str]] = []
@@ -280,6 +277,7 @@ class Server:
     def catch_signals(self) -> None:
         """Let SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and SIGHUP
         have it read the machine's configuration again."""
+        self._catching = True
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGHUP, self._on_hangup)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -406,7 +404,8 @@ class Server:
 
     def close(self) -> None:
         """Stop serving; processes that run are left to the supervisor."""
-        signal.set_wakeup_fd(-1)
+        if self._catching:
+            signal.set_wakeup_fd(-1)
         for client in self._clients.values():
             client.connection.close()
         self._listener.close()

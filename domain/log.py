@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from .errors import PoolbookError
+
 if TYPE_CHECKING:
     from .events import Event
 
@@ -24,7 +26,7 @@ class Head(NamedTuple):
     digest: str
 
 
-class LogError(Exception):
+class LogError(PoolbookError):
     """Something about a log that its user has to know; the text names the log, the rule and the way out."""
 
 
@@ -42,6 +44,14 @@ class LogDamaged(LogError):
 
 class LogNewer(LogError):
     """The log was written by a later version of Poolbook, and holds what this one does not know."""
+
+
+class AlreadyServed(LogError):
+    """Another process serves this log, or is writing it."""
+
+
+class LogClosed(LogError):
+    """The pool or log was closed by this program, which goes on asking it."""
 
 
 class Log(Protocol):

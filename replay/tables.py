@@ -20,6 +20,7 @@ from attrs import define, field
 
 from ..domain import archive
 from ..domain import events as e
+from ..domain.errors import PoolbookError
 from ..domain.events import Ad
 from ..domain.log import Log
 from ..domain.reports import place_of
@@ -31,7 +32,7 @@ EVER = 1 << 62
 """An instant behind all others."""
 
 
-class NotKnown(LookupError):
+class NotKnown(PoolbookError, LookupError):
     """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none), ``why``
     nothing is known before."""
 

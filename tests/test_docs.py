@@ -52,6 +52,17 @@ def test_the_example_that_audits_a_log_runs() -> None:
     assert any("root asked for slot1_1@node1 to be vacated" in line for line in said)
 
 
+def test_the_example_that_follows_a_log_runs() -> None:
+    assert example("docs/examples/follow.py").splitlines() == [
+        "1.0 starts on slot1_1@node1",
+        "1.0 is evicted",
+        "1.0 starts on slot1_1@node1",
+        "1.0 ends with code 0",
+        "1.1 starts on slot1_1@node1",
+        "1.1 ends with code 0",
+    ]
+
+
 def test_the_example_of_a_property_test_passes() -> None:
     assert "1 passed" in example("-m", "pytest", "-q", "-p", "no:cacheprovider", "docs/examples/test_policy.py")
 

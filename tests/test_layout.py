@@ -47,7 +47,7 @@ def module_name(path: Path) -> str:
 
 
 PATHS = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-SOURCES = {path: module_name(path) for path in [ROOT / "__init__.py", *PATHS]}
+SOURCES = {path: module_name(path) for path in [ROOT / "__init__.py", ROOT / "events.py", *PATHS]}
 FOLDERS = sorted({path.parent for path in SOURCES} - {ROOT})
 
 
@@ -144,7 +144,7 @@ def test_every_room_is_linked_and_packaged() -> None:
     rooms = {path.parent.name for path in ROOT.glob("[!.]*/__init__.py")} - {"tests", "docs"}
     assert rooms == set(ROOMS)
 
-    face = {"__init__.py", "py.typed", *ROOMS}
+    face = {"__init__.py", "events.py", "py.typed", *ROOMS}
     links = [path for path in sorted((ROOT / ".path" / "poolbook").iterdir()) if path.name != "__pycache__"]
     assert {link.name for link in links} == face
     for link in links:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..tools import formats
@@ -19,11 +19,9 @@ from ..views import views_current
 from .common import log_of, setting, shown
 
 if TYPE_CHECKING:
-    from ...domain.classad import ClassAd
     from ...projections.views import Views
     from ..tools.batches import Census
     from ..tools.cells import Setting
-    from ..tools.history import Query as History
 
 
 def _write(texts: Iterable[str]) -> int:
@@ -135,6 +133,7 @@ def _census(views: Views, here: Setting) -> Census:
 
 
 def status(argv: Sequence[str]) -> int:
+    from ..kept import slot_ads
     from ..tools import status as status_tool
 
     query = status_tool.read(argv)
@@ -151,31 +150,11 @@ def status(argv: Sequence[str]) -> int:
                 f"poolbook status: {shown(url)} was imported, and the records that are read tell of slots and have no "
                 f"ads of what -{query.view} shows; `poolbook q` and `poolbook userprio` tell of the queue and its users"
             )
-        return _write(status_tool.render(_slots(url, views), query, here))
-
-
-def _slots(url: str, views: Views) -> Iterator[ClassAd]:
-    """The slots' ads of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
-    as it printed them where there is no StartLog."""
-    sampled: dict[object, ClassAd] = {}
-    positions = views.last_sample("machine_ads")
-    if positions:
-        from ..kept import sample_ads
-
-        sampled = {ad.eval("Name"): ad for ad in sample_ads(url, positions)}
-    machines = {row.machine for row in views.slots()} if sampled else set()
-    for slot in views.slot_ads():
-        ad = sampled.pop(slot.eval("Name"), None)
-        if ad is None:
-            yield slot
-            continue
-        for name in slot:
-            ad[name] = slot[name]
-        yield ad
-    yield from (ad for ad in sampled.values() if ad.eval("Machine") not in machines)
+        return _write(status_tool.render(slot_ads(url, views), query, here))
 
 
 def history(argv: Sequence[str]) -> int:
+    from ..kept import Sieve, history_ads
     from ..tools import history as history_tool
 
     query = history_tool.read(argv)
@@ -185,20 +164,7 @@ def history(argv: Sequence[str]) -> int:
         # What stops the search is looked for in every job: it must not be narrowed before.
         whole = query.since is not None or query.scan is not None
         selection = Selection() if whole else query.selection._replace(constraints=())
-        return _write(history_tool.render(_left(url, views, query, selection, here), query, here))
-
-
-def _left(url: str, views: Views, query: History, selection: Selection, here: Setting) -> Iterator[ClassAd]:
-    """The ads of the jobs that have left the queue: of an imported log those of the history, of the pool's own log
-    those that it tells of."""
-    forwards = query.forwards
-    kept = views.kept(selection, forwards)
-    first = next(kept, None)
-    if first is not None:
-        from ..kept import Sieve, ads_at
-
         texts = [given.values[0] for given in query.arguments.every("constraint")]
         sieve = Sieve(texts, query.selection.constraints, here.context())
-        whole = query.since is not None or query.scan is not None or not sieve.useful
-        yield from ads_at(url, chain((first,), kept), None if whole else sieve)
-    yield from views.history_ads(selection, forwards=forwards)
+        useful = None if whole or not sieve.useful else sieve
+        return _write(history_tool.render(history_ads(url, views, selection, useful, query.forwards), query, here))

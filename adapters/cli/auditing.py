@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
@@ -44,26 +43,12 @@ def audit(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook audit: one log at a time, not {' and '.join(arguments.words)}")
     if arguments.words and arguments.has("log"):
         raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; give one")
-    from ...domain.log import LogError
-    from ...replay.audit.examine import examine
-    from ...replay.audit.verdict import Audit
-    from ..stores import open_log, verify_seal
+    from ..verdicts import audited
 
     url = arguments.words[0] if arguments.words else log_of(arguments)
     if os.path.isdir(url):
         raise Refusal(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
-    problems = [(problem.position, problem.text) for problem in verify_seal(url)]
-    try:
-        log = open_log(url, create=False, read_only=True)
-        try:
-            found = examine(log)
-        finally:
-            log.close()
-    except Exception as error:
-        if not problems or not isinstance(error, LogError | ValueError | TypeError | LookupError | zlib.error):
-            raise
-        found = Audit()  # the seal says why it cannot be read
-    found.seal, found.seal_checked = problems, True
+    found = audited(url)
     if arguments.has("json"):
         print(json.dumps(as_json(shown(url), found), indent=2))
     else:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
-from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from attrs import asdict
 
@@ -19,9 +17,9 @@ from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, Usag
 from .common import log_of, shown
 
 if TYPE_CHECKING:
-    from ...domain.log import Log
     from ...replay.audit.verdict import Audit
-    from ..importing.driver import Importer, Result
+    from ..importing.driver import ImportResult
+    from ..importing.session import ImportSession
 
 _READING = (
     Option(
@@ -66,18 +64,12 @@ _TOLD_EVERY = 5.0
 """Seconds between two lines about progress where nobody watches a terminal."""
 
 
-class _Session(NamedTuple):
-    url: str
-    log: Log
-    importer: Importer
-
-
 def import_folders(argv: Sequence[str]) -> int:
     arguments = parse(IMPORT, argv)
     as_json = arguments.has("json")
     progress = _Progress()
-    with _session(IMPORT, arguments) as session:
-        result = _run(IMPORT, session, None if as_json else progress.tell)
+    with _readable(IMPORT), _session(IMPORT, arguments) as session:
+        result = session.run(None if as_json else progress.tell)
     progress.end()
     if as_json:
         print(json.dumps(_as_dict(session.url, result), indent=2))
@@ -90,32 +82,26 @@ def follow(argv: Sequence[str]) -> int:
     from ...replay.audit.examine import examine
 
     arguments = parse(FOLLOW, argv)
-    interval, seconds = _number(arguments, "interval", 2.0), _number(arguments, "seconds", math.inf)
+    interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
     told: set[str] = set()
     verdict = ""
-    with _session(FOLLOW, arguments) as session:
-        end = time.monotonic() + seconds
+    with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
         print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
         try:
-            for round in count():
-                result = _run(FOLLOW, session, None)
-                if result.events or not round:
-                    audit = examine(session.log)
-                    verdict = audit.verdict
-                    _tell_news(audit, result, told)
-                if time.monotonic() >= end:
-                    break
-                time.sleep(min(interval, max(0.0, end - time.monotonic())))
+            for result in session.rounds(2.0 if interval is None else interval, seconds):
+                audit = examine(session.log)
+                verdict = audit.verdict
+                _tell_news(audit, result, told)
         except KeyboardInterrupt:
             print()
     print(f"{shown(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {shown(session.url)}`")
     return 0 if verdict == "sound" else 1
 
 
-def _number(arguments: Arguments, name: str, default: float) -> float:
+def _number(arguments: Arguments, name: str) -> float | None:
     given = arguments.last(name)
     if given is None:
-        return default
+        return None
     try:
         number = float(given.values[0])
     except ValueError:
@@ -125,61 +111,31 @@ def _number(arguments: Arguments, name: str, default: float) -> float:
     return number
 
 
-@contextmanager
-def _session(command: Command, arguments: Arguments) -> Iterator[_Session]:
+def _session(command: Command, arguments: Arguments) -> ImportSession:
     """The log, held against other writers and open, and the importer of the folders that were named."""
-    from ..importing.driver import Importer, Options, found_import
-    from ..place import WriterLock
-    from ..stores import open_log
+    from ..importing.driver import Options
+    from ..importing.session import ImportSession
 
-    name, url, folders = f"poolbook {command.name}", log_of(arguments), arguments.words
-    if not folders:
+    name = f"poolbook {command.name}"
+    if not arguments.words:
         raise UsageError(f"{name}: name a folder; `{name} -help` has examples")
-    for folder in folders:
-        if not os.path.exists(folder):
-            raise Refusal(f"{name}: there is no {folder}")
     given = {option: arguments.last(option) for option in ("zone", "machine", "time-format")}
     options = Options(*("" if value is None else value.values[0] for value in given.values()))
-    lock = WriterLock(url)
-    with ExitStack() as stack:
-        try:
-            if not lock.take():
-                raise Refusal(f"{name}: process {lock.holder()} is writing {shown(url)}; wait until it has ended")
-        except OSError as error:
-            raise Refusal(f"{name}: no log can be kept at {shown(url)}: {error.strerror}: {error.filename}") from None
-        stack.callback(lock.give_up)
-        log = open_log(url, create=True)
-        stack.callback(log.close)
-        try:
-            importer = Importer(log, folders, options, _beside(url))
-        except ValueError as error:
-            raise UsageError(f"{name}: {error}") from None
-        if log.head.position:
-            found_import(log, "", 0)
-        yield _Session(url, log, importer)
-
-
-def _beside(url: str) -> list[str]:
-    """The log's own files, which are no source."""
-    from ..stores.location import locate
-
-    location = locate(url)
-    if location.kind != "sqlite":
-        return []
-    files = [f"{location.place}{end}" for end in ("", ".head", ".lock", ".views")]
-    return [file + end for file in files for end in ("", "-wal", "-shm", "-journal")]
-
-
-def _run(command: Command, session: _Session, progress: Callable[[str, int, int, int], None] | None) -> Result:
-    from ..views import views_current
-
     try:
-        result = session.importer.run(progress)
+        return ImportSession(arguments.words, log_of(arguments), options)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+@contextmanager
+def _readable(command: Command) -> Iterator[None]:
+    """Say which file it was that cannot be read."""
+    try:
+        yield
     except OSError as error:
+        if error.filename is None:  # it is no file: whoever reads what is printed has gone
+            raise
         raise Refusal(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
-    if result.events:
-        views_current(session.url).close()  # so that no later command has to make them
-    return result
 
 
 class _Progress:
@@ -206,7 +162,7 @@ class _Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _as_dict(url: str, result: Result) -> dict[str, object]:
+def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
     return {
         "log": shown(url),
         "events": result.events,
@@ -221,7 +177,7 @@ def _as_dict(url: str, result: Result) -> dict[str, object]:
     }
 
 
-def _tell(url: str, result: Result) -> None:
+def _tell(url: str, result: ImportResult) -> None:
     from ...domain.reports import KINDS
     from ...replay.wording import counted, shortened
 
@@ -253,7 +209,7 @@ def _tell(url: str, result: Result) -> None:
         print(f"\nNext: poolbook audit {shown(url)}")
 
 
-def _tell_news(audit: Audit, result: Result, told: set[str]) -> None:
+def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
     """Say what an audit found that was not said before."""
     from ...replay.wording import instant
 

@@ -13,8 +13,8 @@ from .common import log_of, shown
 from .windows import here, instant_of, window_of
 
 if TYPE_CHECKING:
-    from ...domain.log import Log
     from ...replay.decisions import Decisions
+    from ..verdicts import Verification
 
 WHY = Command(
     "why",
@@ -157,67 +157,46 @@ def verify(argv: Sequence[str]) -> int:
     arguments = parse(VERIFY, argv)
     if arguments.words:
         raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with --log")
-    from ...domain.log import LogError
-    from ...replay.imports import is_imported
-    from ...replay.legality import Verdict, judge
-    from ..stores import open_log, verify_seal
+    from ..verdicts import verified
 
     url = log_of(arguments)
-    problems = verify_seal(url)
-    verdict = Verdict()
-    imported = False
-    decisions: Decisions | None = None
-    try:
-        opened = open_log(url, create=False, read_only=True)
-        try:
-            imported = is_imported(opened)
-            if imported:
-                verdict.events = opened.head.position
-            else:
-                verdict.violations = list(judge(opened.read(), verdict))
-                if arguments.has("decisions"):
-                    decisions = _decided_again(opened)
-        finally:
-            opened.close()
-    except LogError as error:
-        if not problems:
-            raise
-        print(f"poolbook: {error}", file=sys.stderr)
-    sound = not problems and not verdict.violations and (decisions is None or decisions.sound)
+    progress = _Progress()
+    found = verified(url, arguments.has("decisions"), progress.tell)
+    progress.end()
+    if found.unreadable:
+        print(f"poolbook: {found.unreadable}", file=sys.stderr)
     if arguments.has("json"):
-        _verdict_json(url, problems, verdict, imported, decisions)
+        print(json.dumps(_verdict_json(url, found), indent=2))
     else:
-        _verdict(url, problems, verdict, sound)
-        for line in _on_decisions(decisions) if decisions is not None else ():
+        _verdict(url, found)
+        for line in _on_decisions(found.decisions) if found.decisions is not None else ():
             print(line)
-        if imported:
+        if found.imported:
             print("  it was imported from a real pool's records; what these tell of is judged by `poolbook audit`")
-    return 0 if sound else 1
+    return 0 if found.sound else 1
 
 
 TELL_EVERY = 2.0
 """Seconds between two words about how far the cycles are, where somebody watches a terminal."""
 
 
-def _decided_again(log: Log) -> Decisions:
-    """Take the cycles of a log again; on a terminal with a word now and then on how far that is."""
-    from ...replay.decisions import take_again
+class _Progress:
+    """Says on a terminal, now and then, how many cycles were taken again."""
 
-    last, width, watched = time.monotonic(), 0, sys.stderr.isatty()
+    def __init__(self) -> None:
+        self._last, self._width, self._watched = time.monotonic(), 0, sys.stderr.isatty()
 
-    def tell(position: int, taken: int) -> None:
-        nonlocal last, width
-        if watched and time.monotonic() - last >= TELL_EVERY:
-            last = time.monotonic()
-            words = f"{taken} cycles taken again, up to event {position} of {log.head.position}"
-            width = max(width, len(words))
-            sys.stderr.write(f"\r{words:<{width}}")
+    def tell(self, position: int, taken: int, last: int) -> None:
+        if self._watched and time.monotonic() - self._last >= TELL_EVERY:
+            self._last = time.monotonic()
+            words = f"{taken} cycles taken again, up to event {position} of {last}"
+            self._width = max(self._width, len(words))
+            sys.stderr.write(f"\r{words:<{self._width}}")
             sys.stderr.flush()
 
-    found = take_again(log.read(), tell)
-    if width:
-        sys.stderr.write(f"\r{'':<{width}}\r")
-    return found
+    def end(self) -> None:
+        if self._width:
+            sys.stderr.write(f"\r{'':<{self._width}}\r")
 
 
 def _on_decisions(found: Decisions) -> Iterator[str]:
@@ -241,40 +220,31 @@ def _on_decisions(found: Decisions) -> Iterator[str]:
         yield f"  the rest was not taken again: {found.stopped}"
 
 
-def _verdict_json(
-    url: str, problems: Sequence[object], verdict: object, imported: bool, decisions: Decisions | None
-) -> None:
+def _verdict_json(url: str, found: Verification) -> dict[str, object]:
     from attrs import asdict
 
-    more = {} if decisions is None else {"decisions": asdict(decisions)}
-    print(
-        json.dumps(
-            {
-                "log": shown(url),
-                "imported": imported,
-                "seal": [{"position": p.position, "text": p.text} for p in problems],  # type: ignore[attr-defined]
-                "events": verdict.events,  # type: ignore[attr-defined]
-                "dialect": verdict.dialect,  # type: ignore[attr-defined]
-                "transitions": verdict.slots,  # type: ignore[attr-defined]
-                "violations": [asdict(v) for v in verdict.violations],  # type: ignore[attr-defined]
-                **more,
-            },
-            indent=2,
-        )
-    )
+    verdict, decisions = found.verdict, found.decisions
+    return {
+        "log": shown(url),
+        "imported": found.imported,
+        "seal": [asdict(problem) for problem in found.seal],
+        "events": verdict.events,
+        "dialect": verdict.dialect,
+        "transitions": verdict.slots,
+        "violations": [asdict(violation) for violation in verdict.violations],
+        **({} if decisions is None else {"decisions": asdict(decisions)}),
+    }
 
 
-def _verdict(url: str, problems: Sequence[object], verdict: object, sound: bool) -> None:
-    from ...replay.legality import Verdict
-
-    assert isinstance(verdict, Verdict)
+def _verdict(url: str, found: Verification) -> None:
+    verdict = found.verdict
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print(f"{shown(url)}: {'sound' if sound else 'NOT SOUND'}")
-    if problems:
-        print(f"\nThe seal is broken in {len(problems)} place{'s' * (len(problems) > 1)}:")
-        for problem in problems:
-            where = f"at {problem.position}" if problem.position is not None else "as a whole"  # type: ignore[attr-defined]
-            print(f"  {where}: {problem.text}")  # type: ignore[attr-defined]
+    print(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}")
+    if found.seal:
+        print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
+        for problem in found.seal:
+            where = f"at {problem.position}" if problem.position is not None else "as a whole"
+            print(f"  {where}: {problem.text}")
     else:
         print(f"  the seal holds: {verdict.events} events are as they were appended, and none is missing")
     if verdict.violations:

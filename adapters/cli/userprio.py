@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..tools import userprio as tool
 from ..tools.options import Refusal, UsageError
 from ..tools.userprio_edits import Request
-from ..tools.userprio_records import Cycle, Groups, Record, of_table, of_texts, read_file, records, weight
+from ..tools.userprio_records import Cycle, Groups, Record, read_file, recorded, records, weight
 from ..views import views_current
 from .common import log_of, setting, shown
 
@@ -141,22 +141,12 @@ def _folded(query: tool.Query, log: Log, at: int, then: Setting) -> Iterator[str
 
 
 def _imported(log: Log, at: int | None, url: str, here: Setting) -> tuple[list[Record], int]:
-    """The records that an imported log has, and as of when: by its Accountantnew.log, or as condor_userprio printed
-    them."""
-    from ...replay.tables import NotKnown, sample, tables
+    """The records that an imported log has, and as of when."""
+    from ...replay.tables import NotKnown
     from ...replay.wording import instant
 
-    early = 0
     try:
-        found = tables(log, "accountant", at)
-        if found:
-            return [record for one in found for record in of_table(one.ads())], max(one.at for one in found)
+        return recorded(log, at)
     except NotKnown as error:
-        early = error.since
-    try:
-        last = sample(log, "submitter_ads", at)
-    except NotKnown as error:
-        first = min(filter(None, (early, error.since)), default=0)
-        known = f"from {instant(first, here.timezone)} on" if first else "at no instant"
+        known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
         raise Refusal(f"poolbook userprio: what {shown(url)} was imported from tells of priorities {known}") from None
-    return of_texts(last.ads), last.at

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import define, fields
 
+from ...domain.errors import PoolbookError
 from .activation import REPORTS, Activation, Exited, Failed, Limits, Lost, Report, Running, Started
 
 How: TypeAlias = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
@@ -37,7 +38,7 @@ _FIELDS = tuple(field.name for field in fields(Activation))
 _LIMITS = tuple(field.name for field in fields(Limits))
 
 
-class SupervisorError(RuntimeError):
+class SupervisorError(PoolbookError, RuntimeError):
     """There is no supervisor, and none can be started; the message says why."""
 
 

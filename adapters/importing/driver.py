@@ -95,7 +95,7 @@ class Counts:
 
 
 @define
-class Result:
+class ImportResult:
     """What one import did."""
 
     counts: dict[str, Counts] = field(factory=dict)
@@ -142,7 +142,7 @@ class Importer:
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
         """Of sources that were read before: which file it was, and how far it was taken into the digest."""
 
-    def run(self, progress: Progress | None = None) -> Result:
+    def run(self, progress: Progress | None = None) -> ImportResult:
         """Import all that is new. Raises `LogError` (the log), and OSError if one of the folders is not there."""
         began = time.monotonic()
         found = look(self._folders, self._leave_out)
@@ -160,7 +160,7 @@ class Importer:
         return run.result
 
 
-def _without_copies(found: Found, result: Result) -> Iterator[Candidate]:
+def _without_copies(found: Found, result: ImportResult) -> Iterator[Candidate]:
     """The candidates in order, without those that are the beginning of another one, or all of it."""
     gone: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
@@ -197,7 +197,7 @@ class _Run:
         self._total = sum(candidate.size for candidate in found.candidates)
         self._done = 0
         self._batch: list[e.Event] = []
-        self.result = Result()
+        self.result = ImportResult()
         for path, words in found.unreadable:
             self._unreadable(path, words)
 

@@ -11,11 +11,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...domain.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_of, shares
+from ...domain.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_names, group_of, shares
 from .options import UsageError
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
+    from ...domain.log import Log
 
 Record = Mapping[str, Any]
 """Attribute -> a boolean, a number, or a string."""
@@ -52,7 +53,7 @@ class Groups(NamedTuple):
             for name, text in settings.items()
             if name.startswith(_QUOTA)
         }
-        return cls(tuple(settings.get("GROUP_NAMES", "").replace(",", " ").split()), quotas, default)
+        return cls(group_names(settings), quotas, default)
 
 
 _QUOTA, _SHARE = "GROUP_QUOTA_", "DYNAMIC_"
@@ -253,6 +254,48 @@ def _apart(whole: Record) -> list[Record]:
         if part is not None:
             found.setdefault(int(part[2]), {"LastUpdate": whole.get("LastUpdate", 0)})[part[1]] = value
     return [found[number] for number in sorted(found)]
+
+
+def recorded(log: Log, at: int | None = None) -> tuple[list[Record], int]:
+    """The records that an imported log has at an instant (microseconds; None: the last), and as of when: by its
+    Accountantnew.log, or as condor_userprio printed them.
+
+    :raises NotKnown: nothing that was imported tells of them
+    """
+    from ...replay.tables import NotKnown, sample, tables
+
+    early = 0
+    try:
+        found = tables(log, "accountant", at)
+        if found:
+            return [record for one in found for record in of_table(one.ads())], max(one.at for one in found)
+    except NotKnown as error:
+        early = error.since
+    try:
+        last = sample(log, "submitter_ads", at)
+    except NotKnown as error:
+        raise NotKnown(min(filter(None, (early, error.since)), default=0)) from None
+    return of_texts(last.ads), last.at
+
+
+def standing_of(record: Record) -> Standing:
+    """How the submitter stands of whom a record of an HTCondor's tells."""
+    factor = number(record, "PriorityFactor") or _FACTOR
+    ceiling = record.get("Ceiling")
+    return Standing(
+        str(record.get("Name", "")),
+        str(record.get("AccountingGroup", NO_GROUP)),
+        number(record, "Priority") / factor,
+        factor,
+        number(record, "Floor"),
+        -1.0 if ceiling is None else number(record, "Ceiling"),
+        int(number(record, "ResourcesUsed")),
+        number(record, "WeightedResourcesUsed"),
+        number(record, "WeightedAccumulatedUsage"),
+        number(record, "AccumulatedUsage"),
+        number(record, "BeginUsageTime"),
+        number(record, "LastUsageTime"),
+    )
 
 
 def read_file(path: str) -> list[Record]:

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from poolbook import Pool
+from poolbook import Log, Pool, events
 
 path = str(Path(tempfile.mkdtemp()) / "pool.db")
 with Pool.open(path, user="alice", uid_domain="example.org") as pool:
@@ -18,10 +18,10 @@ with Pool.open(path, user="alice", uid_domain="example.org") as pool:
     pool.vacate_slot("slot1_1@node1")
     pool.run()
 
-with Pool.open(path) as log:
-    kinds = Counter(type(event).__name__ for _, event in log.events())
-    print("jobs ended:", kinds["JobExited"], "slot transitions:", kinds["SlotMoved"])
-    print("not allowed by any rule:", log.judge())
+with Log.open(path) as log:
+    kinds = Counter(type(event) for _, event in log.events())
+    print("jobs ended:", kinds[events.JobExited], "slot transitions:", kinds[events.SlotMoved])
+    print("not allowed by any rule:", log.verify().violations)
     print("why job 1.0 is where it is:")
     for sentence in log.why("1.0"):
         print(" ", sentence)

@@ -26,7 +26,7 @@ from .priorities import (
     terms,
     updated,
 )
-from .standing import NO_GROUP, Standing, shares, standings
+from .standing import NO_GROUP, Standing, group_names, shares, standings
 
 __all__ = [
     "LEAST_FACTOR",
@@ -40,6 +40,7 @@ __all__ = [
     "effective",
     "factor",
     "floor",
+    "group_names",
     "group_of",
     "initial",
     "real",

@@ -62,6 +62,11 @@ class Standing(NamedTuple):
         return self.priority * self.factor
 
 
+def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The accounting groups that a pool's settings name."""
+    return tuple(settings.get("GROUP_NAMES", "").replace(",", " ").split())
+
+
 def standings(
     books: Iterable[Book], rules: Terms, groups: Sequence[str], accounted: int, at: int, now: int
 ) -> list[Standing]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TypeVar
 
+from ..errors import PoolbookError
 from .times import absolute_literal, relative_literal
 from .tree import (
     PRECEDENCE,
@@ -100,7 +101,7 @@ _WORD_LENGTHS = frozenset({2, 4, 5, 9})  # of is, isnt, true, false, error and u
 _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-class ClassAdSyntaxError(ValueError):
+class ClassAdSyntaxError(PoolbookError, ValueError):
     """A text that is no ClassAd expression, or no ad. Says what was wrong, and shows where.
 
     :ivar text: the text as given

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
+from ..errors import PoolbookError
+
 if TYPE_CHECKING:
     from .ad import ClassAd
     from .context import Context
@@ -25,7 +27,7 @@ INT_MAX: Final = (1 << 63) - 1
 _WRAP: Final = 1 << 64
 
 
-class EvaluationError(Exception):
+class EvaluationError(PoolbookError):
     """The evaluation itself failed: no value came out, not even ``ERROR``.
 
     So it is with ``random(0)``, with expressions nested deeper than the reference allows (400 levels), and with

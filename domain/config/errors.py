@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from ..errors import PoolbookError
 
-class ConfigError(ValueError):
+
+class ConfigError(PoolbookError, ValueError):
     """A configuration cannot be taken: the thing, the rule that it breaks and the way out.
 
     :ivar file: the file at fault; empty where none is

@@ -16,6 +16,7 @@ from attrs import Factory, frozen
 
 from ..classad import Context, unparse
 from ..cluster import Cluster
+from ..errors import PoolbookError
 from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
 from ..lifecycle import claim_machine, claim_state, match_machine, match_state, void_row
@@ -26,7 +27,7 @@ from ..policy.readings import Sense, nothing
 from ..state import Slot, State
 
 
-class Refusal(Exception):
+class Refusal(PoolbookError):
     """Nothing was done, and why: the thing, the rule, the way out."""
 
 

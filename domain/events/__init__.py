@@ -10,6 +10,8 @@ The rules of this file:
   follows both.
 * An event knows its stream (``stream``), the log of one thing: a slot, a machine, a cluster of jobs.
 * ``Procs``, ranges of process numbers with both ends included, makes one event of a change of many jobs.
+* What a field means, and its unit, stands behind it (``#:``); docs/events.md is made of that
+  (``python docs/generate_events.py``).
 """
 
 from __future__ import annotations

@@ -11,19 +11,18 @@ from .base import Event
 
 @frozen
 class PrioritiesUpdated(Event):
-    """The real priorities of submitters, as of this instant, to 12 significant digits: of all that have used something
-    since the last update, and of those that wait for slots, where the value has changed. The others' decay follows from
-    their last one."""
+    """The real priorities of submitters, as of this instant: of all that have used something since the last update, and
+    of those that wait for slots, where the value has changed. The others' decay follows from their last one."""
 
     stream: ClassVar[str] = "accountant"
-    priorities: dict[str, float]
+    priorities: dict[str, float]  #: submitter -> real priority, to 12 significant digits
 
 
 @frozen
 class SubmitterEvent(Event):
     """Of one submitter."""
 
-    submitter: str
+    submitter: str  #: the submitter's name, as alice@example.org
 
     @property
     def stream(self) -> str:
@@ -32,13 +31,13 @@ class SubmitterEvent(Event):
 
 @frozen
 class SubmitterSet(SubmitterEvent):
-    """An administrator (``user``) set one of ``SET`` of a submitter. ``until``: the instant at which it is again what
-    it was before (0: for good); a lease whose ``until`` is not later than ``at`` is called off."""
+    """An administrator set something of a submitter, for good or for a time (a lease). A lease whose ``until`` is not
+    later than ``at`` is called off."""
 
-    user: str
-    name: str
-    value: float
-    until: int = 0
+    user: str  #: who asked for it
+    name: str  #: what was set: one of `SET`
+    value: float  #: what it is from now on, in the unit that `SET` says
+    until: int = 0  #: the instant at which it is again what it was before, in microseconds (0: for good)
 
 
 @frozen
@@ -46,15 +45,15 @@ class SubmittersReset(Event):
     """The usage that these submitters have accumulated counts from now on."""
 
     stream: ClassVar[str] = "accountant"
-    submitters: tuple[str, ...]
-    user: str
+    submitters: tuple[str, ...]  #: whose usage begins anew
+    user: str  #: who asked for it
 
 
 @frozen
 class SubmitterDeleted(SubmitterEvent):
     """The submitter's record is gone: if it comes again, it comes as new."""
 
-    user: str
+    user: str  #: who asked for it
 
 
 SET: dict[str, str] = {

@@ -95,9 +95,9 @@ CAUSES: dict[str, str] = {
 class Event:
     """What every event says: when, why, and what made the pool decide."""
 
-    at: int
-    cause: str
-    stimulus: str
+    at: int  #: when, in microseconds since the epoch (UTC)
+    cause: str  #: why: one of `CAUSES`
+    stimulus: str  #: the id of what came in and made the pool decide; of an import: where the record stands, "3:1201"
 
     @property
     def stream(self) -> str:
@@ -108,7 +108,7 @@ class Event:
 class MachineEvent(Event):
     """Of one machine."""
 
-    machine: str
+    machine: str  #: the machine's name
 
     @property
     def stream(self) -> str:
@@ -119,7 +119,7 @@ class MachineEvent(Event):
 class SlotEvent(Event):
     """Of one slot."""
 
-    slot: str
+    slot: str  #: the slot's name, as slot1@host
 
     @property
     def stream(self) -> str:
@@ -130,7 +130,7 @@ class SlotEvent(Event):
 class ClusterEvent(Event):
     """Of jobs of one cluster."""
 
-    cluster: int
+    cluster: int  #: the cluster's number
 
     @property
     def stream(self) -> str:

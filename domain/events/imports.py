@@ -18,7 +18,7 @@ from .base import ClusterEvent, Event, MachineEvent, SlotEvent
 class SourceEvent(Event):
     """Of one file (or one chain of rotated files) that was imported; ``at`` is when it was read."""
 
-    source: int
+    source: int  #: the source's number, from 1
 
     @property
     def stream(self) -> str:
@@ -27,67 +27,63 @@ class SourceEvent(Event):
 
 @frozen
 class SourceFound(SourceEvent):
-    """A file was found. ``kind`` is one of ``reports.KINDS``; ``machine`` the host whose daemon wrote it, as far as
-    known; ``zone`` the time zone in which its local times were read; ``follows`` the source whose rotated successor it
-    is (0: none, or its predecessor was not there)."""
+    """A file was found."""
 
-    path: str
-    kind: str
-    machine: str
-    zone: str
-    follows: int = 0
+    path: str  #: where it stood
+    kind: str  #: what it is: one of `reports.KINDS`
+    machine: str  #: the host whose daemon wrote it, as far as known
+    zone: str  #: the time zone in which its local times were read
+    follows: int = 0  #: the source whose rotated successor it is (0: none, or its predecessor was not there)
 
 
 @frozen
 class SourceRead(SourceEvent):
-    """The source stands in the log up to byte ``offset``, the end of line ``lines``. ``head`` is a digest of its first
-    ``head_size`` bytes and ``digest`` one of all that was read, by which it is known again under any name; ``state`` is
-    what its reader has to know to go on (JSON); ``left`` counts the bytes of an unfinished record behind."""
+    """The source stands in the log up to here. By ``head`` and ``digest`` it is known again under any name."""
 
-    path: str
-    offset: int
-    lines: int
-    head_size: int
-    head: str
-    digest: str
-    state: str
-    left: int
+    path: str  #: where it stands now
+    offset: int  #: how far it was read, in bytes
+    lines: int  #: how far it was read, in lines
+    head_size: int  #: of how many bytes `head` is
+    head: str  #: a digest of its first bytes
+    digest: str  #: a digest of all that was read
+    state: str  #: what its reader has to know to go on (JSON)
+    left: int  #: how many bytes of an unfinished record are behind
 
 
 @frozen
 class SourceRefused(SourceEvent):
-    """A record that could not be read, at ``line``: why, and the beginning of its text."""
+    """A record that could not be read."""
 
-    line: int
-    words: str
-    text: str
+    line: int  #: its line, from 1 (0: the file as a whole)
+    words: str  #: why it could not be read
+    text: str  #: the beginning of it
 
 
 @frozen
 class SourceGap(SourceEvent):
-    """Records are missing before ``line``: those between ``since`` and ``until`` (microseconds; 0: not known)."""
+    """Records are missing."""
 
-    line: int
-    words: str
-    since: int
-    until: int
+    line: int  #: before this line
+    words: str  #: how that is known
+    since: int  #: missing from this instant on, in microseconds (0: not known)
+    until: int  #: missing until this instant, in microseconds (0: not known)
 
 
 @frozen
 class DaemonReported(MachineEvent):
-    """A daemon of the machine: ``said`` is one of ``reports.OF_DAEMONS``."""
+    """What a record says of a daemon of the machine."""
 
-    daemon: str
-    said: str
-    facts: dict[str, str]
+    daemon: str  #: which daemon, as startd
+    said: str  #: what is said: one of `reports.OF_DAEMONS`
+    facts: dict[str, str]  #: its fields
 
 
 @frozen
 class SlotReported(SlotEvent):
-    """Of a slot: ``said`` is one of ``reports.OF_SLOTS``, ``facts`` are its fields."""
+    """What a record says of a slot."""
 
-    said: str
-    facts: dict[str, str]
+    said: str  #: what is said: one of `reports.OF_SLOTS`
+    facts: dict[str, str]  #: its fields
 
 
 Entry = tuple[int, int, int, int, int, str]
@@ -96,22 +92,21 @@ Entry = tuple[int, int, int, int, int, str]
 
 @frozen
 class JobLogged(ClusterEvent):
-    """An entry of a job event log, as ``JobsLogged`` yields it: logs keep no event of this kind. ``number`` says of
-    which kind it is (``domain/joblog.py``), ``text`` is what stands behind its time, line by line."""
+    """An entry of a job event log, as ``JobsLogged`` yields it: logs keep no event of this kind."""
 
-    proc: int
-    subproc: int
-    number: int
-    text: str
+    proc: int  #: the job's process number
+    subproc: int  #: the entry's subprocess number, which is 0
+    number: int  #: of which kind it is (`domain/joblog.py`)
+    text: str  #: what stands behind its time, line by line
 
 
 @frozen
 class JobsLogged(ClusterEvent):
-    """Entries of a job event log that stand one behind another there and are of one cluster. (Many in one event: job
-    event logs are long, and an event costs more than its text.)"""
+    """Entries of a job event log that stand one behind another there and are of one cluster; ``logged`` yields each by
+    itself. (Many in one event: job event logs are long, and an event costs more than its text.)"""
 
-    source: int
-    entries: tuple[Entry, ...]
+    source: int  #: the source's number
+    entries: tuple[Entry, ...]  #: instant (microseconds), line, process, subprocess, number and text of each
 
     def logged(self) -> Iterator[JobLogged]:
         """Each entry by itself, in order."""
@@ -122,20 +117,20 @@ class JobsLogged(ClusterEvent):
 
 @frozen
 class JobReported(ClusterEvent):
-    """Of a job: ``said`` is one of ``reports.OF_JOBS``, ``facts`` are its fields."""
+    """What a record says of a job."""
 
-    proc: int
-    said: str
-    facts: dict[str, str]
+    proc: int  #: the job's process number
+    said: str  #: what is said: one of `reports.OF_JOBS`
+    facts: dict[str, str]  #: its fields
 
 
 @frozen
 class SubmitterReported(Event):
-    """Of a submitter: ``said`` is one of ``reports.OF_SUBMITTERS``, ``facts`` are its fields."""
+    """What a record says of a submitter."""
 
-    submitter: str
-    said: str
-    facts: dict[str, str]
+    submitter: str  #: the submitter's name
+    said: str  #: what is said: one of `reports.OF_SUBMITTERS`
+    facts: dict[str, str]  #: its fields
 
     @property
     def stream(self) -> str:
@@ -144,22 +139,21 @@ class SubmitterReported(Event):
 
 @frozen
 class CycleReported(Event):
-    """Of a negotiation cycle: ``said`` is one of ``reports.OF_CYCLES``, ``facts`` are its fields."""
+    """What a record says of a negotiation cycle."""
 
     stream: ClassVar[str] = "negotiator"
-    said: str
-    facts: dict[str, str]
+    said: str  #: what is said: one of `reports.OF_CYCLES`
+    facts: dict[str, str]  #: its fields
 
 
 @frozen
 class AdsKept(Event):
-    """``count`` ads of one kind of source (``kind`` is one of ``reports.KINDS``), as they stood there: ``ads`` and
-    ``index`` are packed by ``domain/archive.py``."""
+    """Ads of one kind of source, as they stood there, packed by ``domain/archive.py``."""
 
-    kind: str
-    count: int
-    ads: bytes
-    index: bytes
+    kind: str  #: of which kind of source: one of `reports.KINDS`
+    count: int  #: how many ads
+    ads: bytes  #: their texts, packed
+    index: bytes  #: what is searched for in them, packed
 
     @property
     def stream(self) -> str:
@@ -168,13 +162,13 @@ class AdsKept(Event):
 
 @frozen
 class TableWritten(Event):
-    """A transaction of a daemon's table of ads: ``kind`` is "queue" (job_queue.log) or "accountant"
-    (Accountantnew.log), ``number`` counts its transactions from 1. An operation is HTCondor's number for it (101 to
-    107), the key, the attribute and the text."""
+    """A transaction of a daemon's table of ads."""
 
-    kind: str
-    number: int
-    operations: tuple[tuple[int, str, str, str], ...]
+    kind: str  #: queue (job_queue.log) or accountant (Accountantnew.log)
+    number: int  #: the table's transactions are counted from 1
+    operations: tuple[
+        tuple[int, str, str, str], ...
+    ]  #: each: HTCondor's number for it (101 to 107), key, attribute, text
 
     @property
     def stream(self) -> str:

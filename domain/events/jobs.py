@@ -9,106 +9,97 @@ from .base import Ad, ClusterEvent, Procs
 
 @frozen
 class ClusterSubmitted(ClusterEvent):
-    """``count`` jobs, alike but for ``columns`` (``domain/variants.py`` packs and unpacks them)."""
+    """Jobs were submitted, alike but for ``columns``."""
 
-    submitter: str
-    ad: Ad
-    count: int
-    columns: tuple[bytes, ...]
-    status: str
+    submitter: str  #: the submitter's name, as alice@example.org
+    ad: Ad  #: what the ads of all of them say
+    count: int  #: how many jobs
+    columns: tuple[bytes, ...]  #: what differs between them (`domain/variants.py` packs and unpacks it)
+    status: str  #: in which status they begin: Idle or Held
 
 
 @frozen
 class JobsMoved(ClusterEvent):
-    """A transition of each of these jobs, by a row of the job table; ``changes`` are the same for all of them.
-    ``target`` is Left for those that leave the queue. ``evidence``: where the log has what decided it (0: nothing had
-    to be read). ``left``: only in logs of format 1, where jobs that became Removed and of which nothing ran left the
-    queue with this event."""
+    """A transition of each of these jobs; its ``target`` is Left for those that leave the queue."""
 
-    procs: Procs
-    row: str
-    source: str
-    target: str
-    changes: Ad
-    evidence: int = 0
-    left: bool = False
+    procs: Procs  #: their process numbers, in ranges
+    row: str  #: the row of the table of jobs
+    source: str  #: the status before
+    target: str  #: the status from here on
+    changes: Ad  #: what changes in the ad of each of them
+    evidence: int = 0  #: where the log has what decided it (0: nothing had to be read)
+    left: bool = False  #: in logs of format 1: jobs that became Removed, and of which nothing ran, left with this event
 
 
 @frozen
 class JobsEdited(ClusterEvent):
-    procs: Procs
-    changes: Ad
+    """Somebody changed attributes of these jobs."""
+
+    procs: Procs  #: their process numbers, in ranges
+    changes: Ad  #: what their ads say from here on
 
 
 @frozen
 class JobActivated(ClusterEvent):
-    """A claim was activated for the job, which is Running from here on. A job of the local universe has no claim, and
-    "local@" and the pool's name for its slot. The position of this event in the log is the
-    activation's key: by it the processes are found again. ``vacate``: the microseconds of MachineMaxVacateTime
-    that it was promised (0: what the pool's setting says)."""
+    """A claim was activated for the job, which is Running from here on. The position of this event in the log is the
+    activation's key: by it the processes are found again."""
 
-    proc: int
-    slot: str
-    claim: str
-    vacate: int = 0
+    proc: int  #: the job's process number
+    slot: str  #: where it runs; local@ and the name of the pool for the local universe
+    claim: str  #: the claim's id; empty for the local universe, which has none
+    vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
 
 
 @frozen
 class JobExecuting(ClusterEvent):
-    """The job's own process runs (``pid`` 0: it did, and ended before anybody could tell). ``began``: when it was
-    started, if earlier than ``at``."""
+    """The job's own process runs."""
 
-    proc: int
-    pid: int
-    scratch: str
-    began: int = 0
+    proc: int  #: the job's process number
+    pid: int  #: the number of its process (0: it ran, and ended before anybody could tell)
+    scratch: str  #: its scratch folder
+    began: int = 0  #: when it was started, in microseconds, if earlier than `at` (else 0)
 
 
 @frozen
 class JobMeasured(ClusterEvent):
-    """Memory in KiB (``image`` virtual, ``resident`` real), scratch ``disk`` in KiB, CPU times in microseconds."""
+    """What the job uses."""
 
-    proc: int
-    image: int
-    resident: int
-    disk: int
-    user_cpu: int
-    system_cpu: int
+    proc: int  #: the job's process number
+    image: int  #: virtual memory in KiB
+    resident: int  #: real memory in KiB
+    disk: int  #: scratch folder in KiB
+    user_cpu: int  #: user's time on processors, in microseconds
+    system_cpu: int  #: system's time on processors, in microseconds
 
 
 @frozen
 class JobSignalled(ClusterEvent):
-    """The job's processes were told to end: ``soft`` by its kill signal, ``hard`` at once. ``until``: when they are
-    told so again, harder, if they have not (0: by the pool's settings)."""
+    """The job's processes were told to end."""
 
-    proc: int
-    how: str
-    until: int = 0
+    proc: int  #: the job's process number
+    how: str  #: soft (by its kill signal) or hard (at once)
+    until: int = 0  #: when they are told so again, harder, in microseconds (0: by the pool's settings)
 
 
 @frozen
 class JobExited(ClusterEvent):
-    """All processes of the activation ``key`` are gone. ``outcome``: exited, evicted, failed or lost. ``source``,
-    ``row`` and ``target`` are the job's transition that follows (empty if there is none: a job that was held or removed
-    meanwhile stays so). ``code`` or ``signal`` is how the job's own process ended, ``ended`` when that was, if earlier
-    than ``at``. CPU times in microseconds, memory and disk in KiB. ``evidence``: where the log has the expression of
-    the job's own policy that decided the row (0: nothing had to be read). ``left``: only in logs of format 1, where a
-    job that was Completed or Removed then left the queue with this event."""
+    """All processes of an activation are gone. ``row``, ``source`` and ``target`` are empty if no transition of the job
+    follows: one that was held or removed meanwhile stays so."""
 
-    proc: int
-    slot: str
-    key: str
-    outcome: str
-    row: str
-    target: str
-    changes: Ad
-    code: int | None = None
-    signal: int | None = None
-    user_cpu: int = 0
-    system_cpu: int = 0
-    resident: int = 0
-    disk: int = 0
-    ended: int = 0
-    source: str = ""
-    evidence: int = 0
-    left: bool = False
+    proc: int  #: the job's process number
+    slot: str  #: where it ran
+    key: str  #: the activation: the position of its `JobActivated`
+    outcome: str  #: exited, evicted, failed or lost
+    row: str  #: the row of the table of jobs by which it goes on
+    target: str  #: its status from here on
+    changes: Ad  #: what changes in its ad
+    code: int | None = None  #: the exit code of the job's own process (None: a signal ended it, or nothing is known)
+    signal: int | None = None  #: the signal that ended the job's own process (None: none did)
+    user_cpu: int = 0  #: user's time on processors, in microseconds
+    system_cpu: int = 0  #: system's time on processors, in microseconds
+    resident: int = 0  #: real memory at most, in KiB
+    disk: int = 0  #: scratch folder at most, in KiB
+    ended: int = 0  #: when the job's own process ended, in microseconds, if earlier than `at` (else 0)
+    source: str = ""  #: its status before
+    evidence: int = 0  #: where the log has what the job's own policy read (0: nothing had to be read)
+    left: bool = False  #: in logs of format 1: a job that was Completed or Removed then left the queue with this event

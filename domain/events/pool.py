@@ -11,59 +11,52 @@ from .base import Event, SlotEvent
 
 @frozen
 class Clause:
-    """A condition of a Requirements expression, and how many of the slots it leaves (alone; with those before)."""
+    """A condition of a Requirements expression, and how many of the slots it leaves."""
 
-    text: str
-    alone: int
-    left: int
+    text: str  #: the condition
+    alone: int  #: slots that it leaves alone
+    left: int  #: slots that it leaves with those before it
 
 
 @frozen
 class Match:
-    """A cycle's decision: this job may use this slot; ``rank`` is the job's Rank of it. ``reason``: empty (nobody has
-    the slot), rank (the slot prefers the job to the one that it runs) or priority (the job's submitter goes before the
-    one who has the slot). ``pre`` and ``post`` are the negotiator's own ranks, ``preemption`` is PREEMPTION_RANK."""
+    """A cycle's decision: this job may use this slot."""
 
-    job: str
-    slot: str
-    rank: float = 0.0
-    reason: str = ""
-    pre: float = 0.0
-    post: float = 0.0
-    preemption: float = 0.0
+    job: str  #: the job, as 12.3
+    slot: str  #: the slot's name
+    rank: float = 0.0  #: the job's Rank of the slot
+    reason: str = ""  #: why who has the slot goes: rank (RANK prefers the job) or priority; empty: nobody has it
+    pre: float = 0.0  #: NEGOTIATOR_PRE_JOB_RANK
+    post: float = 0.0  #: NEGOTIATOR_POST_JOB_RANK
+    preemption: float = 0.0  #: PREEMPTION_RANK
 
 
 @frozen
 class Denied:
-    """Slots that others use, that accept the job, and that it may not have: since PREEMPTION_REQUIREMENTS was not true
-    (``policy``), the slot prefers the job that it has (``rank``), the one who has it does not come behind the job's
-    submitter (``priority``), or is the same (``own``); or no preemption is considered at all (``never``)."""
+    """How many slots that others use and that accept the job it may not have, by why."""
 
-    policy: int = 0
-    rank: int = 0
-    priority: int = 0
-    own: int = 0
-    never: int = 0
+    policy: int = 0  #: PREEMPTION_REQUIREMENTS was not true
+    rank: int = 0  #: the slot prefers the job that it has
+    priority: int = 0  #: the one who has it does not come behind the job's submitter
+    own: int = 0  #: the same submitter has it
+    never: int = 0  #: no preemption is considered at all
 
 
 @frozen
 class Unmatched:
-    """Why jobs alike got nothing in a cycle: of ``slots`` looked at, what each clause of ``job``'s Requirements left,
-    how many slots refused the job by their own, and how many that both accept were taken by jobs before it. Of those
-    that others use, ``denied`` tells. ``limit`` says what else stood in the way: share (the submitter's fair share was
-    used up) or ceiling, with the cores that it may have and has, or matches (it got as many as it may in a cycle)."""
+    """Why jobs alike got nothing in a cycle."""
 
-    job: str
-    jobs: int
-    slots: int
-    clauses: tuple[Clause, ...]
-    refused_by_slot: int = 0
-    taken: int = 0
-    submitter: str = ""
-    denied: Denied | None = None
-    limit: str = ""
-    allowed: float = 0.0
-    used: float = 0.0
+    job: str  #: the first of them, as 12.3
+    jobs: int  #: how many are alike
+    slots: int  #: how many slots were looked at
+    clauses: tuple[Clause, ...]  #: the conditions of the job's Requirements, in their order
+    refused_by_slot: int = 0  #: slots that refused the job by their own Requirements
+    taken: int = 0  #: slots that both accept, taken by jobs before it
+    submitter: str = ""  #: the submitter's name
+    denied: Denied | None = None  #: slots that others use (None: nothing was asked of them)
+    limit: str = ""  #: what else stood in the way: share (used up), ceiling, matches (as many as a cycle gives)
+    allowed: float = 0.0  #: cores that the submitter may have, by `limit`
+    used: float = 0.0  #: cores that the submitter has, by `limit`
 
 
 @frozen
@@ -71,11 +64,11 @@ class PoolFounded(Event):
     """The first event of every log."""
 
     stream: ClassVar[str] = "pool"
-    name: str
-    dialect: str
-    uid_domain: str
-    version: str
-    settings: dict[str, str]
+    name: str  #: the pool's name
+    dialect: str  #: manual or htcondor-25: whose tables of transitions hold
+    uid_domain: str  #: UID_DOMAIN: what stands behind the @ of submitters
+    version: str  #: the version of Poolbook that began the log
+    settings: dict[str, str]  #: HTCondor's names -> texts; what is not named has its default
 
 
 @frozen
@@ -83,59 +76,56 @@ class WriterBegan(Event):
     """A process that serves the log raised its epoch: every earlier writer's appends fail from here on."""
 
     stream: ClassVar[str] = "pool"
-    epoch: int
-    writer: str
+    epoch: int  #: the writer's number, from 1
+    writer: str  #: which process: host and folder
 
 
 @frozen
 class RequestAnswered(Event):
-    """What was asked, by whom, and the answer, which a repeated request with the same id gets again."""
+    """A request and its answer, which a repeated request with the same id gets again."""
 
     stream: ClassVar[str] = "requests"
-    user: str
-    request: str
-    arguments: str
-    answer: str
+    user: str  #: who asked
+    request: str  #: what for, as hold
+    arguments: str  #: of what, and how
+    answer: str  #: the answer (JSON)
 
 
 @frozen
 class EvidenceNoted(Event):
-    """An expression that decided something: its text, its value, and the values of the attributes that it read
-    (``MY.`` and ``TARGET.`` tell whose). Written once for a stimulus, however many slots or jobs it decided about."""
+    """An expression that decided something. Written once for a stimulus, however many slots or jobs it decided
+    about."""
 
     stream: ClassVar[str] = "evidence"
-    name: str
-    expression: str
-    value: str
-    read: dict[str, str]
+    name: str  #: what it is called, as START
+    expression: str  #: its text
+    value: str  #: its value
+    read: dict[str, str]  #: the attributes that it read -> their values (`MY.` and `TARGET.` tell whose)
 
 
 @frozen
 class PoolConfigured(Event):
-    """The negotiator read its configuration again. ``settings`` are those that differ from before (an empty text: back
-    to the default)."""
+    """The negotiator read its configuration again."""
 
     stream: ClassVar[str] = "pool"
-    settings: dict[str, str]
+    settings: dict[str, str]  #: those that differ from before (an empty text: back to the default)
 
 
 @frozen
 class CycleHeld(Event):
     """A negotiation cycle and all that it decided. A refusal stands here when it differs from the last one that the
-    log has for these jobs. ``statistics`` are HTCondor's LastNegotiationCycle*, without that prefix. ``offset`` is the
-    pool's offset from UTC in seconds, for expressions that ask for local times. ``rules`` numbers the way in which
-    cycles are decided, so that one of another version's is not taken again: 0 is that of logs that do not say."""
+    log has for these jobs."""
 
     stream: ClassVar[str] = "negotiator"
-    matches: tuple[Match, ...]
-    unmatched: tuple[Unmatched, ...]
-    statistics: dict[str, float] = Factory(dict)
-    offset: int = 0
-    rules: int = 0
+    matches: tuple[Match, ...]  #: which jobs may use which slots
+    unmatched: tuple[Unmatched, ...]  #: which jobs got nothing, and why
+    statistics: dict[str, float] = Factory(dict)  #: HTCondor's LastNegotiationCycle*, without that prefix
+    offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that ask for local times
+    rules: int = 0  #: the way in which cycles are decided, as a number: one of another version is not taken again
 
 
 @frozen
 class MatchVoided(SlotEvent):
     """A match that will not be claimed."""
 
-    job: str
+    job: str  #: the job that it was made for, as 12.3

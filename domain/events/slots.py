@@ -9,61 +9,56 @@ from .base import Ad, MachineEvent, SlotEvent
 
 @frozen
 class MachineJoined(MachineEvent):
-    """A machine is part of the pool. ``ad`` is what all its slots say of it, ``settings`` how its execution point works
-    (``domain/policy/settings.py``); a setting that is not named has its default."""
+    """A machine is part of the pool."""
 
-    ad: Ad
-    settings: Ad = Factory(dict)
+    ad: Ad  #: what all its slots say of it
+    settings: Ad = Factory(dict)  #: how its execution point works (`domain/policy/settings.py`); others: the default
 
 
 @frozen
 class MachineConfigured(MachineEvent):
-    """The execution point read its configuration again. ``settings`` are those that differ from before (an empty text:
-    back to the default); what changed in the slots' ads, ``SlotChanged`` events of the same stimulus say."""
+    """The execution point read its configuration again. What changed in the slots' ads, ``SlotChanged`` events of the
+    same stimulus say."""
 
-    settings: Ad
+    settings: Ad  #: those that differ from before (an empty text: back to the default)
 
 
 @frozen
 class BenchmarksRan(MachineEvent):
-    """``mips`` and ``kflops`` are the results of this run alone; ``published`` are those that the slots' ads say from
-    here on."""
+    """The machine's benchmarks are done."""
 
-    slot: str
-    mips: int
-    kflops: int
-    published: tuple[int, int]
+    slot: str  #: on which slot they ran
+    mips: int  #: the result of this run alone
+    kflops: int  #: the result of this run alone
+    published: tuple[int, int]  #: Mips and KFlops as the slots' ads say them from here on
 
 
 @frozen
 class BusyBegan(SlotEvent):
-    """CpuBusy is true from here on, or (``busy`` false) no longer. Written where an expression in force asks for
-    CpuBusyTime."""
+    """CpuBusy changed. Written where an expression in force asks for CpuBusyTime."""
 
-    busy: bool
+    busy: bool  #: whether it is true from here on
 
 
 @frozen
 class DrainBegan(MachineEvent):
-    """The machine takes no more jobs, and those that it has are to go by ``schedule``: Graceful, Quick or Fast.
-    ``drain`` numbers the machine's drains. ``completion`` is what follows when it is done: nothing (empty), resume,
-    reconfig, exit or restart. ``start`` is what START is meanwhile (empty: false)."""
+    """The machine takes no more jobs, and those that it has are to go."""
 
-    drain: int
-    schedule: str
-    reason: str = ""
-    completion: str = ""
-    start: str = ""
+    drain: int  #: the machine's drains are numbered from 1
+    schedule: str  #: how its jobs go: Graceful, Quick or Fast
+    reason: str = ""  #: why, in the words of whoever asked
+    completion: str = ""  #: what follows when it is done: nothing (empty), resume, reconfig, exit or restart
+    start: str = ""  #: what START is meanwhile (empty: false)
 
 
 @frozen
 class DrainMoved(MachineEvent):
-    """The machine's drain went on by a row of the drains' table: complete, cancel, resume or stop."""
+    """The machine's drain went on."""
 
-    drain: int
-    row: str
-    source: str
-    target: str
+    drain: int  #: the drain's number
+    row: str  #: the row of the drains' table: complete, cancel, resume or stop
+    source: str  #: its state before
+    target: str  #: its state from here on
 
 
 @frozen
@@ -71,23 +66,22 @@ class DrainFinal(MachineEvent):
     """All jobs that the machine had when the drain began are gone: those that it accepted since have no retirement
     time, and no more are accepted."""
 
-    drain: int
+    drain: int  #: the drain's number
 
 
 @frozen
 class DrainCharged(MachineEvent):
-    """A job that was ended by the drain had run for ``badput`` core-seconds (TotalMachineDrainingBadput)."""
+    """A job was ended by the drain."""
 
-    slot: str
-    badput: int
+    slot: str  #: where it ran
+    badput: int  #: core-seconds that it had run (TotalMachineDrainingBadput)
 
 
 @frozen
 class ShutdownBegan(MachineEvent):
-    """The execution point is to end when its claims have: ``how`` is Peaceful (jobs run to their end), Graceful (their
-    retirement time is kept) or Fast (they are killed)."""
+    """The execution point is to end when its claims have."""
 
-    how: str
+    how: str  #: Peaceful (jobs run to their end), Graceful (their retirement time is kept) or Fast (they are killed)
 
 
 @frozen
@@ -97,33 +91,30 @@ class MachineLeft(MachineEvent):
 
 @frozen
 class SlotBorn(SlotEvent):
-    """A slot exists from here on, in Owner/Idle. ``kind``: static, partitionable or dynamic (then ``parent`` is the
-    slot whose resources it was carved from). ``ad`` is its whole ad."""
+    """A slot exists from here on, in Owner/Idle."""
 
-    machine: str
-    kind: str
-    parent: str
-    ad: Ad
+    machine: str  #: the machine that it is of
+    kind: str  #: static, partitionable or dynamic
+    parent: str  #: of a dynamic slot: the one whose resources it was carved from (else empty)
+    ad: Ad  #: its whole ad
 
 
 @frozen
 class SlotMoved(SlotEvent):
-    """A transition of a slot's state and activity, by a row of the dialect's table. One that was imported and that no
-    row allows has none, and ``reason`` is what the record says of it. ``evidence`` is the position of the
-    ``EvidenceNoted`` with the expression that decided it (0: no expression did)."""
+    """A transition of a slot's state and activity."""
 
-    row: str
-    source: str
-    target: str
-    reason: str = ""
-    evidence: int = 0
+    row: str  #: the row of the dialect's table (empty: an imported one that no row allows)
+    source: str  #: state and activity before, as Claimed/Busy
+    target: str  #: state and activity from here on
+    reason: str = ""  #: of an imported one that no row allows: what the record says of it
+    evidence: int = 0  #: position of the `EvidenceNoted` with the expression that decided it (0: none did)
 
 
 @frozen
 class SlotChanged(SlotEvent):
-    """The slot's ad has these new values (an empty text: the attribute is gone)."""
+    """The slot's ad has new values."""
 
-    changes: Ad
+    changes: Ad  #: those that differ from before (an empty text: the attribute is gone)
 
 
 @frozen
@@ -133,96 +124,90 @@ class SlotDied(SlotEvent):
 
 @frozen
 class ClaimMade(SlotEvent):
-    """``submitter`` holds the slot from here on; ``weight`` is the slot's weight in thousandths, ``rank`` the value of
-    RANK for its job. ``holder`` is empty if the pool's own access point holds it, else who does; then ``job`` and
-    ``ad`` are the job that it asked for. Of a claim of the pool's own ``job`` says for which of the queue it waited
-    (empty: it did not wait). ``lease``: seconds without a sign of the holder after which the claim ends (0: none)."""
+    """A submitter holds the slot from here on."""
 
-    claim: str
-    submitter: str
-    weight: int
-    rank: float = 0.0
-    holder: str = ""
-    job: str = ""
-    ad: Ad = Factory(dict)
-    lease: int = 0
+    claim: str  #: the claim's id
+    submitter: str  #: who holds it, as alice@example.org
+    weight: int  #: the slot's weight in thousandths
+    rank: float = 0.0  #: the value of RANK for its job
+    holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
+    job: str = ""  #: the job that was asked for; of a claim of our own the one that waited for it (empty: none)
+    ad: Ad = Factory(dict)  #: with `holder`: the job's ad
+    lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
 
 
 @frozen
 class ClaimWaits(SlotEvent):
-    """A better match waits until the slot's present claim has gone (``ClaimMade`` explains the fields)."""
+    """A better match waits until the slot's present claim has gone."""
 
-    claim: str
-    submitter: str
-    rank: float
-    holder: str
-    job: str
-    ad: Ad
-    lease: int = 0
+    claim: str  #: the claim's id
+    submitter: str  #: who waits, as alice@example.org
+    rank: float  #: the value of RANK for its job
+    holder: str  #: the access point outside of this pool that waits (empty: the pool's own)
+    job: str  #: the job that it waits for, as 12.3
+    ad: Ad  #: with `holder`: the job's ad
+    lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
 
 
 @frozen
 class ClaimWithdrawn(SlotEvent):
     """The better match waits no longer."""
 
-    claim: str
+    claim: str  #: the claim's id
 
 
 @frozen
 class ClaimMarked(SlotEvent):
-    """What holds for the slot's claim from here on: each of ``marks`` is one of ``MARKS``. ``reason``, with HTCondor's
-    code and subcode, is why its job is to go."""
+    """Something holds for the slot's claim from here on."""
 
-    claim: str
-    marks: tuple[str, ...]
-    reason: str = ""
-    code: int = 0
-    subcode: int = 0
+    claim: str  #: the claim's id
+    marks: tuple[str, ...]  #: what: each is one of `MARKS`
+    reason: str = ""  #: why its job is to go (empty: it is not)
+    code: int = 0  #: HTCondor's code of that
+    subcode: int = 0  #: HTCondor's subcode of that
 
 
 @frozen
 class ClaimActivated(SlotEvent):
-    """A holder outside of this pool started a job on its claim. ``ad`` is the job's, ``vacate`` the microseconds of
-    MachineMaxVacateTime that it was promised."""
+    """A holder outside of this pool started a job on its claim."""
 
-    claim: str
-    job: str
-    ad: Ad
-    vacate: int
+    claim: str  #: the claim's id
+    job: str  #: the job, as its holder names it
+    ad: Ad  #: the job's ad
+    vacate: int  #: microseconds of MachineMaxVacateTime that it was promised
 
 
 @frozen
 class ClaimDeactivated(SlotEvent):
     """The job of a holder outside of this pool is gone from the slot."""
 
-    claim: str
-    job: str
+    claim: str  #: the claim's id
+    job: str  #: the job, as its holder names it
 
 
 @frozen
 class StarterTold(SlotEvent):
-    """The starter of a holder outside of this pool was told to end its job (``JobSignalled`` explains the fields)."""
+    """The starter of a holder outside of this pool was told to end its job."""
 
-    how: str
-    until: int
+    how: str  #: soft (by its kill signal) or hard (at once)
+    until: int  #: when it is told so again, harder, in microseconds (0: by the pool's settings)
 
 
 @frozen
 class ClaimUnheard(SlotEvent):
-    """The claim's holder sends no more signs of life; if none comes, the lease is over at ``until``. With ``until`` 0
-    it was heard again."""
+    """The claim's holder sends no more signs of life, or was heard again."""
 
-    claim: str
-    until: int
+    claim: str  #: the claim's id
+    until: int  #: when the lease is over if none comes, in microseconds (0: it was heard again)
 
 
 @frozen
 class ClaimEnded(SlotEvent):
-    """The claim is over. ``usage``: microseconds that it was held, times the slot's weight in thousandths."""
+    """The claim is over."""
 
-    claim: str
-    submitter: str
-    usage: int
+    claim: str  #: the claim's id
+    submitter: str  #: who held it
+    usage: int  #: microseconds that it was held, times the slot's weight in thousandths
 
 
 MARKS: dict[str, str] = {

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..errors import PoolbookError
+
 MANUAL = "manual"
 """The dialect that does what the manual says, and nothing else."""
 HTCONDOR_25 = "htcondor-25"
@@ -60,7 +62,7 @@ def states(rows: Iterable[Row], *first: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*first, *(state for r in rows for state in (*r.sources, *r.targets))]))
 
 
-class UnknownDialectError(ValueError):
+class UnknownDialectError(PoolbookError, ValueError):
     """A dialect was named that does not exist."""
 
     def __init__(self, dialect: str) -> None:

@@ -14,6 +14,8 @@ from typing import Final, Literal
 
 from attrs import Factory, define, field, frozen
 
+from ..errors import PoolbookError
+
 Share = float | Literal["auto"]
 """An amount; ``auto``: an equal part of what is left."""
 AUTO: Final = "auto"
@@ -33,7 +35,7 @@ _MINIMAL: Final = 1 / 128
 _ENOUGH: Final = -0.000001
 
 
-class SlotTypeError(ValueError):
+class SlotTypeError(PoolbookError, ValueError):
     """These slots cannot be made: the type, what is wrong with it, the way out."""
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from attrs import define, field
 
+from ..errors import PoolbookError
 from ..settings import SUBMISSION
 
 
@@ -62,7 +63,11 @@ class Files(Protocol):
         """Bytes of a file, or of all files below a directory; None where there is no such file."""
 
 
-class SubmitError(Exception):
+class SubmitWarning(UserWarning):
+    """Something in a description has no effect, or another one than may be meant; the jobs are submitted."""
+
+
+class SubmitError(PoolbookError):
     """A description cannot be submitted: what is wrong, by which rule, and what to do.
 
     :ivar line: the number of the description's line at fault, from 1; None where no one line is

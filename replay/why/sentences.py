@@ -8,6 +8,7 @@ from datetime import UTC, tzinfo
 from attrs import define, field, frozen
 
 from ...domain import events as e
+from ...domain.errors import PoolbookError
 from ..wording import instant, iso, shortened
 
 Told = tuple[int, e.Event]
@@ -44,7 +45,7 @@ def ranked(match: e.Match) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-class UnknownThingError(LookupError):
+class UnknownThingError(PoolbookError, LookupError):
     """The log knows no such job or slot."""
 
 

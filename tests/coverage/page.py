@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.cli.names import INSTEAD, PREFIX, meant
 from poolbook.adapters.cli.tables import table_of
+
+from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.tools.options import UsageError, find
 from poolbook.domain.config import ConfigError, is_followed, is_known, read
 from poolbook.domain.config.names import without_prefix
@@ -105,7 +106,7 @@ def of_attribute(name: str) -> str:
         return "no slot has it; told where START, requirements or rank reads it"
     if name in IDLE or name in UNNOTICED:
         return "told at each submission: kept in the job's ad and not acted on yet"
-    return "in ads, with the meaning that it has in HTCondor" if code.has_word(name) else "in no ad; undefined where it is read"
+    return "as in HTCondor" if code.has_word(name) else "in no ad: undefined where it is read"
 
 
 def of_tool(name: str) -> str:
@@ -142,9 +143,9 @@ WHAT: dict[str, tuple[str, Callable[[str], str]]] = {
 HEAD = """# Coverage
 
 What Poolbook does with the names and features of the five documents that it implements: the manual's pages on job
-scheduling, execution points, access points and central managers, and the overview. Nothing is accepted in silence. What
-is not followed is named once, in one message, where a person sets it: by `serve`, `run`, `config`, `reconfig`, `play` and
-`submit`.
+scheduling, execution points, access points and central managers, and the overview. Nothing is accepted in silence.
+What is not followed is named once, in one message, where a person sets it: by `serve`, `run`, `config`, `reconfig`,
+`play` and `submit`.
 
 This page is made from the code's tables by `python docs/generate_coverage.py`, and a test holds it to them.
 """
@@ -180,6 +181,10 @@ def _names() -> Iterator[str]:
         yield from _table(("name", "what happens to it"), [(f"`{row.name}`", what(row.name)) for row in mine])
 
 
+def _spelled(found: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in found)
+
+
 def _all_settings() -> Iterator[str]:
     known = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
     rest = sorted((name for name in known if not is_followed(name) and not unenforced(name)), key=str.lower)
@@ -188,11 +193,11 @@ def _all_settings() -> Iterator[str]:
         by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)
     yield "## All settings of HTCondor's\n"
     yield "Followed, by whom:\n"
-    yield from _table(("who", "settings"), [(who, ", ".join(f"`{name}`" for name in of.split())) for who, of in FOLLOWED])
+    yield from _table(("who", "settings"), [(who, _spelled(of.split())) for who, of in FOLLOWED])
     yield "Not followed, by what they are about; each is told where it is set:\n"
     yield from _table(
         ("about", "settings"),
-        [(about, ", ".join(f"`{name}`" for name in found)) for about, found in by_subject.items() if found],
+        [(about, _spelled(found)) for about, found in by_subject.items() if found],
     )
 
 

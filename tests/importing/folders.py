@@ -6,7 +6,7 @@ import gzip
 import os
 from pathlib import Path
 
-from poolbook.adapters.importing.driver import Importer, Options, Result
+from poolbook.adapters.importing.driver import Importer, ImportResult, Options
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import Event, SourceFound, SourceRead
 from poolbook.domain.log import Log
@@ -22,7 +22,7 @@ def entry(number: int, job: str, second: int, text: str = "Job submitted from ho
     return f"{number:03d} ({int(cluster):03d}.{int(proc):03d}.000) {when} {text}\n...\n"
 
 
-def imported(*folders: Path, log: Log | None = None, options: Options = UTC) -> tuple[Log, Result]:
+def imported(*folders: Path, log: Log | None = None, options: Options = UTC) -> tuple[Log, ImportResult]:
     """What stands in the folders, in a log (a new one unless one is given), and what the import did."""
     log = open_log("memory:", create=True) if log is None else log
     return log, Importer(log, [str(folder) for folder in folders], options).run()

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from poolbook import Behaviour, ConfigError, Expr, LogError, Pool, Refusal, SubmitError
+from poolbook import (
+    Behaviour,
+    ClassAdSyntaxError,
+    ConfigError,
+    EvaluationError,
+    Expr,
+    LogClosed,
+    LogError,
+    Pool,
+    Refusal,
+    SubmitError,
+    SubmitWarning,
+    UnknownThingError,
+)
 from poolbook.adapters.place import WriterLock
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES")
@@ -104,15 +119,116 @@ def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
         (lambda pool: Pool.open("ftp://x"), LogError, "ftp"),
         (lambda pool: Pool.open(dialect="klingon"), Refusal, "klingon"),
         (lambda pool: Pool.open(settings={"MATCH_TIMEOT": 3}), Refusal, "MATCH_TIMEOT"),
+        (lambda pool: Pool.open(start=-1), ValueError, "start = -1 is no length of time"),
+        (lambda pool: pool.advance(-5), ValueError, "seconds = -5 is no length of time: give a number of seconds"),
+        (lambda pool: pool.advance("5"), ValueError, "seconds = '5' is no length of time"),
+        (lambda pool: pool.advance(float("inf")), ValueError, "seconds = inf is no length of time"),
+        (lambda pool: pool.run(limit="1 h"), ValueError, "limit = '1 h' is no length of time"),
+        (lambda pool: pool.add_machine("n", memory="4 Gib"), ValueError, "or a text with its unit such as '4 GB'"),
+        (lambda pool: pool.add_machine("n", memory=1.5), ValueError, "a machine has a whole number of MiB, at least 1"),
+        (lambda pool: pool.add_machine("n", disk="0"), ValueError, "disk = '0': a machine has a whole number of KiB"),
+        (lambda pool: pool.add_machine("n", cpus="2"), ValueError, "cpus = '2': a machine has a whole number of cores"),
+        (lambda pool: pool.add_machine("n", static="2"), ValueError, "static = '2': give a whole number of slots"),
+        (lambda pool: pool.submit({"executable": "/bin/x"}, count="3"), ValueError, "count = '3'"),
+        (
+            lambda pool: pool.submit("executable = /bin/x\nqueue\n", count=3),
+            ValueError,
+            "a text has its queue statement",
+        ),
+        (lambda pool: pool.set_ceiling("a@b", "many"), ValueError, "ceiling = 'many' is no number"),
+        (lambda pool: pool.set_ceiling("a@b", 3, duration="4"), ValueError, "duration = '4' is no length of time"),
+        (lambda pool: pool.why("99.0"), UnknownThingError, "no job 99.0"),
+        (lambda pool: pool.why("nonsense"), ValueError, "names nothing that a log keeps"),
+        (lambda pool: pool.jobs("(("), ClassAdSyntaxError, "expected an operand"),
+        (lambda pool: pool.slots("random(0) > 1"), EvaluationError, "there is no number from 0"),
+        (lambda pool: pool.events(stream="1.0"), ValueError, "the events are its cluster's: ask for '1'"),
     ],
 )
 def test_what_is_wrong_is_said_and_changes_nothing(wrong, error: type[Exception], words: str) -> None:  # type: ignore[no-untyped-def]
     with Pool.open(user="alice") as pool:
         pool.add_machine("node1")
         before = len(list(pool.events()))
-        with pytest.raises(error, match=words.replace("(", r"\(")):
+        with pytest.raises(error, match=re.escape(words)):
             wrong(pool)
         assert len(list(pool.events())) == before
+
+
+def test_amounts_of_a_machine_may_have_units_as_in_a_submit_description() -> None:
+    with Pool.open() as pool:
+        pool.add_machine("a", memory="4 GB", disk="1.5 GB")
+        pool.add_machine("b", memory=4096, disk=1536 * 1024)
+        assert [(slot["Memory"], slot["Disk"]) for slot in pool.slots()] == [(4096, 1536 * 1024)] * 2
+
+
+def test_what_a_submission_is_warned_of_is_a_warning_of_pythons() -> None:
+    with Pool.open(user="alice") as pool:
+        with pytest.warns(SubmitWarning, match=r"arguemnts.*Did you mean.*arguments") as told:
+            pool.submit({"executable": "/bin/work", "arguemnts": "1"})
+        assert [warning.filename for warning in told] == [__file__]
+        with pytest.warns(SubmitWarning, match="arguemnts"):
+            pool.submit("executable = /bin/work\narguemnts = 1\nqueue\n")
+
+
+def test_a_warning_that_is_an_error_submits_nothing() -> None:
+    with Pool.open(user="alice") as pool, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SubmitWarning):
+            pool.submit({"executable": "/bin/work", "arguemnts": "1"})
+        assert pool.jobs() == []
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        lambda pool: pool.jobs(),
+        lambda pool: pool.slots(),
+        lambda pool: pool.history(),
+        lambda pool: pool.usage(),
+        lambda pool: pool.submitters(),
+        lambda pool: pool.events(),
+        lambda pool: pool.judge(),
+        lambda pool: pool.why("1.0"),
+        lambda pool: pool.now,
+        lambda pool: pool.state,
+        lambda pool: pool.advance(1),
+        lambda pool: pool.run(),
+        lambda pool: pool.subscribe(print),
+        lambda pool: pool.submit({"executable": "/bin/work"}),
+        lambda pool: pool.add_machine("n"),
+        lambda pool: pool.configure("START = true"),
+        lambda pool: pool.negotiate(),
+    ],
+)
+def test_a_closed_pool_answers_nothing(late, url: str) -> None:  # type: ignore[no-untyped-def]
+    pool = Pool.open(url)
+    pool.history()
+    pool.close()
+    pool.close()
+    with pytest.raises(LogClosed, match=r"the pool was closed: `Pool\.open` opens its log again"):
+        late(pool)
+
+
+def test_a_pool_answers_of_an_instant_and_of_one_stream() -> None:
+    with Pool.open(user="alice", behave=lambda launch: Behaviour(60)) as pool:
+        pool.add_machine("node1")
+        begin = pool.now
+        pool.submit({"executable": "/bin/work"})
+        pool.run()
+        assert "ended" in pool.why("1.0")[0] and "runs since" in pool.why("1.0", at=begin + 30)[0]
+        streams = {event.stream for _, event in pool.events()}
+        assert {event.stream for _, event in pool.events(stream="1")} == {"cluster/1"}
+        assert sum(len(list(pool.events(stream=stream))) for stream in streams) == len(list(pool.events()))
+
+
+def test_lists_and_ads_within_ads_are_pythons_own() -> None:
+    with Pool.open(user="alice", behave=lambda launch: Behaviour(60)) as pool:
+        pool.add_machine("node1")
+        cluster = pool.submit({"executable": "/bin/work", "+Nested": '{ 1, [ A = "x"; B = { true } ] }'})
+        (job,) = pool.jobs()
+        assert job["Nested"] == [1, {"A": "x", "B": [True]}]
+        pool.remove(cluster)
+        pool.run()
+        assert pool.history("Nested[0] == 1")[0]["Nested"] == job["Nested"]
 
 
 def test_values_and_expressions_are_told_apart() -> None:

@@ -1,0 +1,46 @@
+"""Golden: every kind of event is public and described field by field, and docs/events.md is what the classes say."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+import attrs
+import pytest
+
+from poolbook import events
+from poolbook.domain.events import Event
+
+from .events_page import MODULES, PAGE, classes, documented, page
+
+
+def kinds(above: type[Event] = Event) -> set[type[Event]]:
+    """All kinds of event that are defined anywhere in the package."""
+    found = {above}
+    for kind in above.__subclasses__():
+        found |= kinds(kind)
+    return found
+
+
+def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
+    made = {kind for name in MODULES for kind in classes(import_module(f"poolbook.domain.events.{name}"))}
+    assert {kind for kind in kinds() if kind.__module__.startswith("poolbook.")} <= made
+    assert {kind.__name__ for kind in made} == {
+        name for name in events.__all__ if inspect.isclass(getattr(events, name)) and attrs.has(getattr(events, name))
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str) -> None:
+    module = import_module(f"poolbook.domain.events.{name}")
+    said = documented(module)
+    for kind in classes(module):
+        assert kind.__doc__, kind.__name__
+        own = {one.name for one in attrs.fields(kind) if not one.inherited}
+        assert own == {field for field, meaning in said[kind.__name__].items() if meaning}, kind.__name__
+
+
+def test_the_page_is_what_the_classes_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "a kind of event has changed, or the page was edited: run .venv/bin/python docs/generate_events.py"
+    )

@@ -1,0 +1,136 @@
+"""Property and golden: the interfaces for asyncio are those of `Pool` and `Log`, and do what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any, assert_type
+
+import pytest
+
+from poolbook import AsyncLog, AsyncPool, Behaviour, Log, LogClosed, LogError, Pool, Refusal, Verification
+from poolbook.events import Event, JobExited, PoolFounded
+
+NOT_ASYNCHRONOUS = {"state"}
+"""What cannot be asked from another thread: it changes while it is looked at."""
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(story())
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("here", "there"), [(Pool, AsyncPool), (Log, AsyncLog)])
+def test_every_method_has_its_coroutine_with_the_same_arguments_and_words(here: type, there: type) -> None:
+    assert set(public(here)) - NOT_ASYNCHRONOUS == set(public(there))
+    for name, member in public(there).items():
+        mine, other = getattr(here, name), getattr(there, name)
+        if isinstance(public(here)[name], property):
+            assert inspect.iscoroutinefunction(member) and list(inspect.signature(member).parameters) == ["self"]
+            continue
+        assert inspect.signature(mine).parameters == inspect.signature(other).parameters, name
+        assert inspect.getdoc(other), name
+        if name != "open":
+            yields = inspect.isgeneratorfunction(mine) or "Iterator" in str(inspect.signature(mine).return_annotation)
+            assert inspect.isasyncgenfunction(member) if yields else inspect.iscoroutinefunction(member), name
+
+
+def test_a_pool_and_its_log_go_on_while_other_coroutines_do(tmp_path: Path) -> None:
+    url = str(tmp_path / "pool.db")
+    threads: set[int] = set()
+
+    def behave(launch: object) -> Behaviour:
+        threads.add(threading.get_ident())
+        return Behaviour(60)
+
+    async def story() -> None:
+        heard: list[int] = []
+        async with AsyncPool.open(url, user="alice", behave=behave) as pool, AsyncLog.open(url) as log:
+            await pool.subscribe(
+                lambda position, event: heard.append(threading.get_ident()) if isinstance(event, JobExited) else None
+            )
+            await pool.add_machine("node1", cpus=4)
+            cluster = assert_type(await pool.submit({"executable": "/bin/work"}, count=4), int)
+            assert cluster == 1 and len(await pool.jobs("JobStatus == 2")) == 4
+            assert await asyncio.gather(pool.run(), log.jobs("JobStatus == 5")) == [True, []]
+            assert len(await pool.history()) == 4 and await pool.now() == 1_800_000_060
+            events = assert_type([told async for told in pool.events()], list[tuple[int, Event]])
+            assert isinstance(events[0][1], PoolFounded) and len(events) == await log.position()
+            assert events == [told async for told in log.events()]
+            assert not await log.imported() and assert_type(await log.verify(), Verification).sound
+            with pytest.raises(Refusal, match="node1 is in the pool already"):
+                await pool.add_machine("node1")
+        assert heard == [threading.get_ident()] * 4
+        assert threads.isdisjoint(heard) and len(threads) == 1
+        for closed in (pool.jobs(), log.jobs()):
+            with pytest.raises(LogClosed):
+                await closed
+
+    run(story)
+
+
+def test_what_is_new_in_a_log_comes_by_itself(tmp_path: Path) -> None:
+    url = str(tmp_path / "pool.db")
+
+    async def ends(following: AsyncIterator[tuple[int, Event]], count: int) -> list[int]:
+        found = []
+        async for position, event in following:
+            found += [position] * isinstance(event, JobExited)
+            if len(found) == count:
+                break
+        return found
+
+    async def story() -> None:
+        pool = await AsyncPool.open(url, user="alice", behave=lambda launch: Behaviour(60))
+        await pool.add_machine("node1")
+        async with AsyncLog.open(url) as log:
+            following = asyncio.create_task(ends(log.follow(0, interval=0.01, timeout=60), 2))
+            await pool.submit({"executable": "/bin/work"}, count=2)
+            assert (await log.jobs())[0]["ProcId"] == 0, "the log answers while it is followed"
+            await pool.run()
+            assert len(set(await following)) == 2
+            assert await ends(log.follow(timeout=0), 1) == []
+            stop = threading.Event()
+            stop.set()
+            assert len(await ends(log.follow(0, stop=stop), 3)) == 2
+        await pool.close()
+        await pool.close()
+
+    run(story)
+
+
+def test_real_jobs_run_under_asyncio(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AsyncPool.open(tmp_path / "pool.db", execute=True) as pool:
+            await pool.add_machine("here", cpus=1, memory=512)
+            text = "executable = /bin/true\nrequest_memory = 32\nrequest_disk = 1 MB\nqueue 2\n"
+            await pool.submit(text, folder=tmp_path)
+            assert await pool.run(limit=30)
+            assert len(await pool.history("ExitCode == 0")) == 2
+
+    run(story)
+
+
+def test_an_opening_that_is_refused_or_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+    url = str(tmp_path / "pool.db")
+
+    async def story() -> None:
+        with pytest.raises(LogError, match="there is no log"):
+            await AsyncLog.open(url)
+        opening = asyncio.create_task(AsyncPool.open(url, execute=True).__aenter__())
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    run(story)
+    for thread in threading.enumerate():
+        if thread.name.startswith("poolbook"):
+            thread.join(60)
+    Pool.open(url, execute=True).close()

@@ -1,0 +1,120 @@
+"""Golden: what `import poolbook` offers is all there, errors included, and the page on the library lists each error."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import poolbook
+from poolbook import Log, Pool, PoolbookError, follow_pool, import_pool
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+
+INSIDE = {
+    "Help": "the commands print it",
+    "NotAllowed": "a decision that the tables do not allow is a defect",
+    "Open": "the reader of submit descriptions catches it",
+    "PlayError": "`poolbook play` prints it",
+    "QuotingError": "the readers of submit descriptions and configurations catch it",
+    "Refused": "the commands print it",
+    "StartError": "the supervisor catches it: the job is held",
+    "Unknown": "the search for the next change catches it",
+    "Unreadable": "the reader of job event logs catches it",
+    "Unsupported": "the evaluation over columns catches it",
+    "UsageError": "the commands print it",
+    "UserLogError": "whoever keeps the views and the jobs' logs catches it",
+    "_Open": "the evaluation over columns catches it",
+    "_Refused": "the parser catches it",
+}
+"""Exceptions that no public call raises, and who catches them. (The commands have a `Refusal` of their own, too.)"""
+
+
+def exceptions() -> Iterator[tuple[str, list[str]]]:
+    """The exceptions that are defined in the package, with their bases."""
+    for room in ("domain", "projections", "replay", "adapters"):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    yield node.name, [ast.unparse(base) for base in node.bases]
+
+
+def raised_on_purpose() -> set[str]:
+    """Those of them that are exceptions, by the names of their bases."""
+    known = {name for name, kind in inspect.getmembers(builtins, inspect.isclass) if issubclass(kind, BaseException)}
+    of_python = set(known)
+    classes = list(exceptions())
+    while more := {name for name, bases in classes if name not in known and known.intersection(bases)}:
+        known |= more
+    return known - of_python
+
+
+def public_errors() -> dict[str, type[BaseException]]:
+    found = ((name, getattr(poolbook, name)) for name in poolbook.__all__)
+    return {name: kind for name, kind in found if inspect.isclass(kind) and issubclass(kind, BaseException)}
+
+
+def test_every_name_is_there() -> None:
+    assert set(poolbook.__all__) == {*poolbook._LATE, "__version__", "events"}
+    for name, module in poolbook._LATE.items():
+        assert getattr(poolbook, name).__module__.startswith(f"poolbook{module}"), name
+    with pytest.raises(AttributeError, match="has no attribute 'Pol'"):
+        poolbook.Pol  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_of_it() -> None:
+    words = "import sys, poolbook; print([name for name in sys.modules if name.startswith('poolbook.')])"
+    environment = {"PYTHONPATH": str(ROOT / ".path")}
+    assert subprocess.check_output([sys.executable, "-c", words], env=environment, text=True) == "[]\n"
+
+
+def test_every_error_is_public_or_caught_inside() -> None:
+    public = public_errors()
+    refined = {
+        name for kind in public.values() if kind is not PoolbookError for name in (k.__name__ for k in _below(kind))
+    }
+    assert raised_on_purpose() == {*public, *refined, *INSIDE}
+    assert not set(INSIDE) & {*public, *refined}
+
+
+def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def test_every_public_error_has_the_one_base() -> None:
+    others = {name for name, kind in public_errors().items() if not issubclass(kind, PoolbookError)}
+    assert others == {"SubmitWarning"}
+
+
+def test_the_page_lists_every_public_error_with_its_bases() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", PAGE.partition("## Errors")[2], re.MULTILINE))
+    assert rows == {
+        name: ", ".join(f"`{base.__name__}`" for base in kind.__bases__) for name, kind in public_errors().items()
+    }
+
+
+@pytest.mark.parametrize("kind", [Pool, Log, import_pool, follow_pool])
+def test_what_a_public_call_is_said_to_raise_is_public(kind: type) -> None:
+    members = [kind, *(getattr(kind, name) for name in dir(kind) if not name.startswith("_"))]
+    said = {name for member in members for name in re.findall(r":raises (\w+):", inspect.getdoc(member) or "")}
+    assert said
+    assert said <= {*public_errors(), "ValueError", "TypeError", "OSError"}
+
+
+@pytest.mark.parametrize("kind", [Pool, Log])
+def test_every_public_call_is_described_and_typed(kind: type) -> None:
+    for name in dir(kind):
+        if name.startswith("_") or not callable(getattr(kind, name)):
+            continue
+        assert inspect.getdoc(getattr(kind, name)), name
+        assert "return" in getattr(kind, name).__annotations__, name
