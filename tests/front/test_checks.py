@@ -58,7 +58,7 @@ def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
         (of("machine", numbered=False), "processes", "warning", "a daemon that a job starts", "ulimit -R"),
         (of("machine", unknown_zone="Europe/Berlni"), "time zone", "warning", "TZ=Europe/Berlni is no", "TZ=Europe"),
         (of("settings", files=("a.conf",), error="line 3: no"), "configuration", "problem", "taken: line 3", "mend it"),
-        (of("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "poolbook config -verbose"),
+        (of("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "config -verbose"),
         (of("settings", environment=("_CONDOR_START",)), "environment", "warning", "does not read it", "poolbook.conf"),
         (
             of("settings", files=("a.conf",), environment=("_CONDOR_START",)),
@@ -79,8 +79,8 @@ def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
         (of("log", holder="77"), "server", "warning", "process 77 writes the log", "wait for it"),
         (of("log", claims=3, supervised=True), "server", "warning", "3 jobs go on without a pool", "poolbook resume"),
         (of("log", claims=3), "server", "warning", "nobody watches over them", "poolbook resume"),
-        (of("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "2 jobs are on hold; 4.0: no disk", "q -hold"),
-        (of("log", unfit=(Waiting("7.0", 3, 5),)), "jobs", "warning", "fits job 7.0, nor 2 more", "-better-analyze 7.0"),
+        (of("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "hold; 4.0: no disk", "q -hold"),
+        (of("log", unfit=(Waiting("7.0", 3, 5),)), "jobs", "warning", "job 7.0, nor 2 more", "-better-analyze 7.0"),
         (of("log", unfit=(Waiting("7.0", 1, 5),)), "jobs", "warning", r"fits job 7.0 \(5 slots", "-better-analyze 7.0"),
     ],
 )  # fmt: skip
