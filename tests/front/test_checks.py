@@ -143,3 +143,9 @@ def test_what_control_groups_allow_is_the_least_of_all_around(
 
 def _below(folder: str, files: dict[str, str]) -> dict[str, str]:
     return {f"{folder}/{name}": f"{text}\n" for name, text in files.items()}
+
+
+def test_the_page_names_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ") and "looks at" not in line]
+    assert [name.strip() for row in rows for name in row.split(",")] == [check.name for check in CHECKS]

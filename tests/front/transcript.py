@@ -72,15 +72,18 @@ def _typed(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
 
 def said_for_pages(text: str, folder: Path) -> str:
     """What came, as a page shows it: of nobody's own machine."""
-    text = text.replace(os.path.realpath(folder), HOME).replace(host_name(), HOST)
-    return re.sub(rf"\b{re.escape(user_name())}\b", USER, text)
+    return _nobodys(text.replace(os.path.realpath(folder), HOME))
+
+
+def _nobodys(text: str) -> str:
+    return re.sub(rf"\b{re.escape(user_name())}\b", USER, text.replace(host_name(), HOST))
 
 
 def alike(shown: str, came: str) -> bool:
     """Whether this is what the page shows, but for what differs each time."""
-    pieces = re.split(r"^\.\.\.\n", _plain(shown), flags=re.MULTILINE)
+    pieces = re.split(r"^\.\.\.\n", _plain(_nobodys(shown)), flags=re.MULTILINE)
     pattern = r"(?:.*\n)*".join(map(re.escape, pieces))
-    return re.fullmatch(pattern, _plain(came)) is not None
+    return re.fullmatch(pattern, _plain(_nobodys(came))) is not None
 
 
 def _plain(text: str) -> str:

@@ -146,4 +146,5 @@ def become_subreaper() -> None:
 def has_subreaper() -> bool:
     """Whether this kernel, and what stands between it and this process, would let it become a subreaper."""
     found = ctypes.c_int()
-    return ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0) == 0
+    failed: int = ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
+    return not failed
