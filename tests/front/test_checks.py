@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from attrs import evolve
 
 from poolbook.adapters.checkup import CHECKS, Facts, Finding, Level, examined
+from poolbook.adapters.checkup.checks import OLDEST
 from poolbook.adapters.checkup.facts import Book, Machine, Program, Settings, Volume, Waiting
 from poolbook.adapters.checkup.gathering import granted
 
@@ -143,6 +145,11 @@ def test_what_control_groups_allow_is_the_least_of_all_around(
 
 def _below(folder: str, files: dict[str, str]) -> dict[str, str]:
     return {f"{folder}/{name}": f"{text}\n" for name, text in files.items()}
+
+
+def test_the_python_that_is_asked_for_is_the_one_that_the_package_asks_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={'.'.join(map(str, OLDEST))}"
 
 
 def test_the_page_names_every_check() -> None:
