@@ -251,7 +251,7 @@ def _start(facts: Facts) -> Iterator[Said]:
 def _log(facts: Facts) -> Iterator[Said]:
     log = facts.log
     if log.error:
-        yield Said(PROBLEM, log.error, "`poolbook doc log` tells what a log promises and how one is restored")
+        yield Said(PROBLEM, log.error, "`poolbook doc log` tells in which files a log is, and how it is copied")
     elif not log.there:
         yield Said(OK, f"there is no log at {log.url} yet: `poolbook run` and `poolbook serve` begin one")
     else:
