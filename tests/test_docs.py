@@ -97,7 +97,7 @@ def test_the_readmes_program_prints_what_its_comment_says() -> None:
 
 def test_the_scenario_that_the_pages_name_is_the_one_they_show_and_goes_as_it_says() -> None:
     name = "docs/examples/desktop.play"
-    assert f"poolbook play {name}`" in (ROOT / "README.md").read_text()
+    assert "`poolbook play desktop.play`" in (ROOT / "README.md").read_text()
     assert f"```\n{(ROOT / name).read_text()}```\n" in (ROOT / "docs" / "play.md").read_text()
     said = example("-c", COMMAND, "play", name)
     assert "14       Claimed/Busy -> Claimed/Suspended" in said

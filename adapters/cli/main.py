@@ -51,6 +51,8 @@ COMMANDS: dict[str, Entry] = {
     "play": Entry("play", "play", "machines under a policy in virtual time"),
     "config": Entry("config", "config", "what is configured, where that was said, what it comes to"),
     "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
+    "doctor": Entry("doctor", "doctor", "what of this machine, configuration and log would surprise, and what to do"),
+    "doc": Entry("doc", "doc", "the pages of the documentation, and the examples"),
 }
 
 _FIRST = """\

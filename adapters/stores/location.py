@@ -7,6 +7,9 @@ from typing import NamedTuple, NoReturn
 
 WAYS = "memory:, a file's path, sqlite:///file.db, or postgresql://user@host/database?schema=name"
 DEFAULT_SCHEMA = "poolbook"
+EXTRA = "postgres"
+"""The extra of the package that brings what a log on a server needs; the libraries below are in it."""
+_OF_EXTRA = ("psycopg", "psycopg_pool")
 
 
 class Location(NamedTuple):
@@ -19,7 +22,7 @@ class Location(NamedTuple):
 
 
 def locate(url: str) -> Location:
-    """Take a log's URL apart. Raises `LogError` if it is none."""
+    """Take a log's URL apart. Raises `LogError` if it is none, or names a kind of store that is not installed."""
     scheme, colon, rest = url.partition(":")
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return _file(url, url)
@@ -48,8 +51,22 @@ def _server(url: str) -> Location:
     schemas = [option.removeprefix("schema=") for option in options if option.startswith("schema=")]
     if len(schemas) > 1 or (schemas and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schemas[0])):
         _refuse(url, "schema= takes one name of small letters, digits and _, at most 63 of them")
+    _require_extra()
     others = "&".join(option for option in options if not option.startswith("schema="))
     return Location("postgresql", f"{place}?{others}" if others else place, *schemas or [DEFAULT_SCHEMA])
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    from ...domain.log import LogError
+
+    missing = [library for library in _OF_EXTRA if find_spec(library) is None]
+    if missing:
+        raise LogError(
+            f"a log in PostgreSQL needs {' and '.join(missing)}, which Poolbook does not bring by itself: "
+            f"pip install 'poolbook[{EXTRA}]' (or, by pipx: pipx inject poolbook 'psycopg[binary,pool]')"
+        )
 
 
 def _refuse(url: str, why: str) -> NoReturn:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from ...domain.log import Head, Log, LogDamaged, LogError
 from .location import Location, locate
-from .stored_log import Tables, head_in, opened
+from .stored_log import Tables, head_in, marked_head, opened
 from .verification import Problem, problems_of
 
 
@@ -63,6 +63,22 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
         raise LogError(f"there is no log at {_named(location)}; look at the name")
     try:
         return found + problems_of(tables, marked)
+    finally:
+        tables.close()
+
+
+def check_mark(url: str) -> None:
+    """Make sure that the log at `url` may be written: that its head is not behind its mark. Reads no more than these,
+    and changes nothing. Raises `LogError` if it cannot be read or there is none, `LogDamaged` if it may not be
+    written."""
+    location = locate(url)
+    mark = mark_of(location)
+    tables = _tables(location, False, True)
+    if tables is None:
+        raise LogError(f"there is no log at {_named(location)}; look at the name")
+    try:
+        if mark is not None:
+            marked_head(tables, mark)
     finally:
         tables.close()
 

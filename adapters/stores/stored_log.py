@@ -256,6 +256,11 @@ def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
     """The log in `tables`; for writing only if it agrees with its mark. Raises `LogDamaged`, `LogNewer`."""
     if read_only or mark_path is None:
         return StoredLog(tables, head_in(tables), None, read_only)
+    return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path))
+
+
+def marked_head(tables: Tables, mark_path: str) -> Head:
+    """The head of the log in `tables`, which agrees with its mark. Raises `LogDamaged`, `LogNewer`."""
     from .mark import read_mark
 
     marked = read_mark(mark_path)
@@ -266,4 +271,4 @@ def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
             f"{tables.name} is not the log that was last written here: {wrong}. Reading it still works. Restore the "
             f"log from a copy; or, if it is meant to go on from here, remove its mark {mark_path}"
         )
-    return StoredLog(tables, head, Mark(mark_path))
+    return head

@@ -311,8 +311,9 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "audit": ((), 0, "imported: 2 files with 14 lines"),
     "verify": ((), 0, "judged by `poolbook audit`"),
     "views": ((), 0, "made anew, up to event 8"),
+    "doctor": ((), 0, "8 events, imported records"),
 }
-ELSEWHERE = {"q", "import", "follow", "usage", "config", "play"}
+ELSEWHERE = {"q", "import", "follow", "usage", "config", "play", "doc"}
 """Commands that read no log, or for which other tests say what they do with such a log."""
 
 

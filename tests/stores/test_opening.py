@@ -6,12 +6,15 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from poolbook.adapters import place as beside
 from poolbook.adapters.stores import head_of, open_log, verify_seal
-from poolbook.adapters.stores.location import Location, locate
+from poolbook.adapters.stores.location import EXTRA, Location, locate
 from poolbook.adapters.stores.opening import mark_of
 from poolbook.domain.log import Head, LogDamaged, LogError, LogNewer, LogUnavailable
 
@@ -199,6 +202,24 @@ def test_a_store_does_not_load_anothers_library(tmp_path: Path, url: str, loaded
         f"try: open_log({url.format(folder=tmp_path)!r}, create={'nobody' not in url})\nexcept LogError: pass"
     )
     assert imported(program, "sqlite3", "psycopg") == loaded
+
+
+@pytest.mark.parametrize("library", ["psycopg", "psycopg_pool"])
+def test_without_the_libraries_of_the_extra_a_log_on_a_server_is_refused_with_the_way_out(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed: Python's own way to say so
+    asked: list[Callable[[str], object]] = [
+        head_of, verify_seal, beside.place_of, lambda url: open_log(url, create=True)
+    ]  # fmt: skip
+    for ask in asked:
+        with pytest.raises(LogError, match=rf"needs {library}, .* pip install 'poolbook\[postgres\]'"):
+            ask("postgresql://host/db")
+
+
+def test_the_extra_that_the_refusal_names_has_what_is_missing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert [text.partition(">")[0] for text in extras[EXTRA]] == ["eventsourcing[postgres]", "psycopg[binary]"]
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:

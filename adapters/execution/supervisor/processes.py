@@ -20,7 +20,7 @@ POOL = "_POOLBOOK_EXECUTE"
 # The number 0, see ``number``.
 FIRST_NUMBER = 10**15
 
-_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 _DEAD = b"ZX"
@@ -141,3 +141,10 @@ def become_subreaper() -> None:
     if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"this kernel has no subreaper: {os.strerror(number)}")
+
+
+def has_subreaper() -> bool:
+    """Whether this kernel, and what stands between it and this process, would let it become a subreaper."""
+    found = ctypes.c_int()
+    failed: int = ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
+    return not failed

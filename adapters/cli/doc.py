@@ -1,0 +1,70 @@
+"""``poolbook doc``: the pages of the documentation and the examples, wherever Poolbook is installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+
+from ..tools.options import HELP, Command, Option, UsageError, parse
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
+"""In a checkout as in the package: docs/ beside the rooms."""
+CONTENTS = "README"
+
+COMMAND = Command(
+    "doc",
+    "[PAGE | EXAMPLE] [options]",
+    "Prints a page of the documentation, or a file of the examples; without a name, what there is.",
+    (
+        Option("folder", 1, "", "only say where the file is; without a name, the folder of all of them"),
+        Option("json", 1, "", "name, file and text as JSON"),
+        HELP,
+    ),
+    (
+        ("poolbook doc tutorial", "from an empty folder to a policy that is tried"),
+        ("poolbook doc questions", "which command answers what"),
+        ("poolbook doc desktop.play > desktop.play", "an example, to be changed"),
+        ('cp -r "$(poolbook doc -folder)/examples" .', "all of them"),
+    ),
+    (("PAGE", "docs/PAGE.md, by its name alone"), ("EXAMPLE", "a file of docs/examples")),
+)
+
+
+def files() -> Mapping[str, Path]:
+    """What can be asked for: pages by their names, examples by the names of their files."""
+    pages = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
+    return pages | {path.name: path for path in sorted((FOLDER / "examples").iterdir()) if path.is_file()}
+
+
+def doc(argv: Sequence[str]) -> int:
+    arguments = parse(COMMAND, argv)
+    if len(arguments.words) > 1:
+        raise UsageError(f"poolbook doc: one page at a time, not {' and '.join(arguments.words)}")
+    path = _named(arguments.words[0] if arguments.words else CONTENTS)
+    if arguments.has("folder"):
+        print(path if arguments.words else FOLDER)
+    elif arguments.has("json"):
+        print(json.dumps({"name": path.name, "file": str(path), "text": path.read_text(encoding="utf-8")}, indent=2))
+    elif sys.stdout.isatty():
+        import pydoc
+
+        pydoc.pager(path.read_text(encoding="utf-8"))
+    else:
+        print(path.read_text(encoding="utf-8"), end="")
+    return 0
+
+
+def _named(word: str) -> Path:
+    """The file that a word means: ``play``, and also ``docs/play.md``, as other pages write it."""
+    from difflib import get_close_matches
+
+    known = files()
+    name = PurePath(word).name
+    found = known.get(name) or known.get(name.removesuffix(".md"))
+    if found is None:
+        near = get_close_matches(name, known, 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`poolbook doc` lists the pages"
+        raise UsageError(f"poolbook doc: there is no page or example {word!r}; {hint}")
+    return found

@@ -1,0 +1,76 @@
+"""``poolbook doctor``: what of this machine, its configuration and its log would surprise, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..tools.options import HELP, LOG, Command, Option, UsageError, parse
+from .common import log_of
+
+if TYPE_CHECKING:
+    from ..checkup import Finding
+
+COMMAND = Command(
+    "doctor",
+    "[options]",
+    "Tells what of this machine, its configuration and its log would surprise, and what to do. It changes "
+    "nothing of these, and ends with 1 if something does not work.",
+    (
+        Option("config", 3, "<file>", "the configuration that the pool is to have; may be given again"),
+        Option("quiet", 1, "", "leave out what is in order"),
+        Option("json", 1, "", "what was found, as JSON"),
+        LOG,
+        HELP,
+    ),
+    (
+        ("poolbook doctor", "before the first run, and when something is not as expected"),
+        ("poolbook doctor -config desktop.conf", "before a pool is served under it"),
+    ),
+)
+
+
+def doctor(argv: Sequence[str]) -> int:
+    arguments = parse(COMMAND, argv)
+    if arguments.words:
+        raise UsageError(
+            f"poolbook doctor: {arguments.words[0]} is no option; a log is named by -log {arguments.words[0]}"
+        )
+    from ..checkup import Level, examined, gathered
+
+    found = examined(gathered(log_of(arguments), [given.values[0] for given in arguments.every("config")]))
+    if arguments.has("json"):
+        print(json.dumps([one._asdict() for one in found], indent=2))
+    else:
+        shown = [one for one in found if one.level is not Level.OK or not arguments.has("quiet")]
+        print("\n".join(_told(found, shown)))
+    return int(any(one.level is Level.PROBLEM for one in found))
+
+
+def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
+    """The worst first, the way out below each."""
+    from ..checkup import Level
+
+    count = Counter(one.level for one in found)
+    worst = [Level.PROBLEM, Level.WARNING, Level.OK]
+    amounts = [f"{count[level]} {level}{'s' * (count[level] != 1)}" for level in worst[:-1] if count[level]]
+    yield f"poolbook doctor: {', '.join([*amounts, f'{count[Level.OK]} in order'])}"
+    width = max((len(one.check) for one in shown), default=0)
+    for one in sorted(shown, key=lambda one: worst.index(one.level)):
+        head = f"  {one.level:<7}  {one.check:<{width}}  "
+        yield from _wrapped(head + one.words, len(head))
+        if one.remedy:
+            yield from _wrapped(f"{'':{len(head)}}-> {one.remedy}", len(head) + 3)
+
+
+def _wrapped(text: str, indent: int) -> Iterator[str]:
+    """A text in lines of the terminal's width, where there is one; those below the first begin at ``indent``."""
+    width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
+    for number, line in enumerate(text.split("\n")):
+        begun = line if number == 0 else f"{'':{indent}}{line}"
+        yield from textwrap.wrap(begun, max(width, indent + 30), subsequent_indent=" " * indent) if width else [begun]

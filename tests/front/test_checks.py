@@ -1,0 +1,158 @@
+"""Golden: what each of doctor's checks says of facts that are in order, and of those that are not."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from poolbook.adapters.checkup import CHECKS, Facts, Finding, Level, examined
+from poolbook.adapters.checkup.checks import OLDEST
+from poolbook.adapters.checkup.facts import Book, Machine, Program, Settings, Volume, Waiting
+from poolbook.adapters.checkup.gathering import granted
+
+GOOD = Facts(
+    Program((3, 11, 7), "/opt/venv/bin/poolbook", "/opt/venv/bin/poolbook"),
+    Machine(4, 8000, zone="CET"),
+    Settings(),
+    Book("pool.db", there=True, position=120, counts={1: 2, 2: 3}),
+    {"log": Volume("/home/alice", "ext4", 50_000), "execute": Volume("/home/alice/pool.db.d", "ext4", 50_000)},
+)
+
+
+def of(part: str, **changes: Any) -> Facts:
+    """The good facts, with some of one part otherwise."""
+    return evolve(GOOD, **{part: evolve(getattr(GOOD, part), **changes)})
+
+
+def on(name: str, **changes: Any) -> Facts:
+    """The good facts, with one folder otherwise."""
+    return evolve(GOOD, volumes={**GOOD.volumes, name: evolve(GOOD.volumes[name], **changes)})
+
+
+def said(facts: Facts, check: str) -> list[Finding]:
+    return [finding for finding in examined(facts) if finding.check == check]
+
+
+def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
+    found = examined(GOOD)
+    assert {finding.level for finding in found} == {Level.OK}
+    assert {check.name for check in CHECKS} - {finding.check for finding in found} == {"environment", "START", "clock"}
+    assert all(not finding.remedy for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("facts", "check", "level", "words", "remedy"),
+    [
+        (of("program", python=(3, 10, 4)), "python", "problem", "this is Python 3.10.4; Poolbook needs 3.11", "3.11"),
+        (of("program", command=""), "command", "warning", "does not find the command", 'PATH="/opt/venv/bin:$PATH"'),
+        (of("program", command="", own=""), "command", "warning", "does not find the command", "pip, uv or pipx"),
+        (of("program", command="/usr/bin/poolbook"), "command", "warning", "another poolbook, /usr/bin/", "remove one"),
+        (of("machine", granted_cores=1.5), "cores", "warning", "offers 4 cores, .* no more than 1.5 ", "-cpus 1,"),
+        (of("machine", granted_cores=0.5), "cores", "warning", "no more than 0.5 ", "-cpus 1,"),
+        (of("machine", granted_memory=512), "memory", "warning", "8000 MiB of memory, .* 512 MiB", "-memory 512,"),
+        (of("machine", open_files=64), "open files", "warning", "64 files only", "ulimit -n 1024"),
+        (of("machine", subreaper=False), "processes", "problem", "no job can be run here", "Linux 3.4"),
+        (of("machine", numbered=False), "processes", "warning", "a daemon that a job starts", "ulimit -R"),
+        (of("machine", unknown_zone="Europe/Berlni"), "time zone", "warning", "TZ=Europe/Berlni is no", "TZ=Europe"),
+        (of("settings", files=("a.conf",), error="line 3: no"), "configuration", "problem", "taken: line 3", "mend it"),
+        (of("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "config -verbose"),
+        (of("settings", environment=("_CONDOR_START",)), "environment", "warning", "does not read it", "poolbook.conf"),
+        (
+            of("settings", files=("a.conf",), environment=("_CONDOR_START",)),
+            *("environment", "warning", "_CONDOR_START: that goes before every file", "unset"),
+        ),
+        (of("settings", starts={"slot1": False}), "START", "problem", "no job ever starts", "config -verbose START"),
+        (of("settings", starts={"slot1": False, "slot2": None}), "START", "warning", "every job on slot1$", "config"),
+        (on("log", writable=False), "folder", "problem", "/home/alice cannot be written", "-log FILE"),
+        (on("log", kind="nfs4"), "folder", "warning", r"network file system \(nfs4\)", "a local disk"),
+        (on("log", kind="tmpfs"), "folder", "warning", "gone when the machine stops", "a folder on a disk"),
+        (on("log", free=99), "space", "problem", "99 MiB are free for the log", "make room"),
+        (on("log", free=1000), "space", "warning", "1000 MiB are free for the log", "make room"),
+        (on("execute", free=10), "scratch", "problem", "10 MiB are free for jobs", "request_disk"),
+        (on("execute", executable=False), "scratch", "warning", "noexec", "another folder"),
+        (of("log", error="its file is damaged"), "log", "problem", "its file is damaged", "poolbook doc log"),
+        (of("log", marked=False), "log", "warning", "no mark beside it", r"takes along its \.head"),
+        (of("log", ahead=90_000_000), "clock", "warning", "90 s later than this machine's clock", "set the clock"),
+        (of("log", holder="77"), "server", "warning", "process 77 writes the log", "wait for it"),
+        (of("log", claims=3, supervised=True), "server", "warning", "3 jobs go on without a pool", "poolbook resume"),
+        (of("log", claims=3), "server", "warning", "nobody watches over them", "poolbook resume"),
+        (of("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "hold; 4.0: no disk", "q -hold"),
+        (of("log", unfit=(Waiting("7.0", 3, 5),)), "jobs", "warning", "job 7.0, nor 2 more", "-better-analyze 7.0"),
+        (of("log", unfit=(Waiting("7.0", 1, 5),)), "jobs", "warning", r"fits job 7.0 \(5 slots", "-better-analyze 7.0"),
+    ],
+)  # fmt: skip
+def test_what_is_not_is_said_with_the_way_out(facts: Facts, check: str, level: str, words: str, remedy: str) -> None:
+    (found,) = [finding for finding in examined(facts) if finding.level is not Level.OK]
+    assert (found.check, found.level) == (check, level)
+    assert re.search(words, found.words), found.words
+    assert re.search(re.escape(remedy) if "$" in remedy else remedy, found.remedy), found.remedy
+
+
+@pytest.mark.parametrize(
+    ("facts", "check", "words"),
+    [
+        (of("machine", granted_cores=8.0, granted_memory=9000), "cores", "4 cores"),
+        (of("settings", files=("a.conf",), named="-config"), "configuration", r"under a.conf \(-config\)"),
+        (of("settings", watches=True), "sensors", "terminals and 0 keyboards"),
+        (of("log", there=False), "log", "there is no log at pool.db yet"),
+        (of("log", imported=True), "log", "120 events, imported records"),
+        (of("log", holder="77", answers=True, claims=4), "server", "process 77 serves the log"),
+    ],
+)
+def test_what_is_in_order_is_said_as_it_is(facts: Facts, check: str, words: str) -> None:
+    (found,) = said(facts, check)
+    assert found.level is Level.OK
+    assert re.search(words, found.words)
+
+
+def test_sensors_count_where_a_policy_asks_for_the_keyboard() -> None:
+    facts = evolve(of("settings", watches=True), machine=evolve(GOOD.machine, logins=False, inputs=(3, 1)))
+    blind, nobody = said(facts, "sensors")
+    assert "2 of 3 keyboards and mice" in blind.words and "group input" in blind.remedy
+    assert "every terminal counts" in nobody.words and "STARTD_HAS_BAD_UTMP" in nobody.remedy
+    assert said(evolve(facts, settings=Settings()), "sensors")[0].level is Level.OK
+
+
+GROUPS: list[tuple[str, dict[str, str], tuple[float | None, int | None]]] = [
+    ("", {}, (None, None)),
+    ("0::/user/job\n", {"cpu.max": "max 100000", "user/job/memory.max": "max"}, (None, None)),
+    ("0::/user/job\n", {"user/cpu.max": "150000 100000", "user/job/memory.max": "1073741824"}, (1.5, 1024)),
+    ("0::/user/job\n", {"user/job/memory.max": "4194304", "memory.max": "2097152"}, (None, 2)),
+    ("0::/elsewhere\n", {"cpu.max": "50000 100000"}, (0.5, None)),
+    (
+        "5:memory:/box\n4:cpu,cpuacct:/box\n1:name=systemd:/box\n",
+        {"memory/box/memory.limit_in_bytes": "3145728", "cpu/cpu.cfs_quota_us": "20", "cpu/cpu.cfs_period_us": "10"},
+        (2.0, 3),
+    ),
+    ("4:cpu,cpuacct:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, (None, None)),
+]
+
+
+@pytest.mark.parametrize(("own", "files", "expected"), GROUPS)
+def test_what_control_groups_allow_is_the_least_of_all_around(
+    tmp_path: Path, own: str, files: dict[str, str], expected: tuple[float | None, int | None]
+) -> None:
+    for name, text in {**({"proc/self/cgroup": own} if own else {}), **_below("sys/fs/cgroup", files)}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert granted(tmp_path) == expected
+
+
+def _below(folder: str, files: dict[str, str]) -> dict[str, str]:
+    return {f"{folder}/{name}": f"{text}\n" for name, text in files.items()}
+
+
+def test_the_python_that_is_asked_for_is_the_one_that_the_package_asks_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={'.'.join(map(str, OLDEST))}"
+
+
+def test_the_page_names_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ") and "looks at" not in line]
+    assert [name.strip() for row in rows for name in row.split(",")] == [check.name for check in CHECKS]

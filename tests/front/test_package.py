@@ -1,0 +1,130 @@
+"""Golden: what the wheel has, and what it says of itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from poolbook.adapters.cli.doc import files
+from poolbook.adapters.cli.main import COMMANDS, main
+from poolbook.adapters.facts import VERSION
+
+from .installed import ROOT, wheel
+
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
+    return ZipFile(wheel(tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="module")
+def metadata(package: ZipFile) -> Message:
+    return message_from_bytes(package.read(f"poolbook-{VERSION}.dist-info/METADATA"))
+
+
+def test_it_has_the_rooms_the_pages_and_the_examples_and_nothing_of_the_workshop(package: ZipFile) -> None:
+    names = set(package.namelist())
+    pages = {
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/*.svg"),
+        *(path for path in EXAMPLES.rglob("*") if path.is_file()),
+    }
+    wanted = {f"poolbook/{path.relative_to(ROOT)}" for path in pages if "__pycache__" not in path.parts}
+    assert {name for name in names if name.startswith("poolbook/docs/")} == wanted
+    assert {"poolbook/py.typed", f"poolbook-{VERSION}.dist-info/licenses/LICENSE"} < names
+    rooms = {name.split("/")[1] for name in names if name.startswith("poolbook/")}
+    assert rooms == {"__init__.py", "py.typed", "domain", "projections", "replay", "adapters", "docs"}
+
+
+def test_a_source_package_makes_the_same_wheel(package: ZipFile, tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run([*build, "-t", "sdist"], cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(tmp_path / f"poolbook-{VERSION}.tar.gz") as source:
+        source.extractall(tmp_path, filter="data")
+    subprocess.run([*build, "-t", "wheel"], cwd=tmp_path / f"poolbook-{VERSION}", check=True, capture_output=True)
+    (again,) = tmp_path.glob("*.whl")
+    with ZipFile(again) as other:
+        assert set(other.namelist()) == set(package.namelist())
+
+
+def test_it_says_what_it_is_and_under_which_licence(metadata: Message) -> None:
+    assert metadata["Version"] == VERSION
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
+    for field in ("Summary", "Author", "Keywords", "Classifier", "Requires-Python"):
+        assert metadata[field], field
+
+
+def test_its_description_is_the_readme_without_links_that_hold_in_the_repository_alone(metadata: Message) -> None:
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    assert text.startswith("# Poolbook\n")
+    assert re.findall(r"\]\((?!https?:)", text) == []
+    named = re.findall(r"`poolbook doc (?!-)(\S+?)`", text)
+    assert {"tutorial", "questions", "import"} <= set(named) <= files().keys()
+
+
+def test_what_only_some_pools_need_is_an_extra(metadata: Message) -> None:
+    wanted = metadata.get_all("Requires-Dist") or []
+    always = {re.split(r"[^\w-]", text)[0] for text in wanted if "extra ==" not in text}
+    assert "psycopg" not in always and "eventsourcing" in always
+    assert any(text.startswith("psycopg[binary]") and "extra == 'postgres'" in text for text in wanted)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_pages_and_examples_that_help_points_to_are_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "-help"]) == 0
+    said = capsys.readouterr().out
+    assert re.findall(r"docs/[\w./]+\w", said) == (["docs/PAGE.md", "docs/examples"] if command == "doc" else [])
+    assert set(re.findall(r"poolbook doc ([a-z][\w.]+)", said)) <= files().keys()
+
+
+def test_what_a_real_pool_logged_is_as_it_was_recorded() -> None:
+    recorded = ROOT / "tests" / "data" / "traces" / "02-owner-return"
+    shown = sorted((EXAMPLES / "owner-return").iterdir())
+    assert len(shown) == 7
+    assert [path.read_bytes() for path in shown] == [(recorded / path.name).read_bytes() for path in shown]
+
+
+# poolbook doc
+
+
+@pytest.mark.parametrize("word", ["play", "play.md", "docs/play.md"])
+def test_a_page_is_printed_by_whatever_other_pages_call_it(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doc", word]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs" / "play.md").read_text()
+
+
+def test_without_a_name_the_contents_are_printed_and_they_name_every_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doc"]) == 0
+    said = capsys.readouterr().out
+    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"README"}
+    assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", said)) == pages
+    names = {path.name for path in EXAMPLES.iterdir()} - {"__pycache__", "pi.py", "seeds.txt"}
+    assert names <= set(re.findall(r"`([\w.-]+)`", said))
+
+
+def test_where_they_are_is_said_for_shells(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doc", "-folder"]) == 0
+    assert Path(capsys.readouterr().out.strip()) == ROOT / "docs"
+    assert main(["doc", "-folder", "desktop.play"]) == 0
+    assert Path(capsys.readouterr().out.strip()) == EXAMPLES / "desktop.play"
+
+
+def test_a_page_that_is_not_there_is_answered_with_the_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doc", "tutorail"]) == 2
+    assert "did you mean tutorial?" in capsys.readouterr().err
+    assert main(["doc", "zzzz"]) == 2
+    assert "`poolbook doc` lists the pages" in capsys.readouterr().err
+    assert main(["doc", "play", "why"]) == 2
+    assert "one page at a time" in capsys.readouterr().err
