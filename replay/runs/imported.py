@@ -36,6 +36,8 @@ from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 SOON: Final = 2 * SECOND
 """What is written of one end is no further apart."""
 _BEGINS, _EVICTED, _DONE = 1, 4, 5
+_LEFT: Final = ("5", "9")
+"""The entries with which a job leaves the queue."""
 _ENDS: Final = frozenset({4, 5, 7, 24})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
 _OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
@@ -96,8 +98,9 @@ class ImportedRuns:
 
     def _told(self) -> list[tuple[JobRun, Hints]]:
         records = Records(self.since, self.until).read(self.log)
-        found = [told for job, heard in records.heard.items() for told in self._of_job(records, job, heard)]
-        self.unknown.silent = not found and not records.passed
+        jobs = {job: heard for job, heard in records.heard.items() if not self._outside(heard)}
+        found = [told for job, heard in jobs.items() for told in self._of_job(records, job, heard)]
+        self.unknown.silent = not found and not records.passed and len(jobs) == len(records.heard)
         full: dict[str, set[str]] = {}
         for run, _ in found:
             if "@" in run.user:
@@ -106,6 +109,15 @@ class ImportedRuns:
             (_named(run, full), hints) for run, hints in found if run.began < self.until and run.ended >= self.since
         ]
         return sorted(found, key=lambda told: (told[0].ended, told[0].began, told[0].job))
+
+    def _outside(self, heard: list[Heard]) -> bool:
+        """Whether a job had left the queue before the window, or came after it, as all that is told of it in logs has
+        it: what is cheap to see of most jobs of a long log."""
+        instants = [one.at for one in heard if one.letter not in "HPS"]
+        if not instants or any(one.letter == "H" for one in heard):
+            return False
+        last = next((one.what for one in reversed(heard) if one.letter in "UE"), "")
+        return min(instants) >= self.until or (max(instants) < self.since and last in _LEFT)
 
     def _of_job(self, records: Records, job: Job, heard: list[Heard]) -> Iterator[tuple[JobRun, Hints]]:
         for life in lives(tellings(heard, records.gaps)):
