@@ -29,8 +29,8 @@ from .machines import equipment, missing_inventories, plain, system_ad
 class ExecutionPoint:
     """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
     slots or (0) in one that is cut to measure; then ``benchmarks`` says whether its speed is measured. ``given``: Cpus
-    and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what the machine's
-    owner is to know. ``ignore_unenforced``: take a configuration, too, that would keep out what Poolbook lets in."""
+    and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what its owner is
+    to know. ``ignore_unenforced``: take a configuration, too, that would keep out what Poolbook lets in."""
 
     engine: Engine
     world: LocalWorld

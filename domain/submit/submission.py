@@ -16,7 +16,7 @@ from .macros import Definition, Macros
 from .queue import Items, arguments_of
 from .reader import Reader
 from .text import printed
-from .unfollowed import is_read, message
+from .unfollowed import EXPRESSIONS, is_read, message
 
 
 @frozen
@@ -160,7 +160,7 @@ class _Cluster:
         definitions = self.macros.definitions
         written = {key: definition.name for key, definition in definitions.items()} | self.variables
         spelled = {key: f"+{name[3:]}" if key.startswith("my.") else name for key, name in written.items()}
-        expressions = {name: self.macros.value(name) or "" for name in ("requirements", "rank") if name in definitions}
+        expressions = {name: self.macros.value(name) or "" for name in EXPRESSIONS if name in definitions}
         if told := message(batch, spelled, expressions):
             self.warn(told)
 

@@ -7,6 +7,7 @@ slot has. What counts is the ad: a command that leaves everything as it would be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses
@@ -23,11 +24,7 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
     "DeferralPrepTime": ("deferral_prep_time", "cron_prep_time", "cronpreptime"),
     "DeferralTime": ("deferral_time",),
     "DeferralWindow": ("deferral_window", "cron_window", "cronwindow"),
-    "JobMaxRetries": ("max_retries",),
     "JobNotification": ("notification",),
-    "JobSuccessExitCode": ("success_exit_code",),
-    "OnExitHold": ("on_exit_hold",),
-    "OnExitRemove": ("on_exit_remove", "retry_until", "max_retries", "success_exit_code"),
     "ShouldTransferFiles": ("should_transfer_files",),
     "StreamErr": ("stream_error",),
     "StreamIn": ("stream_input",),
@@ -39,7 +36,8 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
 """Attribute to the commands that ask for it, beside its own name."""
 
 _OTHERS = Names.of((name, True) for name in (*COMMANDS, *OTHER_COMMANDS.split()))
-_EXPRESSIONS = ("requirements", "rank")
+EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
+"""The commands whose expressions read the attributes of slots."""
 
 
 def is_read(command: str) -> bool:
@@ -66,7 +64,7 @@ def _parts(
         yield f"{_listed(idle)} {'is' if len(idle) == 1 else 'are'} kept in the ad and not acted on yet"
     if unnoticed:
         yield f"{_listed(unnoticed)} {'has' if len(unnoticed) == 1 else 'have'} no effect yet"
-    for command in _EXPRESSIONS:
+    for command in EXPRESSIONS:
         if names := _unadvertised(expressions.get(command, ""), batch):
             yield f"{command} reads {_listed(names)}, which no slot here has"
     if names := list(dict.fromkeys(_in_vain(batch))):

@@ -21,7 +21,7 @@ START = LoadAvg < 0.5 || KeyboardIdle > 3
 
 def ads() -> list[str]:
     """The attributes of slots that are free, claimed, and drained, and what real machines say of themselves."""
-    found = [*system_ad("my.domain"), *system_names(), *system()]
+    found = [*system_ad({"UID_DOMAIN": "a", "FILESYSTEM_DOMAIN": "b"}), *system_names(), *system()]
     with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(seconds=600), config=CONFIG) as pool:
         pool.add_machine("node1", cpus=4, memory=8192)
         pool.submit({"executable": "/bin/work"}, count=2)

@@ -20,7 +20,6 @@ from poolbook.domain.coverage.settings import FOLLOWED, OTHER_SUBJECT, UNENFORCE
 from poolbook.domain.negotiation.settings import followed
 from poolbook.domain.policy import offer
 from poolbook.domain.policy.settings import SETTINGS
-from poolbook.domain.submit.facts import DEFAULTS
 
 from . import code
 
@@ -69,7 +68,7 @@ def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: se
     assert told == set()
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *offer.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *DEFAULTS])
+@pytest.mark.parametrize("name", [*SETTINGS, *offer.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *pools.SUBMISSION])
 def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
     spelled = {one for names, _ in [offer.POLICY[name]] for one in names} if name in offer.POLICY else {name}
     assert all(map(is_followed, spelled))

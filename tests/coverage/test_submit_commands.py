@@ -9,8 +9,11 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.domain.coverage.job_attributes import CHOICES, COMMANDS, IDLE, LANGUAGE, OTHER_COMMANDS, UNNOTICED
-from poolbook.domain.submit.build import FIRST, LAST, MIDDLE, REQUIREMENTS, TRANSFER, known_commands, requests
+from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
+from poolbook.domain.submit.requirements import REQUIREMENTS
+from poolbook.domain.submit.resources import TRANSFER, requests
+from poolbook.domain.submit.sections import FIRST, LAST, MIDDLE
 from poolbook.domain.submit.unfollowed import is_read
 
 from ..submit.world import submit
@@ -18,13 +21,14 @@ from . import code
 
 MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets}
 FOR_PEOPLE = {
-    # what HTCondor, too, only keeps in the ad, and what the submission itself reads
+    # what HTCondor, too, only keeps in the ad; what the submission itself reads, or OnExitRemove's text; and what is read
+    # under a name that is put together
     "AcctGroupUser", "DAGManJobId", "EnvDelim", "ExecutableSize", "GPUsMaxCapability", "GPUsMinCapability",
     "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs", "ScheddInterval", "TransferErr",
     "TransferExecutable", "TransferIn", "TransferInputSizeMB", "TransferOut", "WantFTOnCheckpoint",
-    "WantTransferPluginMethods",
+    "WantTransferPluginMethods", "JobMaxRetries", "JobSuccessExitCode", "OnExitHoldReason", "OnExitHoldSubCode",
 }  # fmt: skip
-"""Attributes that no other code reads, and that ask for nothing by themselves."""
+"""Attributes that no other code names, and that ask for nothing by themselves."""
 NOT_FOLLOWED = {*IDLE, *UNNOTICED}
 PARTLY = set(CHOICES)
 
