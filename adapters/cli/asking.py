@@ -109,7 +109,7 @@ def _analyses(query: queue_tool.Query, url: str, views: Views, here: Setting) ->
 
     log = open_log(url, create=False, read_only=True)
     pool = views.pool().name
-    events = lru_cache(1)(lambda cluster: job_events(log, cluster))
+    events = lru_cache(1)(lambda cluster: job_events(log, cluster, slots=False))
     try:
         yield from queue_tool.render(
             views.ads(query.selection._replace(constraints=())),

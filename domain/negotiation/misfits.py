@@ -20,7 +20,8 @@ from ..policy.view import MOMENT
 from ..texts import ad_of
 
 REQUEST = "Request"
-_WHOLE = "TotalSlot"
+WHOLE = "TotalSlot"
+"""How the names of what a slot has begin when no part of it is in use."""
 
 
 @frozen
@@ -83,7 +84,7 @@ def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Contex
 
 def at_full_size(ad: Ad) -> Ad:
     """A slot's ad as it is when no part of the slot is in use."""
-    sizes = {name[len(_WHOLE) :]: text for name, text in ad.items() if name.startswith(_WHOLE)}
+    sizes = {name[len(WHOLE) :]: text for name, text in ad.items() if name.startswith(WHOLE)}
     return {**ad, **{name: text for name, text in sizes.items() if name in ad}}
 
 

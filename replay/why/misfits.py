@@ -1,16 +1,20 @@
-"""Why no slot could ever run a job, in one sentence: what it asks for, and the most that there is."""
+"""Why no slot could ever run a job, in one sentence: what it asks for, and the most that there is; and the slots that
+there were, as a log tells of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...domain.negotiation.misfits import Misfit, Short
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.negotiation.misfits import WHOLE, Misfit, Short
 from ..wording import counted, memory, shortened
 
 def no_slot(found: Misfit) -> str:
     """The reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
     if not found.slots:
-        return "no slot can run it: the pool has none"
+        return "no slot can run it: the pool has no slots"
     if found.short:
         return f"no slot can run it: it asks for {'; and for '.join(map(_short, found.short))}"
     if found.unmet:
@@ -50,3 +54,34 @@ _AMOUNTS: dict[str, Callable[[float], str]] = {
     "memory": lambda mib: memory(round(mib * 1024)),
     "disk": lambda kib: memory(round(kib)),
 }
+
+
+SLOT_EVENTS = (e.SlotBorn, e.SlotChanged, e.SlotDied)
+"""What ``WholeSlots`` is made of."""
+_OF_ALL = ("Cpus", "Memory", "Disk")
+
+
+@define
+class WholeSlots:
+    """The slots of a log at any position, each as it is when no part of it is in use. Dynamic slots are parts."""
+
+    _told: list[tuple[int, e.SlotEvent]] = field(factory=list)
+
+    def note(self, position: int, event: e.Event) -> None:
+        if isinstance(event, SLOT_EVENTS):
+            self._told.append((position, event))
+
+    def before(self, position: int) -> list[tuple[str, e.Ad]]:
+        """The slots that there were before a position, with their ads."""
+        found: dict[str, e.Ad] = {}
+        for at, event in self._told:
+            if at >= position:
+                break
+            if isinstance(event, e.SlotBorn) and event.kind != "dynamic":
+                sizes = {f"{WHOLE}{name}": event.ad[name] for name in _OF_ALL if name in event.ad}
+                found[event.slot] = sizes | event.ad
+            elif isinstance(event, e.SlotDied):
+                found.pop(event.slot, None)
+            elif isinstance(event, e.SlotChanged) and event.slot in found:
+                found[event.slot] |= event.changes
+        return list(found.items())

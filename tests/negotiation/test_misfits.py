@@ -35,7 +35,7 @@ NEVER: list[tuple[Ad, list[tuple[str, Ad]], str]] = [
      "none of 2 slots meets TARGET.HasDocker (the nearest, slot1@a, has HasDocker = undefined)"),
     ({"Requirements": 'TARGET.OpSys == "LINUX" && TARGET.Memory > 4096'}, TWO,
      "none of 2 slots has all conditions of its Requirements (the nearest is slot1@a)"),
-    ({}, [], "the pool has none"),
+    ({}, [], "the pool has no slots"),
 ]  # fmt: skip
 
 

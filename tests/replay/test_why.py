@@ -159,6 +159,7 @@ def test_a_sentence_is_a_plain_dict_for_json(pool: Pool) -> None:
         "at": "2027-01-15T08:00:00.000000Z",
         "position": 5,
         "text": "alice submitted it.",
+        "more": "",
         "cause": "submitted",
         "stimulus": "submit-2",
     }
