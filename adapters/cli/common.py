@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -32,6 +31,7 @@ def setting(name: str = "") -> Setting:
 
     from ..facts import host_name, user_name
     from ..tools.cells import Setting
+    from ..tools.terminal import width_of
 
     host = name or host_name()
     return Setting(
@@ -40,5 +40,5 @@ def setting(name: str = "") -> Setting:
         schedd=host,
         address=f"<{host}>",
         me=f"{user_name()}@{host}",
-        width=os.get_terminal_size().columns if sys.stdout.isatty() else None,
+        width=width_of(),
     )

@@ -51,17 +51,20 @@ COMMANDS: dict[str, Entry] = {
     "play": Entry("play", "play", "machines under a policy in virtual time"),
     "config": Entry("config", "config", "what is configured, where that was said, what it comes to"),
     "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
+    "completion": Entry("completion", "completion", "have the shell complete commands, options and files"),
+    "man": Entry("manual", "man", "the manual's page of a command"),
 }
 
 _FIRST = """\
 poolbook: an HTCondor pool whose only truth is an append-only log of events
 
-usage: poolbook COMMAND [options]        poolbook COMMAND -help tells more
+usage: poolbook COMMAND [options]        poolbook help COMMAND tells more
 
 """
 _LAST = """
 What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option
-says otherwise), sqlite:///file.db or postgresql://...; and --json where it prints something.
+says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's own names are
+understood too: poolbook condor_q.
 
 Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify
 """
@@ -69,34 +72,45 @@ Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  po
 
 def overview() -> str:
     """The help of the whole command."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {entry.words}" for name, entry in COMMANDS.items()]
-    return _FIRST + "\n".join(lines) + "\n" + _LAST
+    from ..tools.terminal import columns, folded, width_of
+
+    width = width_of()
+    lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
+    return _FIRST + "\n".join(lines) + "\n" + folded(_LAST, width)
 
 
-def _unknown(name: str) -> str:
-    from difflib import get_close_matches
+_HELPS = ("-h", "-help", "--help", "help")
+_VERSIONS = ("-version", "--version", "version", "condor_version")
 
-    near = get_close_matches(name, COMMANDS, 3, 0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`poolbook -help` lists the commands"
-    return f"poolbook: there is no command {name!r}; {hint}"
+
+def _say(text: object) -> None:
+    """Print what went wrong."""
+    from ..tools.terminal import folded, width_of
+
+    print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "-help", "--help", "help"):
+    if words[0:1] and words[0] in _HELPS:
+        words = [*words[1:2], "-help"]
+    if not words or words[0] == "-help":
         print(overview(), end="")
         return 0 if words else 2
-    if words[0] in ("-version", "--version"):
+    if words[0] in _VERSIONS:
         from ..facts import CONDOR_VERSION, VERSION
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
     entry = COMMANDS.get(words[0])
     if entry is None:
-        print(_unknown(words[0]), file=sys.stderr)
-        return 2
+        from .names import meant, unknown
+
+        entry = COMMANDS.get(meant(words[0], COMMANDS))
+        if entry is None:
+            _say(unknown(words[0], COMMANDS))
+            return 2
     try:
         return _called(entry, words[1:])
     except BrokenPipeError:  # the reader has seen enough
@@ -120,13 +134,15 @@ def _called(entry: Entry, words: Sequence[str]) -> int:
 
 def _explained(error: Exception) -> int:
     """Print an error that has words for the user, and return its exit code; raise any other."""
-    from ..tools.options import Help, Refusal, UsageError
+    from ..tools.options import Help, Refusal, UsageError, usage
 
     if isinstance(error, Help):
-        print(error, flush=True)
+        from ..tools.terminal import width_of
+
+        print(usage(error.command, width_of()), flush=True)
         return error.exit_code
     if isinstance(error, UsageError | Refusal):
-        print(error, file=sys.stderr)
+        _say(error)
         return error.exit_code
     from ...domain.log import LogError
     from ..requests import Refused
@@ -146,7 +162,7 @@ def _explained(error: Exception) -> int:
         expected = (*expected, ConfigError)
     if not isinstance(error, expected):
         raise error
-    print(f"poolbook: {error}", file=sys.stderr)
+    _say(f"poolbook: {error}")
     return 1
 
 

@@ -302,8 +302,8 @@ class _Life:
         return f": the cycles since then, the last at {when}, gave what there was to jobs before it.", []
 
     def _fits_nowhere(self, refused: int) -> str:
-        """Why no slot of those that refused it could ever have it, as it is now, or else as it was then, since a refusal
-        holds until the next; empty: one could."""
+        """Why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until the
+        next, as it was then; empty: one could."""
         found = self.refusals.last_of(self.name, self.ad)
         if found is None or not fits_none(found[2]):
             return ""

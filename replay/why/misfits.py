@@ -11,6 +11,7 @@ from ...domain import events as e
 from ...domain.negotiation.misfits import WHOLE, Misfit, Short
 from ..wording import counted, memory, shortened
 
+
 def no_slot(found: Misfit) -> str:
     """The reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
     if not found.slots:

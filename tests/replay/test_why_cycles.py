@@ -54,7 +54,11 @@ MATCHED = [
     ("1.0", 0, "Matched with slot1@a, which was free. Its ranks: NEGOTIATOR_POST_JOB_RANK 999. Its Requirements held"),
     ("2.0", 0, "slot1_3@c, which was free. Its ranks: Rank 7936, NEGOTIATOR_POST_JOB_RANK 999."),
     ("4.0", 600, ": the slot's RANK prefers this job to the job of alice@example.org. Its ranks: PREEMPTION_RANK 5546"),
-    ("3.3", 900, "with slot4@a: the submitter of this job goes before alice@example.org. Its ranks: PREEMPTION_RANK 57"),
+    (
+        "3.3",
+        900,
+        "with slot4@a: the submitter of this job goes before alice@example.org. Its ranks: PREEMPTION_RANK 57",
+    ),
 ]
 
 
@@ -62,15 +66,15 @@ MATCHED = [
 def test_a_job_that_was_matched_is_told_by_which_ranks_and_who_had_to_go(
     pool: Pool, job: str, seconds: int, said: str
 ) -> None:
-    told = [tell(one, verbose=True) for one in why(pool.log, job, EPOCH + seconds * SECOND) if one.cause == "negotiated"]
+    told = [
+        tell(one, verbose=True) for one in why(pool.log, job, EPOCH + seconds * SECOND) if one.cause == "negotiated"
+    ]
     assert any(said in text for text in told), told
 
 
 def test_a_slot_is_told_who_had_to_go_for_its_match(pool: Pool) -> None:
     told = [one.text for one in why(pool.log, "slot1@a", EPOCH + 600 * SECOND)]
-    assert (
-        "Matched with job 4.0: the slot's RANK prefers it to the job of alice@example.org." in told
-    )
+    assert "Matched with job 4.0: the slot's RANK prefers it to the job of alice@example.org." in told
 
 
 def test_a_ceiling_is_told_with_its_cores() -> None:
