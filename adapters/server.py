@@ -159,7 +159,7 @@ class Server:
             if is_served(url) or time.monotonic() > until:
                 raise AlreadyServed(
                     f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
-                    "a second pool needs a log of its own (--log)"
+                    "a second pool needs a log of its own (-log)"
                 )
             time.sleep(0.02)
 

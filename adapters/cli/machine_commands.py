@@ -9,13 +9,13 @@ from typing import Any
 
 from ..requests import ask, is_served, is_written, new_id
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
-from .common import log_of, shown
+from .common import log_of, log_option
 
-_ONE_POOL = "a log is one pool; name another with --log"
+_ONE_POOL = "a log is one pool; name another with -log"
 _JSON = Option("json", 1, "", "the answer as JSON")
 _KIN = (
     Option("pool", 1, refused=_ONE_POOL),
-    Option("version", 1, refused="use `poolbook --version`"),
+    Option("version", 1, refused="use `poolbook -version`"),
     Option("debug", 3, colon=":", refused="the server's log says what it does"),
 )
 """Options of HTCondor's that none of these commands has."""
@@ -118,10 +118,8 @@ def _served(command: Command, arguments: Arguments) -> str:
     """
     url = log_of(arguments)
     if not (is_served(url) or is_written(url)):
-        raise Refusal(
-            f"poolbook {command.name}: no pool serves {shown(url)} now, so nobody knows what its machines' sensors and "
-            "configurations say: `poolbook serve` begins one"
-        )
+        start = f"`poolbook serve{log_option(url)}`"
+        raise Refusal(f"poolbook {command.name}: the pool is not running. Start it with {start}, then repeat this.")
     return url
 
 

@@ -56,18 +56,22 @@ COMMANDS: dict[str, Entry] = {
 }
 
 _FIRST = """\
-poolbook: an HTCondor pool whose only truth is an append-only log of events
+poolbook: runs HTCondor jobs, and writes every step to an append-only log
 
 usage: poolbook COMMAND [options]        poolbook help COMMAND tells more
 
 """
-_LAST = """
-What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option
-says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's own names are
-understood too: poolbook condor_q.
-
-Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify
-"""
+_LAST = (
+    "",
+    "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option "
+    "says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's own names "
+    "are understood too: poolbook condor_q.",
+    "",
+    "Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify",
+    "",
+)
+_WIDTH = 118
+"""What the help is folded to where no terminal says otherwise."""
 
 
 def overview() -> str:
@@ -76,9 +80,10 @@ def overview() -> str:
 
     width = width_of()
     lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
-    return _FIRST + "\n".join(lines) + "\n" + folded(_LAST, width)
+    return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
 
 
+_NO_POOL = "No pool in this folder yet. `poolbook run job.sub` or `poolbook serve` starts one; -log FILE names another."
 _HELPS = ("-h", "-help", "--help", "help")
 _VERSIONS = ("-version", "--version", "version", "condor_version")
 
@@ -144,8 +149,13 @@ def _explained(error: Exception) -> int:
     if isinstance(error, UsageError | Refusal):
         _say(error)
         return error.exit_code
-    from ...domain.log import LogError
+    from ...domain.log import LogError, LogMissing
     from ..requests import Refused
+    from .common import DEFAULT_LOG
+
+    if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
+        _say(_NO_POOL)
+        return 1
 
     expected: tuple[type[Exception], ...] = (LogError, Refused)
     if "poolbook.domain.decide" in sys.modules:

@@ -69,7 +69,7 @@ def _page_of(command: Command) -> Iterator[str]:
 
 
 def _whole() -> Iterator[str]:
-    yield from _head("poolbook", "an HTCondor pool whose only truth is an append-only log of events")
+    yield from _head("poolbook", "runs HTCondor jobs, and writes every step to an append-only log")
     yield from (".SH SYNOPSIS", "\\fBpoolbook\\fR COMMAND [options]")
     yield from _rows("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
     yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the log, where no option names one")

@@ -14,8 +14,7 @@ _NO_CREDENTIALS = "there are no tokens and passwords here: whoever may write the
 _ONE_PROCESS = "a pool is one process: `poolbook serve` is schedd, startd, negotiator and collector"
 INSTEAD = {
     "wait": "`poolbook run` and `poolbook resume` wait for jobs to end; `poolbook q` shows which are left",
-    "tail": "jobs write their output where it belongs: `poolbook q JOB -af Iwd Out Err` names the files for "
-    "`tail -f`",
+    "tail": "jobs write their output where it belongs: `poolbook q JOB -af Iwd Out Err` names the files for `tail -f`",
     "ssh_to_job": "jobs run on this machine: `poolbook log JOB` has the pid of its process",
     "watch_q": "`watch poolbook q` shows the queue again and again",
     "top": "`watch poolbook q -run` shows what runs, `top` what it uses",

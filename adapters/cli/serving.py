@@ -192,7 +192,8 @@ def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...])
         progress.say("stopping: jobs that run are told to end")
         server.shut_down()
     progress.end()
-    report(server.engine, log_of(arguments), clusters, progress.seconds(), arguments.has("json"))
+    url, as_json = log_of(arguments), arguments.has("json")
+    report(server.engine, url, clusters, progress.seconds(), as_json, interrupted=server.stopping)
     if server.stopping:
         return 130
     return 0 if not _left(server, clusters, held=True) and not progress.failed else 1
@@ -218,18 +219,39 @@ class Progress:
         self._last = ""
         self.outcomes: Counter[str] = Counter()
         self.failed = 0
+        self._misfits: set[str] = set()
+        """What was said of jobs that no slot can run."""
         server.engine.subscribe(self._events)
         state = server.engine.state
         self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
+        self._tell_misfits()
 
     def _events(self, first: int, events: Sequence[object]) -> None:
-        from ...domain.events import JobExited
+        from ...domain.events import CycleHeld, JobExited
 
         for event in events:
+            if isinstance(event, CycleHeld) and event.unmatched:
+                self._tell_misfits()
             if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
                 self.outcomes["done"] += 1
                 if event.code or event.signal is not None:
                     self.failed += 1
+
+    def _tell_misfits(self) -> None:
+        """Say of the jobs that the last cycles refused which of them no slot can ever run, once."""
+        from ...replay.why.refusals import fits_none
+        from .trouble import misfit_of
+
+        state = self._server.engine.state
+        for name, reason in state.refusals.items():
+            cluster, proc = map(int, name.split("."))
+            if self._quiet or cluster not in self._clusters or not fits_none(reason):
+                continue
+            words = misfit_of(self._server.engine, cluster, proc)
+            if words and words not in self._misfits:
+                self._misfits.add(words)
+                like = f" and {reason.jobs - 1:,} like it" if reason.jobs > 1 else ""
+                self.say(f"{name}{like}: {words}")
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
-from .common import log_of, shown
+from ..tools.terminal import folded, painted, width_of
+from .common import calls, log_of, shown
 
 if TYPE_CHECKING:
     from ...domain.log import Log
@@ -18,16 +19,24 @@ if TYPE_CHECKING:
 
 WHY = Command(
     "why",
-    "JOB | SLOT [options]",
-    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found.",
+    "JOB | CLUSTER | SLOT [options]",
+    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found. Of a cluster "
+    "it tells how its jobs fared.",
     (
         Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, or 10 min (ago)"),
+        Option(
+            "verbose", 1, "", "with what it rests on: expressions and their values, ranks, what each condition left"
+        ),
         Option("json", 2, "", "the sentences as JSON"),
         LOG,
         HELP,
     ),
-    (("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"), ("poolbook why slot1@host", "")),
-    (("12.3", "a job"), ("slot1@host", "a slot")),
+    (
+        ("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"),
+        ("poolbook why 12", "how the jobs of a cluster fared, and what to look at first"),
+        ("poolbook why slot1@host", ""),
+    ),
+    (("12.3, 12", "a job, a cluster"), ("slot1@host", "a slot")),
 )
 LOG_COMMAND = Command(
     "log",
@@ -88,10 +97,11 @@ def _dump(items: Iterable[object]) -> None:
 def why(argv: Sequence[str]) -> int:
     arguments = parse(WHY, argv)
     if len(arguments.words) != 1:
-        raise UsageError("poolbook why: name one job (12.3) or slot (slot1@host)")
+        raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
     from ...replay.listing import since
     from ...replay.why import UnknownThingError, tell
     from ...replay.why.answer import why as answer
+    from ...replay.wording import instant
     from ..stores import open_log
 
     given = arguments.last("at")
@@ -99,9 +109,11 @@ def why(argv: Sequence[str]) -> int:
         at = None if given is None else since(given.values[0], time.time_ns() // 1000, _zone())
     except ValueError as error:
         raise UsageError(f"poolbook why -at: {error}") from None
-    log = open_log(log_of(arguments), create=False, read_only=True)
+    name, url = arguments.words[0], log_of(arguments)
+    log = open_log(url, create=False, read_only=True)
     try:
-        found = answer(log, arguments.words[0], at, _zone())
+        found = answer(log, name, at, _zone())
+        worth = _worth_typing(log, name, at) if name.isascii() and name.isdigit() else []
     except ValueError as error:
         raise UsageError(f"poolbook why: {error}") from None
     except UnknownThingError as error:
@@ -111,9 +123,37 @@ def why(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         _dump(sentence.as_dict() for sentence in found)
     else:
+        width = width_of()
         for sentence in found:
-            print(tell(sentence, _zone()))
+            indent = len(instant(sentence.at, _zone())) + 2
+            print(painted(folded(tell(sentence, _zone(), arguments.has("verbose")), width, indent)))
+        if worth:
+            print(f"\n{calls(worth, url)}")
     return 0
+
+
+def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str]]:
+    """What to ask next of a cluster."""
+    from ...replay.why.cluster import outcomes
+
+    found = outcomes(log, int(cluster), at)
+    firsts = [(status, found.first(status)) for status in ("failed", "held", "idle")]
+    named = [
+        (f"why {int(cluster)}.{proc}", f"the first that {_FIRST[status]}")
+        for status, proc in firsts
+        if proc is not None
+    ]
+    return named or [
+        (f"why {int(cluster)}.{min(found.status)}", "the first of them"),
+        (f"log {int(cluster)}", "what happened"),
+    ]
+
+
+_FIRST = {"failed": "failed: its whole life", "held": "is held: its whole life", "idle": "waits: its whole life"}
+
+
+_LOG_INDENT = 10
+"""Where what is folded off a line of the log goes on: behind the position."""
 
 
 def _nowhere(stimulus: str) -> str:
@@ -138,7 +178,7 @@ def log(argv: Sequence[str]) -> int:
     found = open_log(log_of(arguments), create=False, read_only=True)
     try:
         members = listing.entries(found, stream, begin)
-        place = _nowhere
+        place, width = _nowhere, width_of()
         if is_imported(found):
             place = Places(found).name
             if stream is not None:  # a log of an import stands in the order of reading
@@ -147,7 +187,7 @@ def log(argv: Sequence[str]) -> int:
             _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:
             for member in members:
-                sys.stdout.write(listing.line(member, zone, place(member.stimulus)) + "\n")
+                sys.stdout.write(folded(listing.line(member, zone, place(member.stimulus)), width, _LOG_INDENT) + "\n")
         return 0
     finally:
         found.close()
@@ -156,7 +196,7 @@ def log(argv: Sequence[str]) -> int:
 def verify(argv: Sequence[str]) -> int:
     arguments = parse(VERIFY, argv)
     if arguments.words:
-        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with --log")
+        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with -log")
     from ...domain.log import LogError
     from ...replay.imports import is_imported
     from ...replay.legality import Verdict, judge

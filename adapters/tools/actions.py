@@ -95,7 +95,7 @@ MODES = {"forcex": ("rm", "-forcex"), "fast": ("vacate", "-fast")}
 # -- options -------------------------------------------------------------------------------------------------------
 
 _WORDS = (("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user"))
-_ONE_POOL = "a log is one pool; name another with --log"
+_ONE_POOL = "a log is one pool; name another with -log"
 
 
 def _command(
@@ -125,7 +125,7 @@ def _command(
             Option("addr", 2, refused=_ONE_POOL),
             Option("name", 1, refused=_ONE_POOL),
             Option("pool", 1, refused=_ONE_POOL),
-            Option("version", 1, refused="use `poolbook --version`"),
+            Option("version", 1, refused="use `poolbook -version`"),
         ),
         examples,
         words,

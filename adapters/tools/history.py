@@ -14,7 +14,7 @@ from .selection import Selection, holds, read_job_id, select
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_FROM_LOG = "history is read from the log: name it with --log"
+_FROM_LOG = "history is read from the log: name it with -log"
 
 COMMAND = Command(
     "history",

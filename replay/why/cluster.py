@@ -32,9 +32,13 @@ def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Se
     found = outcomes(log, cluster, at)
     if not found.status:
         when = "" if at is None else f" at {instant(at, zone)}"
-        listed = f"the log has no cluster {cluster}{when}: `poolbook q` and `poolbook history` list the jobs that it has"
+        listed = (
+            f"the log has no cluster {cluster}{when}: `poolbook q` and `poolbook history` list the jobs that it has"
+        )
         raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else listed)
-    position, last = max(events, key=lambda one: one[1].at, default=(0, None))  # those of an import stand as they were read
+    position, last = max(
+        events, key=lambda one: one[1].at, default=(0, None)
+    )  # those of an import stand as they were read
     total = counted(len(found.status), "job")
     first = Sentence(
         last.at if last else at or 0,

@@ -127,7 +127,7 @@ def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
     with folder.served():
         said = folder.call("serve", code=1)
         assert "serves the log pool.db already" in said
-        assert "--log" in said
+        assert "-log" in said
 
 
 LONG = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"

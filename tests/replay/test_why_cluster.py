@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from poolbook.replay.virtual import EPOCH, SECOND
@@ -32,7 +30,10 @@ STORIES: list[tuple[tuple[str, ...], list[str]]] = [
     ),
     (
         ("submit alice 2 memory=9000",),
-        ["Cluster 1 has 2 jobs: 2 idle.", "Job 1.0 waits (Idle) since 2027-01-15 08:00:00: no slot can run it: it asks"],
+        [
+            "Cluster 1 has 2 jobs: 2 idle.",
+            "Job 1.0 waits (Idle) since 2027-01-15 08:00:00: no slot can run it: it asks",
+        ],
     ),
     (
         ("submit alice 1 seconds=30 end=failure", "run 1 s"),
@@ -65,7 +66,10 @@ def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
     [
         ("pool", "pool is no job, cluster or slot: `poolbook log pool` prints its events; why is told"),
         ("machine/h", "`poolbook log machine/h` prints its events"),
-        ("nonsense", "'nonsense' is none of these: why is told of a job (12.3), a cluster (12) and a slot (slot1@host)"),
+        (
+            "nonsense",
+            "'nonsense' is none of these: why is told of a job (12.3), a cluster (12) and a slot (slot1@host)",
+        ),
     ],
 )
 def test_what_has_no_why_is_told_where_it_stands(name: str, said: str) -> None:
