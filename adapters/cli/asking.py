@@ -17,6 +17,7 @@ from ..tools.options import Refusal, UsageError
 from ..tools.selection import Selection
 from ..views import views_current
 from .common import log_of, setting, shown
+from .hints import tell_unknown
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -45,7 +46,9 @@ def queue(argv: Sequence[str]) -> int:
                 )
             if query.view == "analysis":
                 return _write(_analyses(query, url, views, setting()))
-            return _write(_queue(query, views, setting()))
+            done = _write(_queue(query, views, setting()))
+            tell_unknown("q", query.selection.constraints, views.ads(Selection()))
+            return done
     if query.view == "analysis":
         raise Refusal(f"poolbook q: what {shown(url)} was imported from is explained by `poolbook why JOB`")
     return _write(_queue_then(query, url, setting()))

@@ -63,9 +63,9 @@ usage: poolbook COMMAND [options]        poolbook help COMMAND tells more
 """
 _LAST = (
     "",
-    "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option "
-    "says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's own names "
-    "are understood too: poolbook condor_q.",
+    "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
+    "option says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's "
+    "own names are understood too: poolbook condor_q.",
     "",
     "Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify",
     "",

@@ -46,7 +46,12 @@ SERVE = Command(
     "serve",
     "[options]",
     "Is the pool: runs jobs, and takes the requests of other commands, until SIGINT or SIGTERM.",
-    (*POOL_OPTIONS, LOG, HELP),
+    (
+        *POOL_OPTIONS,
+        Option("verbose", 1, "", "print what happens to jobs and slots as it does, in the lines of `poolbook log`"),
+        LOG,
+        HELP,
+    ),
     (("poolbook serve -log pool.db", ""), ("poolbook serve -config desktop.conf", "under an owner's policy")),
 )
 
@@ -166,6 +171,10 @@ def serve(argv: Sequence[str]) -> int:
     try:
         server.catch_signals()
         print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
+        if arguments.has("verbose"):
+            from .log_lines import tell_as_it_happens
+
+            server.engine.subscribe(tell_as_it_happens)
         while not server.stopping:
             server.step()
         print("poolbook: stopping; jobs are vacated and run again when the pool is back", flush=True)

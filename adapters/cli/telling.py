@@ -152,10 +152,6 @@ def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str
 _FIRST = {"failed": "failed: its whole life", "held": "is held: its whole life", "idle": "waits: its whole life"}
 
 
-_LOG_INDENT = 10
-"""Where what is folded off a line of the log goes on: behind the position."""
-
-
 def _nowhere(stimulus: str) -> str:
     return ""
 
@@ -167,6 +163,7 @@ def log(argv: Sequence[str]) -> int:
     from ...replay import listing
     from ...replay.imports import Places, is_imported
     from ..stores import open_log
+    from .log_lines import printed
 
     given = arguments.last("since")
     zone = _zone()
@@ -187,7 +184,7 @@ def log(argv: Sequence[str]) -> int:
             _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:
             for member in members:
-                sys.stdout.write(folded(listing.line(member, zone, place(member.stimulus)), width, _LOG_INDENT) + "\n")
+                sys.stdout.write(printed(member, zone, width, place(member.stimulus)) + "\n")
         return 0
     finally:
         found.close()

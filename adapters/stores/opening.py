@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import blake2b
 
-from ...domain.log import Head, Log, LogDamaged, LogError, LogMissing
+from ...domain.log import Head, Log, LogDamaged, LogMissing
 from .location import Location, locate
 from .stored_log import Tables, head_in, opened
 from .verification import Problem, problems_of

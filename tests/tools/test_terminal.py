@@ -37,7 +37,7 @@ from ..pool.real import POOLBOOK, environment
         ("/a/path/that/is/much/longer/than/a/single/line/can/be x", 2, [
             "/a/path/that/is/much/longer/than/a/single/line/can/be", "  x"
         ]),
-        ("  deep lines stay deep when they are folded off", 0, ["  deep lines stay deep when they are", "  folded off"]),
+        ("  deep lines stay deep when they are folded", 0, ["  deep lines stay deep when they are", "  folded"]),
     ],
 )  # fmt: skip
 def test_lines_are_folded_at_words(text: str, indent: int, lines: list[str]) -> None:
