@@ -74,7 +74,7 @@ class Outcomes:
 
     def first(self, status: str) -> int | None:
         """The first job that is so: of those that failed or are held by time, else by number."""
-        known = {"failed": self.failed, "held": self.held}.get(status, self.status)
+        known: Iterable[int] = {"failed": self.failed, "held": self.held}.get(status, self.status)
         return next((proc for proc in known if self.status[proc] == status), None)
 
     @property
@@ -110,10 +110,15 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
         elif isinstance(event, e.JobActivated):
             found.set((event.proc,), "running")
         elif isinstance(event, e.JobExited) and event.target == "Completed":
-            found.end(event.proc, Ended(event.code, event.signal))
+            found.end(event.proc, ended(event))
         elif isinstance(event, e.JobExited) and event.target:
             found.set((event.proc,), event.target.lower(), _hold(event.target, event.changes))
     return found
+
+
+def ended(event: e.JobExited) -> Ended:
+    """How the job's own process ended, of which an event tells."""
+    return Ended(event.code, event.signal)
 
 
 def _each(procs: e.Procs) -> Iterator[int]:

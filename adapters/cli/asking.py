@@ -15,6 +15,7 @@ from ..tools import formats
 from ..tools import queue as queue_tool
 from ..tools.options import Refusal, UsageError
 from ..tools.selection import Selection
+from ..tools.terminal import STATES, painted
 from ..views import views_current
 from .common import log_of, setting, shown
 from .hints import tell_unknown
@@ -148,7 +149,10 @@ def status(argv: Sequence[str]) -> int:
             from ..tools.negotiator import negotiator_ad
 
             ads = chain(ads, (negotiator_ad(views.pool().name, views.cycles(), here.now),))
-        return _write(status_tool.render(ads, query, here))
+        texts = status_tool.render(ads, query, here)
+        if query.layout is None and query.form is None:
+            texts = (painted(text, STATES) if "@" in text else text for text in texts)
+        return _write(texts)
 
 
 def _slots(url: str, views: Views) -> Iterator[ClassAd]:

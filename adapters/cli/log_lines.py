@@ -8,7 +8,7 @@ from itertools import islice
 
 from ...domain.events import Event
 from ...replay.listing import Member, line, members
-from ..tools.terminal import folded, painted, width_of
+from ..tools.terminal import STATES, folded, painted, width_of
 
 INDENT = 10
 """Where what is folded off a line goes on: behind the position."""
@@ -20,7 +20,7 @@ DECISIONS = frozenset({"match", "no match", "exit"})
 
 def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") -> str:
     """A line of the log, folded to the terminal's width. `place`: where the record stands that it is made of."""
-    return painted(folded(line(member, zone, place), width, INDENT))
+    return painted(folded(line(member, zone, place), width, INDENT), STATES)
 
 
 def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
-from ..tools.terminal import folded, painted, width_of
+from ..tools.terminal import OUTCOMES, STATES, folded, painted, width_of
 from .common import calls, log_of, shown
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ WHY = Command(
 LOG_COMMAND = Command(
     "log",
     "[STREAM] [options]",
-    "Prints the events of a log, one line for each transition of each thing.",
+    "Prints what happened, one line for each step of each job and slot.",
     (
         Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, or 10 min (ago)"),
         Option("json", 2, "", "as a JSON list"),
@@ -54,15 +54,18 @@ LOG_COMMAND = Command(
         ("slot1@host", "a slot"),
         ("machine/NAME", "a machine"),
         ("submitter/alice@example.org", "a submitter: what administrators set of it, and deleted"),
-        ("pool, requests, negotiator, evidence", "what the pool itself did, was asked, matched, and went by"),
-        ("accountant", "the priorities as they were brought up to date, and usage that was reset"),
+        (
+            "pool, requests, negotiator, evidence",
+            "the pool itself, what it was asked, what it matched, what policies said",
+        ),
+        ("accountant", "the users' priorities as they changed, and usage that was reset"),
         ("source/1, submitter/NAME, ads/history", "of an imported log: a file, a submitter, kept ads; table/queue"),
     ),
 )
 VERIFY = Command(
     "verify",
     "[options]",
-    "Checks that a log is as it was written (its seal), and that every transition in it was legal.",
+    "Checks that a log is as it was written (its seal), and that the rules allow every step in it.",
     (
         Option("decisions", 3, "", "take every negotiation cycle again, too, and compare"),
         Option("json", 2, "", "the verdict as JSON"),
@@ -74,7 +77,7 @@ VERIFY = Command(
 VIEWS = Command(
     "views",
     "[options]",
-    "Makes anew, from the log, the tables that q, status and history read (they are kept by themselves).",
+    "Rebuilds the tables that q, status and history read from the log. They are kept up to date by themselves.",
     (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
     (("poolbook views", ""),),
 )
@@ -126,7 +129,8 @@ def why(argv: Sequence[str]) -> int:
         width = width_of()
         for sentence in found:
             indent = len(instant(sentence.at, _zone())) + 2
-            print(painted(folded(tell(sentence, _zone(), arguments.has("verbose")), width, indent)))
+            text = folded(tell(sentence, _zone(), arguments.has("verbose")), width, indent)
+            print(painted(text, OUTCOMES if worth else STATES))
         if worth:
             print(f"\n{calls(worth, url)}")
     return 0
@@ -306,7 +310,7 @@ def _verdict(url: str, problems: Sequence[object], verdict: object, sound: bool)
 
     assert isinstance(verdict, Verdict)
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print(f"{shown(url)}: {'sound' if sound else 'NOT SOUND'}")
+    print(painted(f"{shown(url)}: {'sound' if sound else 'NOT SOUND'}"))
     if problems:
         print(f"\nThe seal is broken in {len(problems)} place{'s' * (len(problems) > 1)}:")
         for problem in problems:

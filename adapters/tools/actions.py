@@ -113,7 +113,7 @@ def _command(
         (
             Option("debug", 1, colon=":", refused="the server's log says what it does"),
             Option("long", 1, "", "the result as an ad, with the result of each job"),
-            Option("totals", 3, "", "how many jobs met which end"),
+            Option("totals", 3, "", "how many jobs were changed, and how many not, and why"),
             Option("constraint", 1, "<expr>", "all jobs for which the expression is true"),
             Option("all", 1, "", "all jobs; cannot be combined with others"),
             Option("held", 3, "", "of these only the held ones"),
@@ -162,14 +162,14 @@ COMMANDS = {
         ),
         _command(
             "suspend",
-            "Stops running jobs where they are; their slots stay theirs.",
+            "Stops running jobs where they are. They keep their slots.",
             _MACHINE,
             examples=(("poolbook suspend 12.3", "one job"), ("poolbook suspend slot1_2@here", "what runs in a slot")),
             words=_SLOTS,
         ),
         _command(
             "continue",
-            "Lets go on what a request has suspended.",
+            "Lets jobs go on that were suspended by request.",
             _MACHINE,
             examples=(("poolbook continue 12.3", "one job"),),
             words=_SLOTS,

@@ -260,5 +260,5 @@ def usage(command: Command, width: int | None = None) -> str:
 def spelling(option: Option) -> str:
     """An option as the help shows it, with what follows it."""
     letters = f"[{option.colon}]" if option.colon else ""
-    values = option.values.replace("<attr>...", "<attr> ...")
+    values = option.values.replace(">...", "> ...")
     return f"-{option.name}{letters} {values}".rstrip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 NARROWEST = 40
@@ -58,12 +58,19 @@ def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
 
 
 _COLOURS = {"good": "32", "bad": "31", "waits": "33"}
-_ROLES = {
-    "completed": "good", "running": "good", "sound": "good", "Claimed": "good",
-    "failed": "bad", "held": "bad", "removed": "bad", "NOT SOUND": "bad", "Preempting": "bad",
-    "idle": "waits", "suspended": "waits", "waits": "waits", "Owner": "waits", "Drained": "waits",
+Roles = Mapping[str, str]
+OUTCOMES: Roles = {
+    "completed": "good", "running": "good", "sound": "good",
+    "failed": "bad", "held": "bad", "removed": "bad", "NOT SOUND": "bad", "violation": "bad", "violations": "bad",
+    "idle": "waits", "suspended": "waits",
 }  # fmt: skip
-_WORDS = re.compile(rf"(?<![\w./@-])(?:{'|'.join(sorted(_ROLES, key=len, reverse=True))})(?![\w./@-])")
+"""The words for what became of jobs and logs, in counts and tables of Poolbook's own."""
+STATES: Roles = {
+    "Completed": "good", "Running": "good", "Claimed": "good",
+    "Held": "bad", "Removed": "bad", "Preempting": "bad",
+    "Idle": "waits", "Suspended": "waits", "Owner": "waits", "Drained": "waits",
+}  # fmt: skip
+"""HTCondor's words for the states of jobs and slots."""
 
 
 def has_colour(stream: IO[str] | None = None) -> bool:
@@ -75,11 +82,13 @@ def has_colour(stream: IO[str] | None = None) -> bool:
     return os.environ.get("TERM") != "dumb" and (stream or sys.stdout).isatty()
 
 
-def painted(text: str, stream: IO[str] | None = None) -> str:
+def painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None) -> str:
     """A text with the words for states and outcomes in colour, if the stream is to have any."""
     if not has_colour(stream):
         return text
-    return _WORDS.sub(lambda found: f"\x1b[{_COLOURS[_ROLES[found[0]]]}m{found[0]}\x1b[0m", text)
+    words = "|".join(sorted(roles, key=len, reverse=True))
+    coloured = rf"(?<![\w./@-])(?:{words})(?![\w./@-])"
+    return re.sub(coloured, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
 
 
 def visible(text: str) -> str:
