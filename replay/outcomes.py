@@ -74,8 +74,8 @@ class Outcomes:
 
     def first(self, status: str) -> int | None:
         """The first job that is so: of those that failed or are held by time, else by number."""
-        known: Iterable[int] = {"failed": self.failed, "held": self.held}.get(status, self.status)
-        return next((proc for proc in known if self.status[proc] == status), None)
+        known: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
+        return next((proc for proc in known.get(status, self.status) if self.status[proc] == status), None)
 
     @property
     def one_hold(self) -> bool:

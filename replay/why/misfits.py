@@ -10,6 +10,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.negotiation.misfits import WHOLE, Misfit, Short
 from ..wording import counted, memory, shortened
+from .refusals import bare
 
 
 def no_slot(found: Misfit) -> str:
@@ -19,7 +20,7 @@ def no_slot(found: Misfit) -> str:
     if found.short:
         return f"no slot can run it: it asks for {'; and for '.join(map(_short, found.short))}"
     if found.unmet:
-        told = " and ".join(shortened(one.condition, 120) for one in found.unmet)
+        told = " and ".join(shortened(bare(one.condition), 120) for one in found.unmet)
         none = "the slot does not meet" if found.slots == 1 else f"none of {found.slots:,} slots meets"
         return f"no slot can run it: {none} {told}{_nearest(found)}"
     what = "all conditions of its Requirements" if found.nearest else "all that it asks for"

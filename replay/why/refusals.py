@@ -13,6 +13,7 @@ from attrs import asdict, define, field
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse, unparse
+from ...domain.classad.tree import Parentheses
 from ...domain.negotiation.likeness import ALWAYS_SIGNIFICANT
 from ...domain.variants import Variants
 from ..wording import counted, instant, shortened
@@ -120,6 +121,17 @@ def _of_these(count: int, whole: int) -> str:
     return "which" if whole == 1 else "all of which"
 
 
+def bare(source: str) -> str:
+    """An expression's text without the brackets around the whole."""
+    try:
+        node = parse(source)
+    except ClassAdSyntaxError:
+        return source
+    while isinstance(node, Parentheses):
+        node = node.inner
+    return unparse(node)
+
+
 def _left(reason: e.Unmatched) -> int:
     return reason.clauses[-1].left if reason.clauses else reason.slots
 
@@ -129,7 +141,7 @@ def _meet(reason: e.Unmatched, ad: e.Ad) -> str:
     left = _left(reason)
     if left:
         return f"{left:,} {'meets' if left == 1 else 'meet'} its Requirements"
-    none = [shortened(each.text, 120) + _with(each.text, ad) for each in reason.clauses if not each.alone]
+    none = [shortened(bare(each.text), 120) + _with(each.text, ad) for each in reason.clauses if not each.alone]
     return f"none meets {' or '.join(none) or 'all conditions of its Requirements'}"
 
 
