@@ -1,6 +1,6 @@
 """The configuration of a pool: which files hold it, what the machine is like, and the commands that files include.
 
-``--config FILE`` names the files, each laid over those before it; else ``POOLBOOK_CONFIG`` names one; else it is
+``-config FILE`` names the files, each laid over those before it; else ``POOLBOOK_CONFIG`` names one; else it is
 ``poolbook.conf`` in the current folder, if there is one; else the defaults alone are in force. ``_CONDOR_NAME`` in
 the environment goes before all files, as in HTCondor.
 """
@@ -45,7 +45,7 @@ def load(
 ) -> Configuration:
     """Read the configuration.
 
-    :param files: what ``--config`` named
+    :param files: what ``-config`` named
     :param text: the configuration itself, in place of any file
     :param environment: this process's, unless given
     :param detected: laid over what this machine tells of itself
@@ -60,7 +60,7 @@ def load(
         try:
             sources.append((str(path), disk.read(str(path))))
         except OSError as problem:
-            words = f"{problem.strerror or problem}; name another with --config or {VARIABLE}"
+            words = f"{problem.strerror or problem}; name another with -config or {VARIABLE}"
             raise ConfigError(f"the configuration cannot be read: {words}", str(path)) from None
     root = {"CONFIG_ROOT": str(Path(sources[0][0]).absolute().parent)} if sources and text is None else {}
     return read(

@@ -124,6 +124,9 @@ class Server:
             self.world = LocalWorld(self.place.folder, self.trouble)
             self.engine = Engine(self.log, self.world)
             self.engine.load()
+            self.found = tuple(self.engine.state.clusters)
+            """The clusters that were in the queue when the log was opened: their jobs may be over by now."""
+            self.opened = self.engine.state.position
             here = f"{os.uname().nodename}:{self.place.folder}"
             self._lost = self._strangers(here, lost)
             self.log.raise_epoch(here, self.engine.now(), "serve")
@@ -156,7 +159,7 @@ class Server:
             if is_served(url) or time.monotonic() > until:
                 raise AlreadyServed(
                     f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
-                    "a second pool needs a log of its own (--log)"
+                    "a second pool needs a log of its own (-log)"
                 )
             time.sleep(0.02)
 

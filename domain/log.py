@@ -38,6 +38,16 @@ class LogUnavailable(LogError):
     """The log could not be read or written: a full disk, missing rights, a server that does not answer."""
 
 
+class LogMissing(LogError):
+    """There is no log where one was looked for; ``name`` is how that was called."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no log at {name}; look at the name, or start one: `poolbook run job.sub -log {name}`"
+        )
+        self.name = name
+
+
 class LogDamaged(LogError):
     """What is stored is not what was appended."""
 

@@ -18,6 +18,7 @@ from ...domain.config import ConfigError
 from ...domain.log import LogError
 from ...domain.policy.offer import offer
 from ...domain.policy.slot_types import SlotTypeError
+from ...domain.settings import DOMAINS
 from ...domain.texts import ad_of
 from ..configuration import VARIABLE, config_files, load
 from ..execution.supervisor import processes
@@ -187,7 +188,9 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: Place
     try:
         found = load(paths, environment=environment)
         folder = Path.cwd() if place is None else place.folder
-        joins = offer("doctor", host_name(), found, equipment(found, folder, system_ad(host_name())))
+        joins = offer(
+            "doctor", host_name(), found, equipment(found, folder, system_ad(dict.fromkeys(DOMAINS, host_name())))
+        )
     except (ConfigError, SlotTypeError) as error:
         return Settings(names, named, str(error), environment=variables)
     return Settings(

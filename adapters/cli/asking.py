@@ -15,13 +15,16 @@ from ..tools import formats
 from ..tools import queue as queue_tool
 from ..tools.options import Refusal, UsageError
 from ..tools.selection import Selection
+from ..tools.terminal import STATES, painted
 from ..views import views_current
 from .common import log_of, setting, shown
+from .hints import tell_unknown
 
 if TYPE_CHECKING:
     from ...projections.views import Views
     from ..tools.batches import Census
     from ..tools.cells import Setting
+    from ..tools.status import Query as StatusQuery
 
 
 def _write(texts: Iterable[str]) -> int:
@@ -43,7 +46,9 @@ def queue(argv: Sequence[str]) -> int:
                 )
             if query.view == "analysis":
                 return _write(_analyses(query, url, views, setting()))
-            return _write(_queue(query, views, setting()))
+            done = _write(_queue(query, views, setting()))
+            tell_unknown("q", query.selection.constraints, views.ads(Selection()))
+            return done
     if query.view == "analysis":
         raise Refusal(f"poolbook q: what {shown(url)} was imported from is explained by `poolbook why JOB`")
     return _write(_queue_then(query, url, setting()))
@@ -109,7 +114,7 @@ def _analyses(query: queue_tool.Query, url: str, views: Views, here: Setting) ->
 
     log = open_log(url, create=False, read_only=True)
     pool = views.pool().name
-    events = lru_cache(1)(lambda cluster: job_events(log, cluster))
+    events = lru_cache(1)(lambda cluster: job_events(log, cluster, slots=False))
     try:
         yield from queue_tool.render(
             views.ads(query.selection._replace(constraints=())),
@@ -144,13 +149,20 @@ def status(argv: Sequence[str]) -> int:
         if not _imported(views):
             from .daemons import pool_ads
 
-            return _write(status_tool.render(pool_ads(url, views, query.kind, here), query, here))
+            return _shown(status_tool.render(pool_ads(url, views, query.kind, here), query, here), query)
         if query.kind not in ("Machine", ""):
             raise Refusal(
                 f"poolbook status: {shown(url)} was imported, and the records that are read tell of slots and have no "
                 f"ads of what -{query.view} shows; `poolbook q` and `poolbook userprio` tell of the queue and its users"
             )
-        return _write(status_tool.render(slot_ads(url, views), query, here))
+        return _shown(status_tool.render(slot_ads(url, views), query, here), query)
+
+
+def _shown(texts: Iterable[str], query: StatusQuery) -> int:
+    """Write a table of slots, their states in colour where a person looks."""
+    if query.layout is None and query.form is None:
+        texts = (painted(text, STATES) if "@" in text else text for text in texts)
+    return _write(texts)
 
 
 def history(argv: Sequence[str]) -> int:

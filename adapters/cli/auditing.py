@@ -9,19 +9,22 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from ..tools.terminal import folded, painted, width_of
 from .common import log_of, shown
 
 if TYPE_CHECKING:
     from ...replay.audit.verdict import Audit, Contradiction, Finding, Gap, Unaccounted
 
+_INDENT = 4
+"""How much deeper what is folded off a line goes on."""
 SHOWN = 20
 """So many of a kind are printed, unless all are asked for."""
 
 AUDIT = Command(
     "audit",
     "[LOG] [options]",
-    "Tells what a log tells of, whether it was allowed, and where its sources disagree. Ends with 1 if something was "
-    "not allowed, the log is not as it was written, or nothing was read that could be judged.",
+    "Judges a log: what happened in it, whether the rules allow it, where its sources disagree. Ends with 1 if "
+    "something was not allowed, the log is not as it was written, or nothing was read that could be judged.",
     (
         Option("all", 2, "", f"print every finding, not the first {SHOWN} of each kind"),
         Option("json", 2, "", "the verdict as JSON"),
@@ -53,8 +56,11 @@ def audit(argv: Sequence[str]) -> int:
         print(json.dumps(as_json(shown(url), found), indent=2))
     else:
         zone = datetime.now().astimezone().tzinfo or UTC
-        for line in report(shown(url), found, zone, None if arguments.has("all") else SHOWN):
-            print(line)
+        first, *rest = report(shown(url), found, zone, None if arguments.has("all") else SHOWN)
+        width = width_of()
+        print(folded(painted(first), width))
+        for line in rest:
+            print(folded(line, width, _INDENT))
     return 0 if found.sound else 1
 
 

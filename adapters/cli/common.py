@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +24,29 @@ def log_of(arguments: Arguments) -> str:
     return given.values[0] if given is not None else os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
+def log_option(url: str) -> str:
+    """What a call needs behind it to be about this log, as a user may type it: nothing for the one that is meant
+    anyway."""
+    return "" if url == (os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG) else f" -log {shlex.quote(shown(url))}"
+
+
+def called() -> str:
+    """The command as its user may type it again."""
+    own = sys.argv[0]
+    found = shutil.which("poolbook")
+    if found is not None and os.path.realpath(found) == os.path.realpath(own):
+        return "poolbook"
+    return os.path.relpath(own) if os.path.basename(own) == "poolbook" else "poolbook"
+
+
+def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
+    """Calls that are worth typing next, one to a line, each with what it is for."""
+    from ..tools.terminal import columns, width_of
+
+    command, ending = called(), log_option(url)
+    return "\n".join(columns([(f"{command} {words}{ending}", purpose) for words, purpose in worth], width_of()))
+
+
 def shown(url: str) -> str:
     """A log's URL as it may be printed: without a password."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
@@ -32,6 +58,7 @@ def setting(name: str = "") -> Setting:
 
     from ..facts import host_name, user_name
     from ..tools.cells import Setting
+    from ..tools.terminal import width_of
 
     host = name or host_name()
     return Setting(
@@ -40,5 +67,5 @@ def setting(name: str = "") -> Setting:
         schedd=host,
         address=f"<{host}>",
         me=f"{user_name()}@{host}",
-        width=os.get_terminal_size().columns if sys.stdout.isatty() else None,
+        width=width_of(),
     )

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 COMMAND = Command(
     "config",
     "[NAME ...] [options]",
-    "Tells the values of settings, macros expanded; without a name, all that is set other than by default.",
+    "Shows settings, with their macros expanded; without a name, all that differ from the defaults.",
     (
-        Option("config", 3, "<file>", "read this file, not poolbook.conf; may be given again, the later goes before"),
+        Option("config", 3, "<file>", "read this file, not poolbook.conf; may be given again, and the last wins"),
         Option("verbose", 1, "", "where a value comes from, what was written, the default"),
         Option("dump", 2, "", "all settings whose names match the patterns that stand where names do, unexpanded"),
         Option("expanded", 2, "", "with -dump: expanded"),

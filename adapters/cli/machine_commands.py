@@ -6,17 +6,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..requests import ask, is_served, is_written, new_id
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
-from .common import log_of, shown
+from .common import log_of, log_option
 
-_ONE_POOL = "a log is one pool; name another with --log"
+_ONE_POOL = "a log is one pool; name another with -log"
 _JSON = Option("json", 1, "", "the answer as JSON")
 _KIN = (
     Option("pool", 1, refused=_ONE_POOL),
-    Option("version", 1, refused="use `poolbook --version`"),
+    Option("version", 1, refused="use `poolbook -version`"),
     Option("debug", 3, colon=":", refused="the server's log says what it does"),
 )
 """Options of HTCondor's that none of these commands has."""
@@ -59,7 +60,7 @@ OFF = Command(
         Option("peaceful", 3, "", "let jobs run to their end"),
         Option("graceful", 1, "", "let them have their retirement time and their time to end (the default)"),
         Option("fast", 1, "", "kill them"),
-        Option("startd", 5, "", "as without: a machine has nothing else to be turned off"),
+        Option("startd", 5, "", "accepted and ignored: a machine has nothing else to turn off"),
         _JSON,
         LOG,
         HELP,
@@ -72,7 +73,7 @@ ON = Command(
     "on",
     "[options]",
     "Brings this machine back into the pool that is served here, after `poolbook off` or a drain that it left by.",
-    (Option("startd", 5, "", "as without"), _JSON, LOG, HELP, *_KIN),
+    (Option("startd", 5, "", "accepted and ignored, as for off"), _JSON, LOG, HELP, *_KIN),
     (("poolbook on", ""),),
 )
 RECONFIG = Command(
@@ -116,13 +117,17 @@ def _served(command: Command, arguments: Arguments) -> str:
     """The log, if a pool serves it: what a machine's policy says of such a request depends on its sensors.
 
     :raises Refusal: no pool serves it
+    :raises LogError: none can, as it is no pool's own
     """
     url = log_of(arguments)
     if not (is_served(url) or is_written(url)):
-        raise Refusal(
-            f"poolbook {command.name}: no pool serves {shown(url)} now, so nobody knows what its machines' sensors and "
-            "configurations say: `poolbook serve` begins one"
-        )
+        from ...domain.log import LogMissing
+        from ..founding import open_pool_log
+
+        with suppress(LogMissing):
+            open_pool_log(url, create=False).close()
+        start = f"`poolbook serve{log_option(url)}`"
+        raise Refusal(f"poolbook {command.name}: the pool is not running. Start it with {start}, then repeat this.")
     return url
 
 

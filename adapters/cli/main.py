@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "run": Entry("serving", "run", "submit a file and run its jobs on this machine to their end"),
     "resume": Entry("serving", "resume", "go on with the jobs of a log: after Ctrl-C, a crash, a power cut"),
-    "serve": Entry("serving", "serve", "be the pool: run jobs and take other commands' requests until stopped"),
+    "serve": Entry("serving", "serve", "run the pool until stopped: start jobs, do what other commands ask for"),
     "submit": Entry("submitting", "submit", "put jobs into the queue"),
     "q": Entry("asking", "queue", "the jobs in the queue"),
     "status": Entry("asking", "status", "the slots and what they do"),
@@ -42,63 +42,82 @@ COMMANDS: dict[str, Entry] = {
     "on": Entry("machine_commands", "on", "bring this machine back into the pool"),
     "reconfig": Entry("machine_commands", "reconfig", "have the configuration of this machine and its pool read again"),
     "reschedule": Entry("machine_commands", "reschedule", "have a negotiation cycle held now"),
-    "why": Entry("telling", "why", "why a job or slot is where it is, in sentences"),
-    "log": Entry("telling", "log", "the events, one line for each transition"),
-    "audit": Entry("auditing", "audit", "what a log tells of, whether it was allowed, where its sources disagree"),
+    "why": Entry("telling", "why", "why a job or slot is where it is, or how a cluster fared, in sentences"),
+    "log": Entry("telling", "log", "what happened, one line for each step"),
+    "audit": Entry("auditing", "audit", "judge a log: was all of it allowed, do its sources agree"),
     "import": Entry("importing", "import_folders", "read what a real HTCondor pool left behind into a log"),
     "follow": Entry("importing", "follow", "import and audit what a real pool writes, while it does"),
-    "verify": Entry("telling", "verify", "check the seal, and that every transition was legal"),
-    "play": Entry("play", "play", "machines under a policy in virtual time"),
+    "verify": Entry("telling", "verify", "check that the log is as it was written, and every step in it allowed"),
+    "play": Entry("play", "play", "try a policy: machines and jobs in virtual time"),
     "config": Entry("config", "config", "what is configured, where that was said, what it comes to"),
     "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
     "doctor": Entry("doctor", "doctor", "what of this machine, configuration and log would surprise, and what to do"),
     "doc": Entry("doc", "doc", "the pages of the documentation, and the examples"),
+    "completion": Entry("completion", "completion", "have the shell complete commands, options and files"),
+    "man": Entry("manual", "man", "the manual's page of a command"),
 }
 
 _FIRST = """\
-poolbook: an HTCondor pool whose only truth is an append-only log of events
+poolbook: runs HTCondor jobs, and writes every step to an append-only log
 
-usage: poolbook COMMAND [options]        poolbook COMMAND -help tells more
+usage: poolbook COMMAND [options]        poolbook help COMMAND tells more
 
 """
-_LAST = """
-What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the option
-says otherwise), sqlite:///file.db or postgresql://...; and --json where it prints something.
-
-Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify
-"""
+_LAST = (
+    "",
+    "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
+    "option says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's "
+    "own names are understood too: poolbook condor_q.",
+    "",
+    "Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify",
+    "",
+)
+_WIDTH = 118
+"""What the help is folded to where no terminal says otherwise."""
 
 
 def overview() -> str:
     """The help of the whole command."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {entry.words}" for name, entry in COMMANDS.items()]
-    return _FIRST + "\n".join(lines) + "\n" + _LAST
+    from ..tools.terminal import columns, folded, width_of
+
+    width = width_of()
+    lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
+    return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
 
 
-def _unknown(name: str) -> str:
-    from difflib import get_close_matches
+_NO_POOL = "No pool in this folder yet. `poolbook run job.sub` or `poolbook serve` starts one; -log FILE names another."
+_HELPS = ("-h", "-help", "--help", "help")
+_VERSIONS = ("-version", "--version", "version", "condor_version")
 
-    near = get_close_matches(name, COMMANDS, 3, 0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`poolbook -help` lists the commands"
-    return f"poolbook: there is no command {name!r}; {hint}"
+
+def _say(text: object) -> None:
+    """Print what went wrong."""
+    from ..tools.terminal import folded, width_of
+
+    print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "-help", "--help", "help"):
+    if words[0:1] and words[0] in _HELPS:
+        words = [*words[1:2], "-help"]
+    if not words or words[0] == "-help":
         print(overview(), end="")
         return 0 if words else 2
-    if words[0] in ("-version", "--version"):
+    if words[0] in _VERSIONS:
         from ..facts import CONDOR_VERSION, VERSION
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
     entry = COMMANDS.get(words[0])
     if entry is None:
-        print(_unknown(words[0]), file=sys.stderr)
-        return 2
+        from .names import meant, unknown
+
+        entry = COMMANDS.get(meant(words[0], COMMANDS))
+        if entry is None:
+            _say(unknown(words[0], COMMANDS))
+            return 2
     try:
         return _called(entry, words[1:])
     except BrokenPipeError:  # the reader has seen enough
@@ -122,16 +141,23 @@ def _called(entry: Entry, words: Sequence[str]) -> int:
 
 def _explained(error: Exception) -> int:
     """Print an error that has words for the user, and return its exit code; raise any other."""
-    from ..tools.options import Help, Refusal, UsageError
+    from ..tools.options import Help, Refusal, UsageError, usage
 
     if isinstance(error, Help):
-        print(error, flush=True)
+        from ..tools.terminal import width_of
+
+        print(usage(error.command, width_of()), flush=True)
         return error.exit_code
     if isinstance(error, UsageError | Refusal):
-        print(error, file=sys.stderr)
+        _say(error)
         return error.exit_code
-    from ...domain.log import LogError
+    from ...domain.log import LogError, LogMissing
     from ..requests import Refused
+    from .common import DEFAULT_LOG
+
+    if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
+        _say(_NO_POOL)
+        return 1
 
     expected: tuple[type[Exception], ...] = (LogError, Refused)
     if "poolbook.domain.decide" in sys.modules:
@@ -148,7 +174,7 @@ def _explained(error: Exception) -> int:
         expected = (*expected, ConfigError)
     if not isinstance(error, expected):
         raise error
-    print(f"poolbook: {error}", file=sys.stderr)
+    _say(f"poolbook: {error}")
     return 1
 
 

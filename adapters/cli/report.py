@@ -1,24 +1,29 @@
-"""What `run` and `resume` print at the end: the jobs, where the log is, and what is worth typing next."""
+"""What `run` and `resume` print at the end: the jobs, how they fared, and what is worth typing next."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
-from collections.abc import Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
-from attrs import define
+from attrs import define, frozen
 
-from ...domain.events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
+from ...domain.events import Ad, ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
 from ...domain.job_ad import unquoted
+from ...domain.submit import quoting
 from ...domain.variants import Variants
+from ...replay.outcomes import Outcomes, counts, outcomes_of
 from ..engine import Engine
 from ..stores.location import locate
-from .common import DEFAULT_LOG, shown
+from ..tools.terminal import folded, painted, visible, width_of
+from .common import calls, shown
+from .trouble import misfit_of, trouble
 
 MOST = 40
 """Jobs that the table lists."""
+_COMMAND_MOST = 48
 
 
 @define
@@ -26,7 +31,6 @@ class _Row:
     slot: str = ""
     began: int = 0
     ended: int = 0
-    state: str = "waits"
     code: int | None = None
     signal: int | None = None
     cpu: int = 0
@@ -37,75 +41,26 @@ class _Row:
         return max(0, self.ended - self.began) / 1e6 if self.began and self.ended else None
 
 
-def report(engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool) -> None:
-    """Print how the jobs of these clusters fared: a table and what to type next, or all of them as JSON."""
-    if as_json:
-        _print_json(engine, clusters)
-        return
-    for number in clusters:
-        events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
-        _table(engine, number, events)
-    where = locate(url)
-    print(f"\n{seconds:.1f} s; every transition stands in the log {shown(where.place)}")
-    ending = "" if url == DEFAULT_LOG else f" -log {shown(url)}"
-    worth_typing = (
-        (f"why {clusters[0]}.0", "how this job came to its end, in sentences"),
-        ("history", "the jobs that have left the queue"),
-        ("verify", "the log's seal, and that every transition was legal"),
-    )
-    calls = [(f"{_called()} {words}{ending}", purpose) for words, purpose in worth_typing]
-    width = max(len(call) for call, _ in calls)
-    print()
-    for call, purpose in calls:
-        print(f"  {call:<{width}}   {purpose}")
+@frozen
+class Fared:
+    """A cluster at the end: its submission, its events, and what became of its jobs."""
 
+    number: int
+    submitted: ClusterSubmitted
+    events: Sequence[Event]
+    outcomes: Outcomes
 
-def _print_json(engine: Engine, clusters: Sequence[int]) -> None:
-    """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
-    found = []
-    for number in clusters:
-        events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
-        for proc, row in _rows(engine, number, events, sys.maxsize)[0].items():
-            found.append(
-                {
-                    "ClusterId": number,
-                    "ProcId": proc,
-                    "Slot": row.slot,
-                    "State": row.state,
-                    "ExitCode": row.code,
-                    "ExitSignal": row.signal,
-                    "RunTime": row.seconds(),
-                    "RemoteCpu": row.cpu / 1e6,
-                    "ResidentSetSize": row.memory,
-                }
-            )
-    print(json.dumps(found, indent=2))
+    def ad_of(self, proc: int) -> Ad:
+        """A job's ad as it was submitted."""
+        return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
 
-
-def _called() -> str:
-    """The command as its user may type it again."""
-    own = sys.argv[0]
-    found = shutil.which("poolbook")
-    if found is not None and os.path.realpath(found) == os.path.realpath(own):
-        return "poolbook"
-    return os.path.relpath(own) if os.path.basename(own) == "poolbook" else "poolbook"
-
-
-def _rows(engine: Engine, number: int, events: Sequence[Event], most: int) -> tuple[dict[int, _Row], int]:
-    """The first jobs of a cluster, as its events leave them, and how many it has."""
-    rows: dict[int, _Row] = {}
-    total = 0
-    for event in events:
-        if isinstance(event, ClusterSubmitted):
-            total = event.count
-            rows = {proc: _Row() for proc in range(min(total, most))}
-        elif isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
-            _fold(rows[event.proc], event)
-    cluster = engine.state.clusters.get(number)
-    for proc, row in rows.items():
-        if cluster is not None and proc in cluster:
-            row.state = cluster.status_of(proc).lower()
-    return rows, total
+    def rows(self) -> dict[int, _Row]:
+        """The runs of the jobs, by process number; the last of each."""
+        rows = {proc: _Row() for proc in self.outcomes.status}
+        for event in self.events:
+            if isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
+                _fold(rows[event.proc], event)
+        return rows
 
 
 def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
@@ -115,27 +70,121 @@ def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
         row.began = event.began or event.at
     else:
         row.ended, row.cpu, row.memory = event.ended or event.at, event.user_cpu + event.system_cpu, event.resident
-        row.state = event.target.lower() or "removed"
         row.code, row.signal = event.code, event.signal
 
 
-def _table(engine: Engine, number: int, events: Sequence[Event]) -> None:
-    rows, total = _rows(engine, number, events, MOST)
-    submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
-    command = unquoted(submitted.ad.get("Cmd", "")).rpartition("/")[2]
-    variants = Variants(submitted.columns)
-    print(f"\n{'ID':<8} {'SLOT':<18} {'STATE':<11} {'EXIT':>6} {'RUN TIME':>9} {'CPU':>8} {'MEMORY':>9}  COMMAND")
-    for proc, row in rows.items():
-        own = {**submitted.ad, **variants.of(proc)}
-        line = f"{command} {unquoted(own.get('Arguments') or own.get('Args') or '')}".strip()
-        ran = row.seconds()
-        code = "" if row.code is None else str(row.code)
-        ending = code if row.signal is None else f"sig {row.signal}"
-        run, cpu = ("", "") if ran is None else (f"{ran:.2f} s", f"{row.cpu / 1e6:.2f} s")
-        memory = f"{row.memory / 1024:.1f} MiB" if row.memory else ""
-        print(
-            f"{f'{number}.{proc}':<8} {row.slot.partition('@')[0]:<18} {row.state:<11} {ending:>6} {run:>9} {cpu:>8} "
-            f"{memory:>9}  {line[:48]}"
-        )
-    if total > len(rows):
-        print(f"... and {total - len(rows)} more: poolbook history {number}")
+def fared(engine: Engine, clusters: Iterable[int]) -> Iterator[Fared]:
+    """How these clusters fared, as the log has it."""
+    for number in clusters:
+        events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
+        submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
+        yield Fared(number, submitted, events, outcomes_of(events))
+
+
+def report(
+    engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, interrupted: bool = False
+) -> None:
+    """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
+    reason, and what to type next; or all jobs as JSON."""
+    found = list(fared(engine, clusters))
+    if as_json:
+        _print_json(found)
+        return
+    for one in found:
+        _table(one)
+    where = shown(locate(url).place)
+    said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
+    print("\n" + painted(folded(said, width_of())))
+    misfits = {one.number: words for one in found if (words := _fits_nowhere(engine, one))}
+    told, worth_typing = trouble(found, misfits, interrupted)
+    for paragraph in told:
+        print("\n" + painted(folded(paragraph, width_of())))
+    print("\n" + calls(worth_typing or _all_well(clusters[0]), url))
+
+
+def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
+    return (
+        (f"why {cluster}.0", "how this job came to its end, in sentences"),
+        ("history", "the jobs that have left the queue"),
+        ("verify", "the log's seal, and that every transition was legal"),
+    )
+
+
+def _fits_nowhere(engine: Engine, one: Fared) -> str:
+    """Why no slot could ever have the first job that waits; empty: one could, or none waits."""
+    proc = one.outcomes.first("idle")
+    return "" if proc is None else misfit_of(engine, one.number, proc)
+
+
+def _print_json(found: Iterable[Fared]) -> None:
+    """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
+    jobs = [
+        {
+            "ClusterId": one.number,
+            "ProcId": proc,
+            "Slot": row.slot,
+            "State": _STATES.get(one.outcomes.status[proc], one.outcomes.status[proc]),
+            "ExitCode": row.code,
+            "ExitSignal": row.signal,
+            "RunTime": row.seconds(),
+            "RemoteCpu": row.cpu / 1e6,
+            "ResidentSetSize": row.memory,
+        }
+        for one in found
+        for proc, row in one.rows().items()
+    ]
+    print(json.dumps(jobs, indent=2))
+
+
+_STATES = {"failed": "completed"}
+"""What a job is to HTCondor, by its outcome, where that differs."""
+_HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
+_WIDTHS = (8, 18, 11, 6, 9, 8, 9)
+"""The columns' widths where no terminal is to be filled; on one they are as wide as what stands in them."""
+_LEFT = 3
+"""The columns of texts; behind them those of numbers."""
+
+
+def _table(one: Fared) -> None:
+    rows = [_cells(one, proc, row) for proc, row in islice(one.rows().items(), MOST)]
+    width = width_of()
+    widths = list(_WIDTHS)
+    if width is not None:
+        widths = [max(len(row[at]) for row in (_HEADS, *rows)) for at in range(len(_WIDTHS))]
+    print()
+    for row in (_HEADS, *rows):
+        cells = [
+            f"{cell:<{wide}}" if at < _LEFT else f"{cell:>{wide}}"
+            for at, (cell, wide) in enumerate(zip(row, widths, strict=False))
+        ]
+        print(painted(f"{' '.join(cells)}  {row[-1]}"[:width].rstrip()))
+    more = Counter(islice(one.outcomes.status.values(), MOST, None))
+    if more:
+        left = any(status in more for status in ("held", "idle", "running", "suspended"))
+        where = f"poolbook {'q' if left else 'history'} {one.number}"
+        print(f"... and {', '.join(f'{count:,} {status}' for status, count in more.items())}: {where}")
+
+
+def _cells(one: Fared, proc: int, row: _Row) -> tuple[str, ...]:
+    ran, code = row.seconds(), "" if row.code is None else str(row.code)
+    return (
+        f"{one.number}.{proc}",
+        row.slot.partition("@")[0],
+        one.outcomes.status[proc],
+        code if row.signal is None else f"sig {row.signal}",
+        "" if ran is None else f"{ran:.2f} s",
+        "" if ran is None else f"{row.cpu / 1e6:.2f} s",
+        f"{row.memory / 1024:.1f} MiB" if row.memory else "",
+        _command(one.ad_of(proc))[:_COMMAND_MOST],
+    )
+
+
+def _command(ad: Mapping[str, str]) -> str:
+    """A job's command as it would be typed."""
+    name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
+    given = unquoted(ad.get("Arguments", ""))
+    try:
+        words = shlex.join(quoting.split(given)) if given else unquoted(ad.get("Args", ""))
+    except quoting.QuotingError:  # a log that was edited
+        words = given
+    return visible(f"{name} {words}".strip())

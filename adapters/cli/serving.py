@@ -4,35 +4,46 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
 from .common import log_of, shown
-from .submitting import OPTIONS as SUBMIT_OPTIONS
-from .submitting import WORDS, source_of
+from .submitting import READING, WORDS, source_of
 
 if TYPE_CHECKING:
     from ...domain.following import Load
     from ..server import Server
 
 POOL_OPTIONS = (
-    Option("config", 3, "<file>", "offer this machine under a configuration; may be given again: `poolbook config`"),
-    Option("slots", 2, "<n>", "offer n static slots instead of one that is cut to measure"),
+    Option(
+        "config", 3, "<file>", "an HTCondor configuration that this machine and its pool follow; may be given again"
+    ),
+    Option(
+        "slots", 2, "<n>", "offer n slots of one size; without it, one slot of which each job takes what it asks for"
+    ),
     Option("cpus", 2, "<n>", "offer this many cores, whatever the machine has"),
     Option("memory", 3, "<MiB>", "offer this much memory"),
-    Option("set", 3, "<NAME=value>", "a setting of a new log, such as MachineMaxVacateTime=20 (seconds)"),
-    Option("dialect", 3, "<name>", "the dialect of a new log: manual or htcondor-25"),
+    Option("set", 3, "<NAME=value>", "a setting of a new pool, such as MachineMaxVacateTime=20 (seconds)"),
+    Option(
+        "dialect",
+        3,
+        "<name>",
+        "the rules of a new pool's slots: manual (HTCondor's manual) or htcondor-25 (its daemons)",
+    ),
+    Option(
+        "lost", 4, "", "run jobs again that were started on another machine or in another folder: they are lost there"
+    ),
     Option("ignore-unenforced", 8, "", "start although the configuration keeps out what Poolbook cannot keep out yet"),
-    Option("lost", 4, "", "jobs that another machine or folder has begun are lost: run them again"),
-    Option("quiet", 1, "", "no progress"),
 )
+_NEW = ("set", "dialect")
+"""What settles how a new log's pool works: a log that is there keeps what it was begun with."""
+_QUIET = Option("quiet", 1, "", "print no progress")
 RUN = Command(
     "run",
     "FILE.sub [name=value ...] [options]",
     "Submits a file and runs its jobs on this machine to their end. Ctrl-C stops it; `poolbook resume` goes on.",
-    (*POOL_OPTIONS, *SUBMIT_OPTIONS),
+    (*POOL_OPTIONS, _QUIET, *READING, Option("json", 2, "", "print how the jobs fared as JSON"), LOG, HELP),
     (("poolbook run job.sub", ""), ("poolbook run job.sub -slots 4", "at most four jobs at a time")),
     WORDS,
 )
@@ -40,14 +51,25 @@ RESUME = Command(
     "resume",
     "[options]",
     "Goes on with the jobs that a log has, until none is left that can run.",
-    (*POOL_OPTIONS, Option("json", 2, "", "print how the jobs fared as JSON"), LOG, HELP),
+    (
+        *(option for option in POOL_OPTIONS if option.name not in _NEW),
+        _QUIET,
+        Option("json", 2, "", "print how the jobs fared as JSON"),
+        LOG,
+        HELP,
+    ),
     (("poolbook resume", "after Ctrl-C, a crash, or a power cut"),),
 )
 SERVE = Command(
     "serve",
     "[options]",
-    "Is the pool: runs jobs, and takes the requests of other commands, until SIGINT or SIGTERM.",
-    (*POOL_OPTIONS, LOG, HELP),
+    "Runs the pool until Ctrl-C (or SIGTERM): starts jobs, and does what other commands ask for.",
+    (
+        *POOL_OPTIONS,
+        Option("verbose", 1, "", "print what happens to jobs and slots as it does, in the lines of `poolbook log`"),
+        LOG,
+        HELP,
+    ),
     (("poolbook serve -log pool.db", ""), ("poolbook serve -config desktop.conf", "under an owner's policy")),
 )
 
@@ -75,6 +97,7 @@ def open_server(arguments: Arguments, create: bool = True, *, measured: bool = F
         lost=arguments.has("lost"),
     )
     try:
+        _tell_what_stays(server, settings, spoken if dialect is not None else "")
         _offer(server, arguments, measured)
         server.begin()
     except BaseException:
@@ -94,6 +117,15 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
                 f"-set {name}: Poolbook does not enforce {about} yet, and would let in what they keep out. "
                 "Leave it out, or say -ignore-unenforced"
             )
+
+
+def _tell_what_stays(server: Server, settings: Mapping[str, str], dialect: str) -> None:
+    """Say what a log that was there already does not take over."""
+    state = server.engine.state
+    asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
+    asked[f"-dialect {dialect}"] = dialect not in ("", state.dialect)
+    for given in (name for name, differs in asked.items() if differs):
+        print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
 
 
 def _offer(server: Server, arguments: Arguments, measured: bool) -> None:
@@ -175,12 +207,11 @@ def resume(argv: Sequence[str]) -> int:
     arguments = parse(RESUME, argv)
     server = open_server(arguments, create=False)
     try:
-        clusters = tuple(server.engine.state.clusters)
-        if not clusters:
+        if not server.found:
             print("[]" if arguments.has("json") else "There are no jobs in the queue.")
             return 0
         server.catch_signals()
-        return _to_the_end(server, arguments, clusters)
+        return _to_the_end(server, arguments, server.found)
     finally:
         server.close()
 
@@ -191,6 +222,10 @@ def serve(argv: Sequence[str]) -> int:
     try:
         server.catch_signals()
         print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
+        if arguments.has("verbose"):
+            from .log_lines import tell_as_it_happens
+
+            server.engine.subscribe(tell_as_it_happens)
         while not server.stopping:
             server.step()
         print("poolbook: stopping; jobs are vacated and run again when the pool is back", flush=True)
@@ -217,10 +252,20 @@ def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...])
         progress.say("stopping: jobs that run are told to end")
         server.shut_down()
     progress.end()
-    report(server.engine, log_of(arguments), clusters, progress.seconds(), arguments.has("json"))
+    url, as_json = log_of(arguments), arguments.has("json")
+    report(server.engine, url, clusters, progress.seconds(), as_json, interrupted=server.stopping)
     if server.stopping:
         return 130
-    return 0 if not _left(server, clusters, held=True) and not progress.failed else 1
+    return 0 if not _left(server, clusters, held=True) and not _failed(server, clusters) else 1
+
+
+def _failed(server: Server, clusters: Sequence[int]) -> bool:
+    """Whether a job has failed since the log was opened."""
+    from ...domain.events import JobExited
+    from ...replay.outcomes import ended
+
+    events = (event for number in clusters for _, event in server.log.read_stream(f"cluster/{number}", server.opened))
+    return any(ended(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed")
 
 
 def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
@@ -241,20 +286,41 @@ class Progress:
         self._shown = 0.0
         self._begun = time.monotonic()
         self._last = ""
-        self.outcomes: Counter[str] = Counter()
-        self.failed = 0
+        self._done = 0
+        self._judged: set[str] = set()
+        """The refused jobs of which it is known whether any slot can run them."""
+        self._misfits: set[str] = set()
+        """What was said of jobs that no slot can run."""
         server.engine.subscribe(self._events)
         state = server.engine.state
         self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
+        self._tell_misfits()
 
     def _events(self, first: int, events: Sequence[object]) -> None:
-        from ...domain.events import JobExited
+        from ...domain.events import CycleHeld, JobExited
 
         for event in events:
+            if isinstance(event, CycleHeld) and event.unmatched:
+                self._tell_misfits()
             if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
-                self.outcomes["done"] += 1
-                if event.code or event.signal is not None:
-                    self.failed += 1
+                self._done += 1
+
+    def _tell_misfits(self) -> None:
+        """Say of the jobs that the last cycles refused which of them no slot can ever run, once."""
+        from ...replay.why.refusals import fits_none
+        from .trouble import misfit_of
+
+        state = self._server.engine.state
+        for name, reason in state.refusals.items():
+            cluster, proc = map(int, name.split("."))
+            if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
+                continue
+            self._judged.add(name)
+            words = misfit_of(self._server.engine, cluster, proc)
+            if words and words not in self._misfits:
+                self._misfits.add(words)
+                like = f" and {reason.jobs - 1:,} like it" if reason.jobs > 1 else ""
+                self.say(f"{name}{like}: {words}")
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state
@@ -267,7 +333,7 @@ class Progress:
             return
         self._shown = time.monotonic()
         running, idle, held = self.counts()
-        done = self.outcomes["done"]
+        done = self._done
         bar = ""
         if self._terminal:
             filled = 24 * done // max(1, self._total)

@@ -11,11 +11,15 @@ from attrs import Factory, frozen
 
 from ..requests import Terms, ask, is_served, new_id
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
-from .common import log_of
+from .common import log_of, log_option
 
-OPTIONS = (
+READING = (
     Option("append", 1, "<line>", "a line to be read after the file's own, before its queue statement", also="a"),
-    Option("queue", 1, "<args...", "the queue statement's arguments, for a file that has none"),
+    Option("queue", 1, "<args>...", "what a queue statement would say, for a file that has none: -queue 10"),
+)
+"""The options that say how a submit file is read."""
+OPTIONS = (
+    *READING,
     Option("terse", 2, "", "print the ids alone: 12.0 - 12.9"),
     Option("verbose", 1, "", "print the ads of the jobs"),
     Option("json", 2, "", "print the answer as JSON"),
@@ -132,7 +136,9 @@ def submit(argv: Sequence[str]) -> int:
     answer = ask(log_of(arguments), request_of(source, kept.append), create=_domains(own))
     print(announced(arguments, answer, kept[-1]), end="")
     if not is_served(log_of(arguments)):
-        print("No pool serves this log now: `poolbook resume` runs its jobs, `poolbook serve` stays.", file=sys.stderr)
+        ending = log_option(log_of(arguments))
+        ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
+        print(f"The pool is not running: {ways}.", file=sys.stderr)
     return 0
 
 

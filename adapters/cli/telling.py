@@ -9,30 +9,40 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
-from .common import log_of, shown
+from ..tools.terminal import OUTCOMES, STATES, folded, painted, width_of
+from .common import calls, log_of, shown
 from .windows import here, instant_of, window_of
 
 if TYPE_CHECKING:
+    from ...domain.log import Log
     from ...replay.decisions import Decisions
     from ..verdicts import Verification
 
 WHY = Command(
     "why",
-    "JOB | SLOT [options]",
-    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found.",
+    "JOB | CLUSTER | SLOT [options]",
+    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found. Of a cluster "
+    "it tells how its jobs fared.",
     (
         Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, or 10 min (ago)"),
+        Option(
+            "verbose", 1, "", "with what it rests on: expressions and their values, ranks, what each condition left"
+        ),
         Option("json", 2, "", "the sentences as JSON"),
         LOG,
         HELP,
     ),
-    (("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"), ("poolbook why slot1@host", "")),
-    (("12.3", "a job"), ("slot1@host", "a slot")),
+    (
+        ("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"),
+        ("poolbook why 12", "how the jobs of a cluster fared, and what to look at first"),
+        ("poolbook why slot1@host", ""),
+    ),
+    (("12.3, 12", "a job, a cluster"), ("slot1@host", "a slot")),
 )
 LOG_COMMAND = Command(
     "log",
     "[STREAM] [options]",
-    "Prints the events of a log, one line for each transition of each thing.",
+    "Prints what happened, one line for each step of each job and slot.",
     (
         Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, 3:00, yesterday, or 10 min (ago)"),
         Option("until", 2, "<time>", "before an instant; 3:30 is the first after -since"),
@@ -51,15 +61,18 @@ LOG_COMMAND = Command(
         ("slot1@host", "a slot"),
         ("machine/NAME", "a machine"),
         ("submitter/alice@example.org", "a submitter: what administrators set of it, and deleted"),
-        ("pool, requests, negotiator, evidence", "what the pool itself did, was asked, matched, and went by"),
-        ("accountant", "the priorities as they were brought up to date, and usage that was reset"),
+        (
+            "pool, requests, negotiator, evidence",
+            "the pool itself, what it was asked, what it matched, what policies said",
+        ),
+        ("accountant", "the users' priorities as they changed, and usage that was reset"),
         ("source/1, submitter/NAME, ads/history", "of an imported log: a file, a submitter, kept ads; table/queue"),
     ),
 )
 VERIFY = Command(
     "verify",
     "[options]",
-    "Checks that a log is as it was written (its seal), and that every transition in it was legal.",
+    "Checks that a log is as it was written (its seal), and that the rules allow every step in it.",
     (
         Option("decisions", 3, "", "take every negotiation cycle again, too, and compare"),
         Option("json", 2, "", "the verdict as JSON"),
@@ -71,7 +84,7 @@ VERIFY = Command(
 VIEWS = Command(
     "views",
     "[options]",
-    "Makes anew, from the log, the tables that q, status and history read (they are kept by themselves).",
+    "Rebuilds the tables that q, status and history read from the log. They are kept up to date by themselves.",
     (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
     (("poolbook views", ""),),
 )
@@ -90,15 +103,18 @@ def _dump(items: Iterable[object]) -> None:
 def why(argv: Sequence[str]) -> int:
     arguments = parse(WHY, argv)
     if len(arguments.words) != 1:
-        raise UsageError("poolbook why: name one job (12.3) or slot (slot1@host)")
+        raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
     from ...replay.why import UnknownThingError, tell
     from ...replay.why.answer import why as answer
+    from ...replay.wording import instant
     from ..stores import open_log
 
-    log = open_log(log_of(arguments), create=False, read_only=True)
+    name, url = arguments.words[0], log_of(arguments)
+    log = open_log(url, create=False, read_only=True)
     try:
         at = instant_of("why", arguments, "at", log)
-        found = answer(log, arguments.words[0], at, here())
+        found = answer(log, name, at, here())
+        worth = _worth_typing(log, name, at) if name.isascii() and name.isdigit() else []
     except ValueError as error:
         raise UsageError(f"poolbook why: {error}") from None
     except UnknownThingError as error:
@@ -108,9 +124,34 @@ def why(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         _dump(sentence.as_dict() for sentence in found)
     else:
+        width = width_of()
         for sentence in found:
-            print(tell(sentence, here()))
+            indent = len(instant(sentence.at, here())) + 2
+            text = folded(tell(sentence, here(), arguments.has("verbose")), width, indent)
+            print(painted(text, OUTCOMES if worth else STATES))
+        if worth:
+            print(f"\n{calls(worth, url)}")
     return 0
+
+
+def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str]]:
+    """What to ask next of a cluster."""
+    from ...replay.why.cluster import outcomes
+
+    found = outcomes(log, int(cluster), at)
+    firsts = [(status, found.first(status)) for status in ("failed", "held", "idle")]
+    named = [
+        (f"why {int(cluster)}.{proc}", f"the first that {_FIRST[status]}")
+        for status, proc in firsts
+        if proc is not None
+    ]
+    return named or [
+        (f"why {int(cluster)}.{min(found.status)}", "the first of them"),
+        (f"log {int(cluster)}", "what happened"),
+    ]
+
+
+_FIRST = {"failed": "failed: its whole life", "held": "is held: its whole life", "idle": "waits: its whole life"}
 
 
 def _nowhere(stimulus: str) -> str:
@@ -124,6 +165,7 @@ def log(argv: Sequence[str]) -> int:
     from ...replay import listing
     from ...replay.imports import Places, is_imported
     from ..stores import open_log
+    from .log_lines import printed
 
     zone = here()
     try:
@@ -138,7 +180,7 @@ def log(argv: Sequence[str]) -> int:
 
             return print_evictions(found, stream, window, zone, arguments.has("json"))
         members = listing.entries(found, stream, *window)
-        place = _nowhere
+        place, width = _nowhere, width_of()
         if is_imported(found):
             place = Places(found).name
             if stream is not None:  # a log of an import stands in the order of reading
@@ -147,7 +189,7 @@ def log(argv: Sequence[str]) -> int:
             _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:
             for member in members:
-                sys.stdout.write(listing.line(member, zone, place(member.stimulus)) + "\n")
+                sys.stdout.write(printed(member, zone, width, place(member.stimulus)) + "\n")
         return 0
     finally:
         found.close()
@@ -156,7 +198,7 @@ def log(argv: Sequence[str]) -> int:
 def verify(argv: Sequence[str]) -> int:
     arguments = parse(VERIFY, argv)
     if arguments.words:
-        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with --log")
+        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with -log")
     from ..verdicts import verified
 
     url = log_of(arguments)
@@ -239,7 +281,7 @@ def _verdict_json(url: str, found: Verification) -> dict[str, object]:
 def _verdict(url: str, found: Verification) -> None:
     verdict = found.verdict
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}")
+    print(painted(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}"))
     if found.seal:
         print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
         for problem in found.seal:

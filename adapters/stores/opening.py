@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import blake2b
 
-from ...domain.log import Head, Log, LogDamaged, LogError
+from ...domain.log import Head, Log, LogDamaged, LogMissing
 from .location import Location, locate
 from .stored_log import Tables, head_in, marked_head, opened
 from .verification import Problem, problems_of
@@ -28,7 +28,7 @@ def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | Non
         _refuse_if_gone(location, mark)
         tables = _tables(location, True, False)
     if tables is None:
-        raise LogError(f"there is no log at {_named(location)}; look at the name, or make one there")
+        raise LogMissing(_named(location))
     try:
         return opened(tables, mark, read_only)
     except BaseException:
@@ -60,7 +60,7 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
     if tables is None:
         if marked is not None and marked.position:
             return [*found, Problem(None, f"{_named(location)} is gone: it had reached position {marked.position}")]
-        raise LogError(f"there is no log at {_named(location)}; look at the name")
+        raise LogMissing(_named(location))
     try:
         return found + problems_of(tables, marked)
     finally:
@@ -75,7 +75,7 @@ def check_mark(url: str) -> None:
     mark = mark_of(location)
     tables = _tables(location, False, True)
     if tables is None:
-        raise LogError(f"there is no log at {_named(location)}; look at the name")
+        raise LogMissing(_named(location))
     try:
         if mark is not None:
             marked_head(tables, mark)

@@ -95,7 +95,7 @@ MODES = {"forcex": ("rm", "-forcex"), "fast": ("vacate", "-fast")}
 # -- options -------------------------------------------------------------------------------------------------------
 
 _WORDS = (("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user"))
-_ONE_POOL = "a log is one pool; name another with --log"
+_ONE_POOL = "a log is one pool; name another with -log"
 
 
 def _command(
@@ -113,7 +113,7 @@ def _command(
         (
             Option("debug", 1, colon=":", refused="the server's log says what it does"),
             Option("long", 1, "", "the result as an ad, with the result of each job"),
-            Option("totals", 3, "", "how many jobs met which end"),
+            Option("totals", 3, "", "how many jobs were changed, and how many not, and why"),
             Option("constraint", 1, "<expr>", "all jobs for which the expression is true"),
             Option("all", 1, "", "all jobs; cannot be combined with others", also="a"),
             Option("held", 3, "", "of these only the held ones"),
@@ -125,7 +125,7 @@ def _command(
             Option("addr", 2, refused=_ONE_POOL),
             Option("name", 1, refused=_ONE_POOL),
             Option("pool", 1, refused=_ONE_POOL),
-            Option("version", 1, refused="use `poolbook --version`"),
+            Option("version", 1, refused="use `poolbook -version`"),
         ),
         examples,
         words,
@@ -162,14 +162,14 @@ COMMANDS = {
         ),
         _command(
             "suspend",
-            "Stops running jobs where they are; their slots stay theirs.",
+            "Stops running jobs where they are. They keep their slots.",
             _MACHINE,
             examples=(("poolbook suspend 12.3", "one job"), ("poolbook suspend slot1_2@here", "what runs in a slot")),
             words=_SLOTS,
         ),
         _command(
             "continue",
-            "Lets go on what a request has suspended.",
+            "Lets jobs go on that were suspended by request.",
             _MACHINE,
             examples=(("poolbook continue 12.3", "one job"),),
             words=_SLOTS,

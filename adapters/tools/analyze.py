@@ -149,6 +149,8 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
 
 
 def _conditions(refusal: Unmatched, found: list[Step], name: str) -> Iterator[str]:
+    from ...replay.why.refusals import bare
+
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
     yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"
     numbers = {step.condition: at for at, step in reversed(list(enumerate(found)))}
@@ -159,20 +161,6 @@ def _conditions(refusal: Unmatched, found: list[Step], name: str) -> Iterator[st
         words = condition if at is None else found[at].words
         yield f"{label:<5} {clause.alone:9d}  {words}\n"
     yield "\n\n"
-
-
-def bare(source: str) -> str:
-    """An expression's text without the brackets around the whole."""
-    from ...domain.classad import ClassAdSyntaxError, parse, unparse
-    from ...domain.classad.tree import Parentheses
-
-    try:
-        node = parse(source)
-    except ClassAdSyntaxError:
-        return source
-    while isinstance(node, Parentheses):
-        node = node.inner
-    return unparse(node)
 
 
 def _summary(refusal: Unmatched, name: str) -> Iterator[str]:

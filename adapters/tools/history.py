@@ -14,7 +14,7 @@ from .selection import Selection, holds, read_job_id, select
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_FROM_LOG = "history is read from the log: name it with --log"
+_FROM_LOG = "history is read from the log: name it with -log"
 _NOW = (
     "the history is kept as it is now alone; -constraint 'EnteredCurrentStatus <= TIME' (in seconds since 1970) leaves "
     "the jobs that had ended by then, and `poolbook why JOB -at TIME` tells of one"

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from .terminal import columns, folded
+
 MANY = -1
 """The number of values of an option that takes all words up to the next option."""
 
@@ -28,9 +30,15 @@ class Refusal(Exception):
 
 
 class Help(Exception):
-    """Not an error: the help was asked for, and is the message. It belongs on standard output."""
+    """Not an error: the help of a ``command`` was asked for, and is the message. It belongs on standard output."""
 
     exit_code = 0
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+
+    def __str__(self) -> str:
+        return usage(self.command)
 
 
 class Option(NamedTuple):
@@ -163,7 +171,7 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
         if option.refused:
             raise UsageError(f"poolbook {command.name}: -{option.name} is not supported: {option.refused}")
         if option.name == "help":
-            raise Help(usage(command))
+            raise Help(command)
         values, at = _values(command, option, word, argv, at)
         given.append(Given(option.name, qualifier, values, word))
     return Arguments(tuple(given), tuple(words))
@@ -251,32 +259,32 @@ def line_width(command: Command, arguments: Arguments, terminal: int | None) -> 
     return whole_number(command, wide._replace(values=(wide.qualifier,)), 1)
 
 
-def usage(command: Command) -> str:
-    """The help of a command, made from its table."""
-    lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
-    if command.words:
-        lines += ["", "arguments:", *_columns(command.words)]
+def usage(command: Command, width: int | None = None) -> str:
+    """The help of a command, made from its table, in lines no longer than `width`."""
     shown = [option for option in command.options if not option.refused]
-    lines += ["", "options, each of which may be shortened as long as it stays clear:"]
-    lines += _columns([(_spelling(option), option.help) for option in shown])
     refused = [option.name for option in command.options if option.refused]
+    parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
+    parts.append(
+        (
+            "options, each of which may be shortened as long as it stays clear:",
+            [(spelling(option), option.help) for option in shown],
+        )
+    )
     if any(option.name == "af" for option in shown):
-        lines += ["", "the letters after -af: and what they ask for:", *_columns(list(LETTERS.items()))]
+        parts.append(("the letters after -af: and what they ask for:", list(LETTERS.items())))
     if refused:
-        lines += ["", "of HTCondor's options these are not supported (yet): " + ", ".join(refused)]
+        parts.append(("of HTCondor's options these are not supported (yet): " + ", ".join(refused), ()))
     if command.examples:
-        lines += ["", "examples:"]
-        lines += _columns(command.examples)
-    return "\n".join(lines) + "\n"
+        parts.append(("examples:", command.examples))
+    lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
+    for head, rows in parts:
+        lines += ["", head, *columns(rows, width)]
+    return folded("\n".join(lines), width) + "\n"
 
 
-def _spelling(option: Option) -> str:
+def spelling(option: Option) -> str:
+    """An option as the help shows it, with what follows it."""
     letters = f"[{option.colon}]" if option.colon else ""
-    values = option.values.replace("<attr>...", "<attr> ...")
+    values = option.values.replace(">...", "> ...")
     also = f", -{option.also}" if option.also else ""
     return f"-{option.name}{letters}{also} {values}".rstrip()
-
-
-def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
-    width = max(len(left) for left, _ in rows)
-    return [f"  {left:{width}}  {right}".rstrip() for left, right in rows]

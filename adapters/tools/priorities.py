@@ -20,8 +20,8 @@ COMMAND = Command(
         HELP,
         Option("json", 4, "", "the new priorities as JSON"),
         LOG,
-        Option("n", 1, refused="a log is one pool; name another with --log"),
-        Option("pool", 4, refused="a log is one pool; name another with --log"),
+        Option("n", 1, refused="a log is one pool; name another with -log"),
+        Option("pool", 4, refused="a log is one pool; name another with -log"),
     ),
     examples=(
         ("poolbook prio -p 10 12", "10 for the jobs of cluster 12"),

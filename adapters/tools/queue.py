@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .analyze import Judged
 
 _WHY = "ask `poolbook why JOB`, which says why a job does not run"
-_ONE_POOL = "a log is one pool with one queue; name another with --log"
+_ONE_POOL = "a log is one pool with one queue; name another with -log"
 OF_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
     "happened"
@@ -103,7 +103,7 @@ COMMAND = Command(
         Option("jobads", 1, refused="ads are read from the log"),
         Option("userlog", 1, refused="a job's log is read with `poolbook log`"),
         Option("stream-results", 2, refused="results need no streaming"),
-        Option("version", 1, refused="use `poolbook --version`"),
+        Option("version", 1, refused="use `poolbook -version`"),
     ),
     examples=(
         ("poolbook q -nobatch", "my jobs, one to a line"),

@@ -19,7 +19,7 @@ from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_ONE_POOL = "a log is one pool; name another with --log"
+_ONE_POOL = "a log is one pool; name another with -log"
 _NOW = (
     "the slots are kept as they are now alone; `poolbook why SLOT -at TIME` tells of a slot at an instant, `poolbook "
     "log SLOT` of all that it did"
@@ -92,7 +92,7 @@ COMMAND = Command(
         Option("ckptsrvr", 2, refused="there is no checkpoint server"),
         Option("debug", 2, colon=":", refused="the server's log says what it does"),
         Option("diagnose", 3, colon=":", refused="nothing is queried over a network"),
-        Option("version", 3, refused="use `poolbook --version`"),
+        Option("version", 3, refused="use `poolbook -version`"),
     ),
     examples=(
         ("poolbook status -compact", "one line for each machine"),

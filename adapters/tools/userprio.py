@@ -19,7 +19,7 @@ from .userprio_table import DETAILS, MOST, Wanted, table
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_ONE_POOL = "a log is one pool; name another with --log"
+_ONE_POOL = "a log is one pool; name another with -log"
 _DAY = 86400
 
 COMMAND = Command(

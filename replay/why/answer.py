@@ -6,7 +6,8 @@ from datetime import UTC, tzinfo
 
 from ...domain.log import Log
 from ..imports import is_imported
-from ..listing import wanted
+from ..listing import Wanted, wanted
+from .cluster import why_cluster
 from .gather import job_events, slot_events
 from .imported_job import why_imported_job
 from .imported_slot import why_imported_slot
@@ -16,20 +17,33 @@ from .slot import why_slot
 
 
 def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
-    """Why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given.
+    """Why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given; of a
+    cluster (12), how its jobs fared.
 
-    :raises ValueError: the name is neither a job's nor a slot's
+    :raises ValueError: the name is no job's, cluster's or slot's
     :raises UnknownThingError: the log knows no such thing
     """
-    what = wanted(name)
+    what = _named(name)
     kind, _, which = what.stream.partition("/")
     if kind == "cluster" and what.proc is not None:
         if is_imported(log):
             return why_imported_job(log, int(which), what.proc, at, zone)
         return why_job(job_events(log, int(which)), int(which), what.proc, at, zone)
+    if kind == "cluster":
+        return why_cluster(log, int(which), at, zone)
     if kind == "slot":
         if is_imported(log):
             return why_imported_slot(log, which, at, zone)
         # What is wanted of another instant is not in what the present needs.
         return why_slot(log.read() if at is not None else slot_events(log, which), which, at, zone)
-    raise ValueError(f"{name!r} is neither a job (12.3) nor a slot (slot1@host)")
+    raise ValueError(f"{name} is no job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
+
+
+_ASKED = "why is told of a job (12.3), a cluster (12) and a slot (slot1@host)"
+
+
+def _named(name: str) -> Wanted:
+    try:
+        return wanted(name)
+    except ValueError:
+        raise ValueError(f"{name!r} is none of these: {_ASKED}") from None

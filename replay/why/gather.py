@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from ...domain import events as e
 from ...domain.log import Log
+from .misfits import SLOT_EVENTS
+from .refusals import fits_none
 from .sentences import WANTED, Told
 
 _SHARED = ("negotiator", "requests", "evidence")
@@ -13,21 +15,24 @@ _WAITS = (e.ClaimWaits, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
-def job_events(log: Log, cluster: int) -> list[Told]:
-    """What ``why_job`` needs to tell of any job of a cluster, in order."""
+def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
+    """What ``why_job`` needs to tell of any job of a cluster, in order. Without `slots` it does not tell what the slots
+    lack, and the log is not read through for them."""
     found = dict(log.read_stream(f"cluster/{cluster}"))
-    slots = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
-    for slot in slots:
+    used = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
+    for slot in used:
         found.update(_decided(log.read_stream(f"slot/{slot}")))
     for stream in _SHARED:
         found.update(log.read_stream(stream))
     cycles = [event for event in found.values() if isinstance(event, e.CycleHeld)]
     jobs = {reason.job for cycle in cycles for reason in cycle.unmatched}
-    slots |= {match.slot for cycle in cycles for match in cycle.matches if _cluster(match.job) == str(cluster)}
-    for slot in slots:
+    used |= {match.slot for cycle in cycles for match in cycle.matches if _cluster(match.job) == str(cluster)}
+    for slot in used:
         found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided, *_WAITS, *_HOLDS))
     for other in {_cluster(job) for job in jobs} - {str(cluster)}:
         found.update(_of_kind(log.read_stream(f"cluster/{other}"), e.ClusterSubmitted, e.JobsEdited))
+    if slots and any(fits_none(reason) for cycle in cycles for reason in cycle.unmatched):
+        found.update(_of_kind(log.read(), *SLOT_EVENTS))
     return sorted(found.items())
 
 

@@ -11,11 +11,14 @@ import attrs
 from ...domain import events as e
 from ...domain.job_ad import LEFT, TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.lifecycle import HOLD_CODES
+from ...domain.negotiation.misfits import misfit
 from ...domain.variants import Variants
 from ..listing import ending
 from ..wording import counted, instant, interval, memory
-from .refusals import Refusals, evidence_of
+from .misfits import WholeSlots, no_slot
+from .refusals import Refusals, evidence_of, fits_none
 from .sentences import (
+    NO_GROUND,
     WANTED,
     Context,
     Sentence,
@@ -92,6 +95,9 @@ class _Life:
         """Why slots that somebody had were matched last."""
         self.holders: dict[str, str] = {}
         """Who has each slot."""
+        self.edits: list[tuple[int, e.Ad]] = []
+        """What was edited of it, each with the position."""
+        self.slots = WholeSlots()
         self.waits: dict[str, Sentence] = {}
         """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
 
@@ -101,6 +107,7 @@ class _Life:
 
     def read(self, position: int, event: e.Event) -> None:
         self.refusals.note(position, event)
+        self.slots.note(position, event)
         if isinstance(event, e.CycleHeld):
             for match in event.matches:
                 if match.reason:
@@ -125,8 +132,8 @@ class _Life:
         _SAY[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 
-    def _say(self, position: int, event: e.Event, text: str) -> Sentence:
-        sentence = Sentence(event.at, position, text, event.cause, event.stimulus)
+    def _say(self, position: int, event: e.Event, text: str, more: str = "") -> Sentence:
+        sentence = Sentence(event.at, position, text, event.cause, event.stimulus, more)
         self.chain.append(sentence)
         return sentence
 
@@ -135,9 +142,9 @@ class _Life:
     def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
-        why = f"; its {read_values(note)}" if note else ""
-        has = preferred(match.reason, "this job", self.holders.get(match.slot, "")) or ", which nobody had"
-        self._say(position, event, f"A negotiation cycle matched it with {match.slot}{ranked(match)}{has}{why}.")
+        more = " ".join(filter(None, [ranked(match), read_values(note) if note else ""]))
+        has = preferred(match.reason, "this job", self.holders.get(match.slot, "")) or ", which was free"
+        self._say(position, event, f"Matched with {match.slot}{has}.", more)
 
     def _slot_moved(self, position: int, event: e.SlotMoved) -> None:
         """What the policy of the slot decided on which it runs is a part of its life, and who wanted the slot's claim
@@ -147,9 +154,10 @@ class _Life:
         decided, last = self.context.decided(event), self.chain[-1]
         told = event.stimulus == last.stimulus and last not in self.waits.values()
         wanted = event.cause in WANTED and not told
-        if decided or wanted:
+        if decided != NO_GROUND or wanted:
             way = f"{event.source} -> {event.target} by {transition(event.row)}"
-            self._say(position, event, f"Its slot went {way}: {self.context.words(event)}{decided}.")
+            text = f"Its slot went {way}: {self.context.words(event)}{decided.text}."
+            self._say(position, event, text, decided.more)
 
     def _waited_for(self, position: int, event: e.ClaimWaits) -> None:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
@@ -195,8 +203,8 @@ class _Life:
             reasons.append(self._hold_reason(event.changes))
         said = "; ".join(filter(None, reasons))
         words = capital(self.context.words(event))
-        asked = self.context.asked(event, "WANT_HOLD") if event.cause == "held_by_machine" else ""
-        self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}{asked}.")
+        asked = self.context.asked(event, "WANT_HOLD") if event.cause == "held_by_machine" else NO_GROUND
+        self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}{asked.text}.", asked.more)
 
     def _leaves(self, position: int, event: e.JobsMoved) -> None:
         """It left the queue: what follows at once on its end is said together with that."""
@@ -209,7 +217,8 @@ class _Life:
             if self.since is last:
                 self.since = self.chain[-1]
         elif last is self.end or event.evidence:
-            self._say(position, event, f"It left the queue{self.context.decided(event)}.")
+            decided = self.context.decided(event)
+            self._say(position, event, f"It left the queue{decided.text}.", decided.more)
 
     def _hold_reason(self, ad: e.Ad) -> str:
         number = ad.get("HoldReasonCode", "")
@@ -219,6 +228,7 @@ class _Life:
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
+        self.edits.append((position, event.changes))
         self._say(position, event, f"{capital(self.context.words(event))}: {changes}.")
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
@@ -241,6 +251,8 @@ class _Life:
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         began = self.run.at if self.run else event.at
+        if self.executing is not None:
+            began = self.executing.began or self.executing.at
         ran = f"after {interval(max(0, (event.ended or event.at) - began))} on {event.slot}"
         used = [f"CPU {interval(event.user_cpu + event.system_cpu)}"] if event.user_cpu or event.system_cpu else []
         if event.resident:
@@ -261,9 +273,9 @@ class _Life:
         elif self.status not in TERMINAL:
             text += f"; it stays {self.status}"
         decided = self.context.decided(event)
-        if not decided and event.row == "requeue":
-            decided = f": {unquoted(event.changes.get('RequeueReason', ''))}"
-        sentence = self._say(position, event, f"{text}{decided}.")
+        if event.row == "requeue" and not decided.text:
+            decided = decided._replace(text=f": {unquoted(event.changes.get('RequeueReason', ''))}")
+        sentence = self._say(position, event, f"{text}{decided.text}.", decided.more)
         if event.row:
             self.since = sentence
         self.end = sentence if self.status in TERMINAL else None
@@ -278,7 +290,7 @@ class _Life:
         if self.status in TERMINAL and self.run is None:
             head = f"Job {self.name} {_OVER[self.status]} at {instant(since.at, self.zone)}"
         more = _WHY.get(self.status, _Life._by_cause)(self)
-        first = Sentence(since.at, since.position, f"{head}{more[0]}", since.cause, since.stimulus)
+        first = Sentence(since.at, since.position, f"{head}{more[0]}", since.cause, since.stimulus, since.more)
         return [first, *more[1]]
 
     def _by_cause(self) -> tuple[str, list[Sentence]]:
@@ -312,12 +324,26 @@ class _Life:
             return f": it is matched with {self.match}, and not started yet.", []
         refusal = self.refusals.of(self.name, self.ad, self.zone)
         if refusal is not None:
-            return f": {refusal[0]}.", [refusal[1]]
+            short, sentence = refusal
+            return f": {self._fits_nowhere(sentence.position) or short}.", [sentence]
         last = self.refusals.last
         if last is None or last.position < self.since.position:
             return ": no negotiation cycle has considered it yet.", []
         when = instant(last.at, self.zone)
         return f": the cycles since then, the last at {when}, gave what there was to jobs before it.", []
+
+    def _fits_nowhere(self, refused: int) -> str:
+        """Why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until the
+        next, as it was then; empty: one could."""
+        found = self.refusals.last_of(self.name, self.ad)
+        if found is None or not fits_none(found[2]):
+            return ""
+        then = dict(self.base)
+        for position, changes in self.edits:
+            then |= changes if position < refused else {}
+        slots, at = self.slots.before(refused), found[1].at // 1_000_000
+        none = misfit(self.ad, slots, at) or misfit(then, slots, at)
+        return "" if none is None else no_slot(none)
 
     def _runs(self) -> tuple[str, list[Sentence]]:
         assert self.run is not None

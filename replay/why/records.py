@@ -186,19 +186,23 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
 
 def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:
     """The ads of a job that sources of a kind keep, in order."""
-    found: list[JobAd] = []
+    return [ad for _, ad in ads_of_cluster(log, kind, job[0], job[1])]
+
+
+def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -> Iterator[tuple[int, JobAd]]:
+    """The ads of a cluster's jobs (of one of them, if it is given) that sources of a kind keep, in order, each with its
+    process number."""
     for position, event in log.read_stream(f"ads/{kind}"):
         if not isinstance(event, e.AdsKept):
             continue
         columns = index(event)
         clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
         for number, pair in enumerate(zip(clusters, procs, strict=True)):
-            if pair == job:
+            if pair[0] == cluster and only in (None, pair[1]):
                 place = place_of(event.stimulus)
                 line = columns.lines[number]
                 stimulus = event.stimulus if place is None else Place(place.source, line).stimulus
-                found.append(JobAd(kind, position, event.at, stimulus, unpack_one(event, number)))
-    return found
+                yield int(pair[1]), JobAd(kind, position, event.at, stimulus, unpack_one(event, number))
 
 
 def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:

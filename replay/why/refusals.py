@@ -13,9 +13,10 @@ from attrs import asdict, define, field
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse, unparse
+from ...domain.classad.tree import Parentheses
 from ...domain.negotiation.likeness import ALWAYS_SIGNIFICANT
 from ...domain.variants import Variants
-from ..wording import counted, instant
+from ..wording import counted, instant, shortened
 from .sentences import Sentence
 
 
@@ -48,7 +49,8 @@ class Refusals:
             return None
         position, event, reason = found
         text = f"The negotiation cycle at {instant(event.at, zone)} had no slot for it: {_explained(reason, ad)}."
-        return _in_short(reason), Sentence(event.at, position, text, event.cause, event.stimulus)
+        more = _conditions(reason, ad)
+        return _in_short(reason), Sentence(event.at, position, text, event.cause, event.stimulus, more)
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
@@ -95,24 +97,63 @@ def _read(text: str) -> tuple[str, ...]:
 
 
 def _explained(reason: e.Unmatched, ad: e.Ad) -> str:
-    said = [f"of {counted(reason.slots, 'slot')}"]
     if not reason.slots:
         return "the pool had no slots"
-    for clause in reason.clauses:
-        said.append(f"{clause.text}{_with(clause.text, ad)} leaves {clause.left}")
-    left = reason.clauses[-1].left if reason.clauses else reason.slots
+    left = _left(reason)
+    said = [f"of {counted(reason.slots, 'slot')}, {_meet(reason, ad)}"]
     if reason.refused_by_slot:
         refuse = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
-        said.append(f"{reason.refused_by_slot} of these {left} {refuse} own Requirements")
+        said.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} own Requirements")
     if reason.taken:
         are = "is" if reason.taken == 1 else "are"
-        said.append(f"{reason.taken} of these {left} {are} in use, or went to jobs before it")
+        said.append(f"{_of_these(reason.taken, left)} {are} in use, or went to jobs before it")
     denied = [_DENIED[name](count) for name, count in _counts(reason.denied).items()]
     if denied:
         total = sum(_counts(reason.denied).values())
         accept = _so_many(total, "accepts it, but does", "accept it, but do")
         said.append(f"of those in use, with the dynamic ones, {accept} not change hands ({', '.join(denied)})")
     return "; ".join([", ".join(said), *filter(None, [_limit(reason)])])
+
+
+def _of_these(count: int, whole: int) -> str:
+    if count < whole:
+        return f"{count} of these"
+    return "which" if whole == 1 else "all of which"
+
+
+def bare(source: str) -> str:
+    """An expression's text without the brackets around the whole."""
+    try:
+        node = parse(source)
+    except ClassAdSyntaxError:
+        return source
+    while isinstance(node, Parentheses):
+        node = node.inner
+    return unparse(node)
+
+
+def _left(reason: e.Unmatched) -> int:
+    return reason.clauses[-1].left if reason.clauses else reason.slots
+
+
+def _meet(reason: e.Unmatched, ad: e.Ad) -> str:
+    """How many slots meet the job's Requirements; if none, the conditions that no slot meets by itself."""
+    left = _left(reason)
+    if left:
+        return f"{left:,} {'meets' if left == 1 else 'meet'} its Requirements"
+    none = [shortened(bare(each.text), 120) + _with(each.text, ad) for each in reason.clauses if not each.alone]
+    return f"none meets {' or '.join(none) or 'all conditions of its Requirements'}"
+
+
+def _conditions(reason: e.Unmatched, ad: e.Ad) -> str:
+    """How many slots each condition of the job's Requirements left, as a sentence; empty if it has none."""
+    said = [f"{each.text}{_with(each.text, ad)} leaves {each.left}" for each in reason.clauses]
+    return f"Its Requirements, condition by condition: {', '.join(said)}." if said and reason.slots else ""
+
+
+def fits_none(reason: e.Unmatched) -> bool:
+    """Whether no slot and the job accepted each other, free or not."""
+    return _left(reason) <= reason.refused_by_slot
 
 
 def _counts(denied: e.Denied | None) -> dict[str, int]:
@@ -170,7 +211,7 @@ def _in_short(reason: e.Unmatched) -> str:
         return _IN_SHORT[max(denied, key=lambda name: denied[name])]
     if reason.taken:
         return "what it fits on is taken, and it waits behind others"
-    return "the slots that it fits on refuse it" if reason.refused_by_slot else "it fits on no slot"
+    return "the slots that it fits on refuse it now" if reason.refused_by_slot else "no slot has what it asks for now"
 
 
 def _with(text: str, ad: e.Ad) -> str:

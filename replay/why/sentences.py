@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
+from typing import NamedTuple
 
 from attrs import define, field, frozen
 
@@ -34,7 +35,7 @@ def preferred(reason: str, job: str, holder: str = "") -> str:
 
 
 def ranked(match: e.Match) -> str:
-    """By what ranks a slot was chosen, in brackets; empty: all are 0, or no numbers."""
+    """By what ranks a slot was chosen, as a sentence; empty: all are 0, or no numbers."""
     ranks = {
         "Rank": match.rank,
         "NEGOTIATOR_PRE_JOB_RANK": match.pre,
@@ -42,7 +43,7 @@ def ranked(match: e.Match) -> str:
         "PREEMPTION_RANK": match.preemption,
     }
     said = [f"{name} {value:.12g}" for name, value in ranks.items() if value and value > LEAST]
-    return f" ({', '.join(said)})" if said else ""
+    return f"Its ranks: {', '.join(said)}." if said else ""
 
 
 class UnknownThingError(PoolbookError, LookupError):
@@ -52,27 +53,31 @@ class UnknownThingError(PoolbookError, LookupError):
 @frozen
 class Sentence:
     """What happened at an instant (microseconds), by the event at ``position``; ``cause`` and ``stimulus`` are the
-    event's. The first sentence of an answer is the answer; the others are how it came to it, in order of time."""
+    event's. The first sentence of an answer is the answer; the others are how it came to it, in order of time. ``more``
+    is what it rests on at length: expressions, ranks, counts; for who asks for it."""
 
     at: int
     position: int
     text: str
     cause: str
     stimulus: str
+    more: str = ""
 
     def as_dict(self) -> dict[str, object]:
         return {
             "at": iso(self.at),
             "position": self.position,
             "text": self.text,
+            "more": self.more,
             "cause": self.cause,
             "stimulus": self.stimulus,
         }
 
 
-def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
-    """A line for people, with the time of `zone`."""
-    return f"{instant(sentence.at, zone)}  {sentence.text}"
+def tell(sentence: Sentence, zone: tzinfo = UTC, verbose: bool = False) -> str:
+    """A line for people, with the time of `zone`; `verbose`: and with what the sentence rests on."""
+    more = f" {sentence.more}" if verbose and sentence.more else ""
+    return f"{instant(sentence.at, zone)}  {sentence.text}{more}"
 
 
 @define
@@ -91,15 +96,15 @@ class Context:
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
 
-    def decided(self, event: e.SlotMoved | e.JobsMoved | e.JobExited) -> str:
-        """The expression that decided a transition, as the rest of a sentence; empty if none did."""
+    def decided(self, event: e.SlotMoved | e.JobsMoved | e.JobExited) -> Ground:
+        """The expression that decided a transition."""
         note = self.noted.get(event.evidence)
-        return f"; {asked(note)}" if note else ""
+        return ground(note) if note else NO_GROUND
 
-    def asked(self, event: e.Event, name: str) -> str:
+    def asked(self, event: e.Event, name: str) -> Ground:
         """The same of an expression of this name that was asked in the decision which an event is of."""
         notes = [note for note in self.evidence.get(event.stimulus, ()) if note.name.startswith(name)]
-        return f"; {asked(notes[-1])}" if notes else ""
+        return ground(notes[-1]) if notes else NO_GROUND
 
     def words(self, event: e.Event) -> str:
         """The cause in words, with the name of whoever asked for it, and of what was to be vacated."""
@@ -124,12 +129,28 @@ def capital(text: str) -> str:
 
 def read_values(note: e.EvidenceNoted) -> str:
     """The evidence of a match: the expression that was true, and what it read, of this job or one like it."""
-    return f"{note.name} held there: {_reading(note)}"
+    return f"Its {note.name} held there: {_reading(note)}."
 
 
-def asked(note: e.EvidenceNoted) -> str:
+class Ground(NamedTuple):
+    """What a slot's or a job's policy went by: the rest of a sentence, and what is told at length behind it; one of them
+    is empty, or both: nothing was evaluated."""
+
+    text: str
+    more: str
+
+
+NO_GROUND = Ground("", "")
+SHORT = 80
+"""An expression with its values is told in the sentence itself if it is no longer."""
+
+
+def ground(note: e.EvidenceNoted) -> Ground:
     """The evidence of a slot's or a job's policy: the expression, its truth, and the values that it read."""
-    return f"{note.name} was {note.value}: {_reading(note)}"
+    truth, reading = f"{note.name} was {note.value}", _reading(note)
+    if len(reading) <= SHORT:
+        return Ground(f"; {truth}: {reading}", "")
+    return Ground("", f"{truth}: {reading}.")  # the cause's own words say so
 
 
 def _reading(note: e.EvidenceNoted) -> str:

@@ -11,7 +11,7 @@ from ...domain.evolve import BIRTH
 from ...domain.lifecycle import state
 from ..listing import LETTERS, ending
 from ..wording import counted, instant, interval
-from .sentences import Context, Sentence, Told, UnknownThingError, capital, preferred, until
+from .sentences import NO_GROUND, Context, Sentence, Told, UnknownThingError, capital, preferred, until
 
 
 def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
@@ -45,7 +45,7 @@ class _Life:
         self.awaited_at: int | None = None
         """Where in the chain the claim that waits for it began to wait."""
         self.since: Sentence | None = None
-        self.decided = ""
+        self.decided = NO_GROUND
         """What expression put it where it is."""
         self.pair, self.number = "", ""
         self.kind = self.machine = ""
@@ -62,7 +62,7 @@ class _Life:
                 if match.slot == self.name:
                     self.matched_at = len(self.chain)
                     why = preferred(match.reason, "it", self.holder)
-                    self._say(position, event, f"A negotiation cycle matched it with job {match.job}{why}.")
+                    self._say(position, event, f"Matched with job {match.job}{why}.")
             return
         if isinstance(event, e.SlotBorn) and event.parent == self.name:
             self.parts.add(event.slot)
@@ -75,8 +75,8 @@ class _Life:
         if of_slot or (isinstance(event, e.MachineEvent) and event.machine == self.machine):
             say(self, position, event)
 
-    def _say(self, position: int, event: e.Event, text: str) -> Sentence:
-        sentence = Sentence(event.at, position, text, event.cause, event.stimulus)
+    def _say(self, position: int, event: e.Event, text: str, more: str = "") -> Sentence:
+        sentence = Sentence(event.at, position, text, event.cause, event.stimulus, more)
         self.chain.append(sentence)
         return sentence
 
@@ -84,7 +84,7 @@ class _Life:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
         self.chain, self.matched_at = matched, 0
         self.pair, self.number, self.kind, self.dead = BIRTH, "", event.kind, False
-        self.machine, self.decided, self.awaited_at = event.machine, "", None
+        self.machine, self.decided, self.awaited_at = event.machine, NO_GROUND, None
         self.holder = self.job = ""
         self.parts, self.last_change = set(), []
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
@@ -97,8 +97,8 @@ class _Life:
         if state(event.source) in _FREE and state(event.target) not in _FREE and not self._is_matched():
             self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
         self.decided = self.context.decided(event)
-        text = f"{event.source} -> {event.target} by {self.number}: {self.context.words(event)}{self.decided}."
-        self.since = self._say(position, event, text)
+        text = f"{event.source} -> {event.target} by {self.number}: {self.context.words(event)}{self.decided.text}."
+        self.since = self._say(position, event, text, self.decided.more)
 
     def _is_matched(self) -> bool:
         """Whether the chain has a match of this pool's for which it has not been claimed."""
@@ -191,7 +191,7 @@ class _Life:
             return Sentence(since.at, since.position, text, since.cause, since.stimulus)
         by = f" by {self.number}" if self.number else " by its birth"
         text = f"Slot {self.name} is {self.pair} since {instant(since.at, self.zone)}{by}: {self.context_words(since)}"
-        text += self.decided
+        text += self.decided.text
         if self.job:
             text += f"; job {self.job} of {self.holder} runs on it"
         elif self.holder:
@@ -199,7 +199,7 @@ class _Life:
         if self.parts:
             parts = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             text += f"; {parts} a part of it"
-        return Sentence(since.at, since.position, f"{text}.", since.cause, since.stimulus)
+        return Sentence(since.at, since.position, f"{text}.", since.cause, since.stimulus, self.decided.more)
 
     def context_words(self, sentence: Sentence) -> str:
         return self.context.words(e.Event(sentence.at, sentence.cause, sentence.stimulus))

@@ -18,12 +18,14 @@ _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)
 """A job's key in the schedd's table; its cluster's begins with 0."""
 
 
-def unknown_job(log: Log, cluster: int, proc: int, at: int | None, zone: tzinfo) -> str:
-    """What is said of a job of which no record tells: which jobs there are. Reads the whole log."""
+def unknown_job(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
+    """What is said of a job, or a whole cluster, of which no record tells: which jobs there are. Reads the whole
+    log."""
     jobs = {job for _, event in singly(log.read()) for job in _jobs_of(event)}
     procs = {number for other, number in jobs if other == cluster and number >= 0}
     clusters = {number for number, _ in jobs if number > 0}  # 0.0 is nobody's: the schedd's own entries
-    head = f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}"
+    name = f"cluster {cluster}" if proc is None else f"job {cluster}.{proc}"
+    head = f"the log has no {name}{'' if at is None else f' at {instant(at, zone)}'}"
     if procs:
         return f"{head}; of cluster {cluster} it has {_range([f'{cluster}.{number}' for number in sorted(procs)])}"
     if clusters:

@@ -46,7 +46,7 @@ SHORT_JOBS = 500
 LIVES = 200_000
 COLUMNS = ("-af", "ClusterId", "ProcId", "JobStatus")
 TOTALS = ("q", "-all", "-totals")
-SLOTS = ("-slots", "16", "-cpus", "16", "-memory", "4096", "-quiet")
+SLOTS = ("-slots", "16", "-cpus", "16", "-memory", "4096")
 
 
 @frozen
@@ -231,7 +231,7 @@ def warm(bench: Bench) -> None:
     folder = bench.folder("warm")
     begun(bench, folder)
     (folder / "true.sub").write_text(TRUE)
-    for argv in (("q", *COLUMNS), TOTALS, ("rm", "1.0"), ("run", "true.sub", *SLOTS)):
+    for argv in (("q", *COLUMNS), TOTALS, ("rm", "1.0"), ("run", "true.sub", *SLOTS, "-quiet")):
         bench.poolbook(folder, *argv)
 
 
@@ -353,7 +353,7 @@ def running(bench: Bench) -> Measured:
     for _ in range(bench.runs):
         folder = bench.folder("true")
         (folder / "true.sub").write_text(TRUE)
-        took, _ = bench.timed(folder, "run", "true.sub", *SLOTS)
+        took, _ = bench.timed(folder, "run", "true.sub", *SLOTS, "-quiet")
         whole.append(SHORT_JOBS / took)
         log = open_log(str(folder / "pool.db"), create=False, read_only=True)
         events = [event for _, event in log.read()]

@@ -21,7 +21,7 @@ from . import code
 
 MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets}
 FOR_PEOPLE = {
-    # what HTCondor, too, only keeps in the ad; what the submission itself reads, or OnExitRemove's text; and what is read
+    # what HTCondor, too, only keeps in the ad; what the submission itself reads, or OnExitRemove's text; what is read
     # under a name that is put together
     "AcctGroupUser", "DAGManJobId", "EnvDelim", "ExecutableSize", "GPUsMaxCapability", "GPUsMinCapability",
     "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs", "ScheddInterval", "TransferErr",

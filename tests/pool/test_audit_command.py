@@ -298,11 +298,11 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "vacate": (("1.0",), 1, REFUSAL),
     "suspend": (("1.0",), 1, REFUSAL),
     "continue": (("1.0",), 1, REFUSAL),
-    "drain": (("node",), 1, "no pool serves pool.db now"),
-    "off": (("node",), 1, "no pool serves pool.db now"),
-    "on": ((), 1, "no pool serves pool.db now"),
-    "reconfig": ((), 1, "no pool serves pool.db now"),
-    "reschedule": ((), 1, "no pool serves pool.db now"),
+    "drain": (("node",), 1, REFUSAL),
+    "off": (("node",), 1, REFUSAL),
+    "on": ((), 1, REFUSAL),
+    "reconfig": ((), 1, REFUSAL),
+    "reschedule": ((), 1, REFUSAL),
     "status": ((), 0, "slot1@node"),
     "history": ((), 0, ""),
     "userprio": ((), 1, "what pool.db was imported from tells of priorities at no instant"),
@@ -313,7 +313,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "views": ((), 0, "made anew, up to event 8"),
     "doctor": ((), 0, "8 events, imported records"),
 }
-ELSEWHERE = {"q", "import", "follow", "usage", "config", "play", "doc"}
+ELSEWHERE = {"q", "import", "follow", "usage", "config", "play", "completion", "man", "doc"}
 """Commands that read no log, or for which other tests say what they do with such a log."""
 
 

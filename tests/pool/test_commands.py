@@ -36,12 +36,14 @@ def shell(text: str, more: str = "") -> str:
 
 
 def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Folder) -> None:
-    folder.write("job.sub", shell("echo hello; exit 3"))
+    folder.write("job.sub", shell("echo hello; for n in 1 2 3 4 5 6; do printf 'line %d\\a\\n' $n >&2; done; exit 3"))
     said = folder.call("run", "job.sub", code=1)
     assert (folder.path / "out.txt").read_text() == "hello\n"
-    assert "completed" in said and " 3 " in said
-    assert "pool.db" in said
-    assert "poolbook why 1.0" in said
+    assert "1 failed (exit 3) in " in said and "; every transition stands in the log pool.db" in said
+    lines = "".join(f"    line {number}\\x07\n" for number in range(2, 7))
+    assert f"1.0 failed (exit 3); the end of its stderr (err.txt):\n{lines}" in said
+    assert "poolbook why 1.0  how it came to fail" in said
+    assert "Cluster 1 has 1 job: 1 failed (exit 3)." in folder.call("why", "1")
     assert folder.json("history", "1.0")[0]["ExitCode"] == 3
     assert "with code 3" in folder.call("why", "1.0")
     assert "sound" in folder.call("verify")
@@ -53,7 +55,7 @@ def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Fo
 def test_every_command_teaches_with_help_and_answers_wrong_usage_with_2(folder: Folder, command: str) -> None:
     said = folder.call(command, "-help")
     assert f"poolbook {command}" in said
-    assert ("-log" in said) == (command != "doc")  # which is about no log
+    assert ("-log" in said) == (command not in ("completion", "man", "doc"))  # which are about no log
     assert "-nosuchoption" in folder.call(command, "-nosuchoption", code=2)
 
 
@@ -149,8 +151,42 @@ def test_submissions_beside_a_running_pool_neither_fail_nor_wait_for_long(folder
 def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
     said = folder.call("run", "job.sub", code=1)
-    assert "idle" in said
-    assert "RequestMemory" in folder.call("why", "1.0")
+    words = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
+    assert f"poolbook: 1.0: {words}" in said, "at once"
+    assert f"1.0 waits: {words}" in said, "and at the end"
+    assert "poolbook rm 1     if it is not to wait" in said
+    assert words in folder.call("why", "1.0")
+
+
+def test_jobs_that_are_held_for_one_reason_end_the_run_with_it_and_the_way_out(folder: Folder) -> None:
+    text = "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\n"
+    folder.write("job.sub", f"{text}output = out/$(Process)\nqueue 2\n")
+    said = folder.call("run", "job.sub", "-quiet", code=1)
+    assert "\n2 held in " in said
+    out = folder.path / "out"
+    reason = f"stdout {out}/0: No such file or directory"
+    assert f"2 jobs are held for the same reason; 1.0: {reason}. `mkdir -p {out}`, then `poolbook release 1`" in said
+    out.mkdir()
+    folder.call("release", "1")
+    assert "\n2 completed in " in folder.call("resume", "-quiet")
+
+
+def test_a_pool_that_is_served_tells_what_happens_when_it_is_to(folder: Folder) -> None:
+    folder.write("job.sub", shell("exit 0"))
+    with folder.served("-slots", "1", "-verbose") as server:
+        folder.call("submit", "job.sub")
+        folder.wait_for(lambda: "1.0" in folder.call("history", "-af:j", "ExitCode"))
+        server.send_signal(signal.SIGTERM)
+        said, _ = server.communicate(timeout=60)
+    lines = said.splitlines()
+    for words in (
+        "Unsubmitted -> Idle",
+        "match ",
+        "Idle -> Running",
+        "Running -> Completed",
+        "Claimed/Busy -> Claimed/Idle",
+    ):
+        assert any(words in line for line in lines), said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -115,6 +116,7 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(folder: Folder) -> None:
     assert pool.returncode == 130
     assert "Traceback" not in said
     assert "told to end" in said
+    assert re.search(r"[0-9]+ jobs are left: `poolbook resume` goes on with them\.\n", said)
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     state = fold(log.read())
     log.close()
@@ -127,7 +129,7 @@ def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
     with folder.served():
         said = folder.call("serve", code=1)
         assert "serves the log pool.db already" in said
-        assert "--log" in said
+        assert "-log" in said
 
 
 LONG = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"

@@ -83,7 +83,7 @@ def test_a_fault_is_found_by_its_rule(dialect: str, fault: str, edit: Edit, rule
 TOLD = {
     "1.0": [
         "alice submitted it.",
-        "A negotiation cycle matched it with slot1@h",
+        "Matched with slot1@h",
         "It started on slot1@h.",
         "bob@example.org, for job 2.0, waits for its slot: the slot's RANK prefers job 2.0 to the job that it has.",
         "Its slot went Claimed/Busy -> Claimed/Retiring by transition 13: a better match waits for the slot.",
@@ -94,19 +94,19 @@ TOLD = {
     ],
     "2.0": [
         "bob submitted it, one of 2 jobs.",
-        "A negotiation cycle matched it with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
+        "Matched with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
         "It waits until slot1@h is free of the job that it has.",
         "bob asked for it to be held",
         "It waits for slot1@h no longer",
     ],
     "2.1": [
         "bob submitted it, one of 2 jobs.",
-        "A negotiation cycle matched it with slot1@h: the submitter of this job goes before alice@example.org",
+        "Matched with slot1@h: the submitter of this job goes before alice@example.org",
         "It waits until slot1@h is free of the job that it has.",
         "It started on slot1@h.",
     ],
     "slot1@h": [
-        "A negotiation cycle matched it with job 2.1: the submitter of it goes before alice@example.org",
+        "Matched with job 2.1: the submitter of it goes before alice@example.org",
         "bob@example.org, for job 2.1, waits for it: a better match waits for the slot.",
     ],
 }

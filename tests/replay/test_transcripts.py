@@ -28,13 +28,13 @@ class Session:
             self.pool = PointPool(*words)
             return []
         if verb == "why":
-            return self._why(words[0])
+            return self._why(words[-1], "-verbose" in words)
         if verb == "log":
             return [line(member) for member in entries(self.pool.log, wanted(words[0]))]
         said = self.pool.say(command)
         return [f"refused: {said.refusal}"] if said is not None and said.refusal else []
 
-    def _why(self, thing: str) -> list[str]:
+    def _why(self, thing: str, verbose: bool) -> list[str]:
         """The answer; asked of the streams that it needs and of the whole log, it is the same."""
         what = wanted(thing)
         everything = self.pool.events()
@@ -47,7 +47,7 @@ class Session:
             assert sentences == why_slot(everything, name)
         else:
             assert sentences == why_job(everything, int(name), what.proc or 0)
-        return [tell(sentence) for sentence in sentences]
+        return [tell(sentence, verbose=verbose) for sentence in sentences]
 
 
 def replayed(text: str) -> str:

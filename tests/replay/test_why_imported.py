@@ -21,6 +21,7 @@ from poolbook.replay.imports import IMPORTED, Places, shortest
 from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
+from poolbook.replay.why.cluster import outcomes
 
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
@@ -426,15 +427,30 @@ def entries_of(folder: Path) -> dict[str, list[tuple[str, int]]]:
     return {job: sorted(entries) for job, entries in found.items()}
 
 
+FARED = {
+    "completed": "completed",
+    "failed": "completed",
+    "removed": "was removed",
+    "held": "is held",
+    "suspended": "is suspended",
+    "running": "runs",
+    "idle": "is idle",
+}
+"""How a job's own answer says what its cluster's summary counts it as."""
+
+
 @pytest.mark.parametrize("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
 def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
     log = open_log("memory:", create=True)
     Importer(log, [str(TRACES / trace)], Options(zone="UTC")).run()
     jobs = sorted(entries_of(TRACES / trace).items())
+    fared = {cluster: outcomes(log, cluster) for cluster in {int(job.partition(".")[0]) for job, _ in jobs}}
     for job, logged in jobs[:: 1 + len(jobs) // 40]:  # of hundreds that are alike some are enough
         sentences = why(log, job)
         answer, *life = [sentence.text for sentence in sentences]
         assert _is_in_order(sentences[1:])
+        cluster, _, proc = job.partition(".")
+        assert f"Job {job} {FARED[fared[int(cluster)].status[int(proc)]]} " in answer
         for number, words in ((1, "It started on "), (4, "It was evicted from "), (12, "It was put on hold")):
             assert sum(text.startswith(words) for text in life) == sum(entry[1] == number for entry in logged), job
         known = [(time, LAST[number]) for time, number in logged if number in LAST]

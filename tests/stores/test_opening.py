@@ -67,7 +67,7 @@ def test_what_is_no_url_is_refused_with_the_way_out(url: str, words: str) -> Non
 
 def test_a_missing_log_is_named(tmp_path: Path) -> None:
     for url in (str(tmp_path / "x.db"), f"sqlite:///{tmp_path}/x.db", "memory:nobody"):
-        with pytest.raises(LogError, match=r"there is no log at .*; look at the name, or make one there"):
+        with pytest.raises(LogError, match=r"there is no log at .*; look at the name, or start one"):
             open_log(url, create=False)
         with pytest.raises(LogError, match="there is no log at"):
             verify_seal(url)

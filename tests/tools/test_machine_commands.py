@@ -133,8 +133,10 @@ def test_what_is_wrong_is_said_and_ends_with_2(call: Call, words: tuple[str, ...
 def test_what_a_machine_is_to_do_needs_a_pool_that_is_served(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command.split(), "-log", str(tmp_path / "pool.db")]) == 1
-    assert "no pool serves" in capsys.readouterr().err
+    log = str(tmp_path / "pool.db")
+    assert main([*command.split(), "-log", log]) == 1
+    name, said = command.split()[0], f"Start it with `poolbook serve -log {log}`, then repeat this.\n"
+    assert capsys.readouterr().err == f"poolbook {name}: the pool is not running. {said}"
 
 
 def test_a_log_that_one_may_not_write_to_is_not_said_to_have_no_pool(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""``poolbook completion``: the scripts by which a shell completes commands, options and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ..tools.options import HELP, Command, UsageError, parse
+from .main import COMMANDS
+from .tables import FILE_VALUES, options_of, table_of, takes_files
+
+COMPLETION = Command(
+    "completion",
+    "bash | zsh | fish",
+    "Prints the script with which a shell completes poolbook's commands, options and files.",
+    (HELP,),
+    (
+        ('eval "$(poolbook completion bash)"', "now, or for good as a line of ~/.bashrc"),
+        ('eval "$(poolbook completion zsh)"', "as a line of ~/.zshrc, behind compinit"),
+        ("poolbook completion fish > ~/.config/fish/completions/poolbook.fish", ""),
+    ),
+    (("bash, zsh, fish", "the shell"),),
+)
+
+
+def completion(argv: Sequence[str]) -> int:
+    arguments = parse(COMPLETION, argv)
+    if len(arguments.words) != 1 or arguments.words[0] not in _SCRIPTS:
+        raise UsageError(f"poolbook completion: name the shell: {', '.join(_SCRIPTS)}")
+    print("\n".join(_SCRIPTS[arguments.words[0]]([table_of(name) for name in COMMANDS])))
+    return 0
+
+
+_OF_COMMANDS = ("help", "man")
+"""What takes a command's name."""
+
+
+def _valued(tables: Sequence[Command], files: bool) -> str:
+    """The calls after which a value comes, as patterns of a shell's case: of options that take a file, or of others."""
+    found = [
+        f'"{table.name} -{option.name}"'
+        for table in tables
+        for option in options_of(table)
+        if option.values and (option.values in FILE_VALUES) == files
+    ]
+    return " | ".join(found)
+
+
+def _bash(tables: Sequence[Command]) -> Iterator[str]:
+    yield from (
+        "_poolbook() {",
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}",
+        "    local options= files=",
+        f"    local commands='{' '.join([*COMMANDS, 'help'])}'",
+        "    COMPREPLY=()",
+        f"    if ((COMP_CWORD == 1)) || [[ $command == @({'|'.join(_OF_COMMANDS)}) ]]; then",
+        '        COMPREPLY=($(compgen -W "$commands" -- "$cur"))',
+        "        return",
+        "    fi",
+        '    case "$command $prev" in',
+        f"        {_valued(tables, True)}) files=1 ;;",
+        f"        {_valued(tables, False)}) return ;;",
+        "        *)",
+        "            case $command in",
+    )
+    for table in tables:
+        names = " ".join(f"-{option.name}" for option in options_of(table))
+        yield f"                {table.name}) options='{names}' files={'1' if takes_files(table) else ''} ;;"
+    yield from (
+        "            esac ;;",
+        "    esac",
+        "    if [[ $cur == -* ]]; then",
+        '        COMPREPLY=($(compgen -W "$options" -- "$cur"))',
+        "    elif [[ $files ]]; then",
+        "        compopt -o filenames 2>/dev/null",
+        '        mapfile -t COMPREPLY < <(compgen -f -- "$cur")',
+        "    fi",
+        "}",
+        "complete -F _poolbook poolbook",
+    )
+
+
+def _quoted(text: str) -> str:
+    """A text in single quotes, for zsh and fish alike."""
+    return "'" + text.replace("'", r"'\''") + "'"
+
+
+def _zsh(tables: Sequence[Command]) -> Iterator[str]:
+    def described(name: str, words: str) -> str:
+        return _quoted(f"{name}:{words}")
+
+    commands = " ".join(described(name, entry.words) for name, entry in COMMANDS.items())
+    yield from (
+        "#compdef poolbook",
+        "_poolbook() {",
+        "    local -a commands options",
+        "    local files=",
+        f"    commands=({commands} 'help:the help of a command')",
+        f"    if (( CURRENT == 2 )) || [[ $words[2] == ({'|'.join(_OF_COMMANDS)}) ]]; then",
+        "        _describe command commands",
+        "        return",
+        "    fi",
+        '    case "$words[2] $words[CURRENT-1]" in',
+        f"        ({_valued(tables, True)}) _files; return ;;",
+        f"        ({_valued(tables, False)}) return ;;",
+        "    esac",
+        "    case $words[2] in",
+    )
+    for table in tables:
+        options = " ".join(described(f"-{option.name}", option.help) for option in options_of(table))
+        yield f"        ({table.name}) options=({options}) files={'1' if takes_files(table) else ''} ;;"
+    yield from (
+        "    esac",
+        "    if [[ $PREFIX == -* ]]; then",
+        "        _describe -o option options",
+        "    elif [[ -n $files ]]; then",
+        "        _files",
+        "    fi",
+        "}",
+        "compdef _poolbook poolbook",
+    )
+
+
+def _fish(tables: Sequence[Command]) -> Iterator[str]:
+    yield "complete -c poolbook -f"
+    for name, words in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
+        yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(words)}"
+    for name in _OF_COMMANDS:
+        yield f"complete -c poolbook -n '__fish_seen_subcommand_from {name}' -a '{' '.join(COMMANDS)}'"
+    for table in tables:
+        seen = f"complete -c poolbook -n '__fish_seen_subcommand_from {table.name}'"
+        if takes_files(table):
+            yield f"{seen} -F"
+        for option in options_of(table):
+            value = (" -r -F" if option.values in FILE_VALUES else " -x") if option.values else ""
+            yield f"{seen} -o {option.name}{value} -d {_quoted(option.help)}"
+
+
+_SCRIPTS: dict[str, Callable[[Sequence[Command]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}

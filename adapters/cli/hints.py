@@ -1,0 +1,44 @@
+"""What is said beside an answer that is right and surely not what was wanted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ...domain.job_ad import LIVED
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
+
+
+def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
+    """Say on standard error which attributes of the constraints no job has, with those that are spelled alike.
+
+    :param ads: the jobs that there are; they are looked at until each attribute was found
+    """
+    names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
+    missing = {lower: name for lower, name in names.items() if lower not in LIVED}
+    known: dict[str, str] = {}
+    for ad in ads if missing else ():
+        known |= {name.lower(): name for name in ad}
+        missing = {lower: name for lower, name in missing.items() if lower not in known}
+        if not missing:
+            return
+    for lower, name in missing.items() if known else ():
+        near = get_close_matches(lower, known, 1, 0.8)
+        hint = f"; did you mean {known[near[0]]}?" if near else ""
+        print(f"poolbook {command}: no job has the attribute {name}{hint}", file=sys.stderr)
+
+
+def _read(constraint: Expression) -> Iterable[str]:
+    """The job's attributes that a constraint reads."""
+    from ...domain.classad import ClassAd, EvaluationError
+
+    try:
+        names = constraint.references(ClassAd()).external
+    except EvaluationError:
+        return ()
+    scoped = (name.rpartition(".") for name in names)
+    return (name for scope, _, name in scoped if scope.lower() in ("", "my"))

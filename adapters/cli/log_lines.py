@@ -1,0 +1,39 @@
+"""The lines of the log as they are printed: by `poolbook log`, and by `poolbook serve -verbose` as things happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+from itertools import islice
+
+from ...domain.events import Event
+from ...replay.listing import Member, line, members
+from ..tools.terminal import STATES, folded, painted, width_of
+
+INDENT = 10
+"""Where what is folded off a line goes on: behind the position."""
+MANY = 20
+"""Of an event about more jobs than that the first are told and the others counted, while things happen."""
+DECISIONS = frozenset({"match", "no match", "exit"})
+"""What is told as it happens although it is no transition."""
+
+
+def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") -> str:
+    """A line of the log, folded to the terminal's width. `place`: where the record stands that it is made of."""
+    return painted(folded(line(member, zone, place), width, INDENT), STATES)
+
+
+def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:
+    """Print the transitions and decisions that events tell of, the first of which is at position `first`."""
+    zone, width = datetime.now().astimezone().tzinfo or UTC, width_of()
+    for position, event in enumerate(events, first):
+        told = (member for member in members(position, event) if member.target or member.what in DECISIONS)
+        for member in islice(told, MANY):
+            print(printed(member, zone, width), flush=True)
+        more = _count(told)
+        if more:
+            print(f"{'':{INDENT}}... and {more:,} more like this", flush=True)
+
+
+def _count(rest: Iterable[object]) -> int:
+    return sum(1 for _ in rest)

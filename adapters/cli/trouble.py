@@ -1,0 +1,142 @@
+"""What went wrong with jobs, for those who ran them: the first that failed with its stderr's end, the first that is
+held with the reason, those that no slot can run; and how to go on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...domain.job_ad import unquoted
+from ...domain.negotiation.misfits import misfit
+from ...replay.outcomes import Ended, Hold
+from ...replay.why.misfits import no_slot
+from ..tools.terminal import visible
+
+if TYPE_CHECKING:
+    from ..engine import Engine
+    from .report import Fared
+
+TAIL = 5
+"""Lines of a job's stderr that are shown."""
+_TAIL_BYTES = 8192
+_LINE = 200
+_LEFT = ("idle", "running", "suspended")
+_OUTPUTS = ("Out", "Err")
+
+Calls = list[tuple[str, str]]
+
+
+def trouble(found: Sequence[Fared], misfits: Mapping[int, str], interrupted: bool) -> tuple[list[str], Calls]:
+    """What went wrong, in paragraphs, and what to type next; nothing, if all is well.
+
+    :param misfits: why no slot can run the jobs of a cluster that wait, by its number
+    """
+    told: list[str] = []
+    worth: Calls = []
+    failed = next(_failed(found), None)
+    if failed is not None:
+        one, proc, ended = failed
+        name = f"{one.number}.{proc}"
+        told.append(f"{name} failed ({ended.words}){_stderr(one.ad_of(proc))}")
+        worth.append((f"why {name}", "how it came to fail"))
+    for one in found:
+        if one.outcomes.held:
+            told.append(_held(one))
+            worth += [
+                (f"why {one.number}.{one.outcomes.first('held')}", "why it is held"),
+                (f"release {one.number}", "once that is mended: they may run again, with `poolbook resume`"),
+            ]
+            break
+    for number, words in misfits.items():
+        name = f"{number}.{next(one for one in found if one.number == number).outcomes.first('idle')}"
+        told.append(f"{name} waits: {words}.")
+        worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
+    left = sum(status in _LEFT for one in found for status in one.outcomes.status.values())
+    if left and (interrupted or not misfits):
+        one_left = left == 1
+        jobs = "1 job is left" if one_left else f"{left:,} jobs are left"
+        told.append(f"{jobs}: `poolbook resume` goes on with {'it' if one_left else 'them'}.")
+        worth.insert(0, ("resume", "go on with what is left"))
+    return told, worth
+
+
+def misfit_of(engine: Engine, cluster: int, proc: int) -> str:
+    """Why no slot of the pool could ever have a job of the queue, in a sentence; empty: one could, or it needs none."""
+    state = engine.state
+    jobs = state.clusters.get(cluster)
+    if jobs is None or proc not in jobs or jobs.local:
+        return ""
+    slots = ((slot.name, dict(slot.ad)) for slot in state.slots.values() if slot.kind != "dynamic")
+    found = misfit(jobs.attributes(proc), slots, state.at // 1_000_000)
+    return "" if found is None else no_slot(found)
+
+
+def _failed(found: Sequence[Fared]) -> Iterator[tuple[Fared, int, Ended]]:
+    for one in found:
+        proc = one.outcomes.first("failed")
+        if proc is not None:
+            yield one, proc, one.outcomes.failed[proc]
+
+
+def _held(one: Fared) -> str:
+    """The held jobs of a cluster in a sentence or two."""
+    held = one.outcomes.held
+    proc, hold = next(iter(held.items()))
+    name = f"{one.number}.{proc}"
+    reason = visible(hold.words).rstrip(".")
+    if len(held) == 1:
+        text = f"{name} is held: {reason}."
+    elif one.outcomes.one_hold:
+        text = f"{len(held):,} jobs are held for the same reason; {name}: {reason}."
+    else:
+        text = f"{len(held):,} jobs are held, for several reasons; {name}: {reason}."
+    return f"{text} {_way_out(one.ad_of(proc), hold, one.number)}"
+
+
+def _way_out(ad: Mapping[str, str], hold: Hold, number: int) -> str:
+    missing = next((folder for folder in _folders(ad) if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
+    make = f"`mkdir -p {shlex.quote(missing)}`, then " if missing else "When that is mended: "
+    return f"{make}`poolbook release {number}` and `poolbook resume`."
+
+
+_FILES = ("7", "8")
+"""Codes of holds for an output or error file that could not be opened."""
+
+
+def _folders(ad: Mapping[str, str]) -> Iterator[str]:
+    return (os.path.dirname(path) for name in _OUTPUTS if (path := _path(ad, name)))
+
+
+def _path(ad: Mapping[str, str], name: str) -> str:
+    """The file that an attribute names, or nothing."""
+    named = unquoted(ad.get(name, ""))
+    return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
+
+
+def _stderr(ad: Mapping[str, str]) -> str:
+    """The last lines that a job wrote to its stderr, behind the file's name."""
+    path = _path(ad, "Err")
+    lines = _last_lines(path) if path else []
+    if not lines:
+        return "."
+    shown = os.path.relpath(path)
+    shown = path if shown.startswith("..") else shown
+    return "\n".join([f"; the end of its stderr ({visible(shown)}):", *(f"    {line}" for line in lines)])
+
+
+def _last_lines(path: str) -> list[str]:
+    """The last lines of a file that are not empty, fit to be printed; none of what is no plain file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return []
+        with Path(path).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = [visible(line.rstrip())[:_LINE] for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+    return lines[-TAIL:]

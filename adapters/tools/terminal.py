@@ -1,0 +1,100 @@
+"""What is printed where a person looks: lines folded at words to the terminal's width, outcomes in colour.
+
+What goes to a file or a pipe is not touched. NO_COLOR and TERM=dumb keep colours away, CLICOLOR_FORCE and FORCE_COLOR
+have them everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+NARROWEST = 40
+"""Columns below which nothing is folded: there is no room to read in."""
+
+
+def width_of(stream: IO[str] | None = None) -> int | None:
+    """The columns of the terminal that a stream (standard output unless given) goes to; None: it goes to none."""
+    stream = stream or sys.stdout
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
+def folded(text: str, width: int | None, indent: int = 0) -> str:
+    """A text with each of its lines folded at words; what is folded off stands `indent` deeper than its line began. A
+    word that is longer than a line stays whole."""
+    if width is None or width < NARROWEST:
+        return text
+    return "\n".join("\n".join(_lines(line, width, indent)) for line in text.split("\n"))
+
+
+def _lines(line: str, width: int, indent: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    margin = " " * min(len(line) - len(line.lstrip()) + indent, width // 2)
+    lines, rest = [], line
+    while len(rest) > width:
+        begin = len(rest) - len(rest.lstrip())
+        at = rest.rfind(" ", begin, width + 1)
+        at = rest.find(" ", width) if at < begin else at
+        if at < 0:
+            break
+        lines.append(rest[:at].rstrip())
+        rest = margin + rest[at:].lstrip()
+    return [*lines, rest] if rest.strip() else lines
+
+
+def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
+    """Rows of two columns, the second folded beside the first."""
+    left = max((len(one) for one, _ in rows), default=0)
+    if width is not None and left + 4 > width // 2:  # then it stands below
+        return [folded(f"  {one}\n      {other}".rstrip(), width) for one, other in rows]
+    return [folded(f"  {one:{left}}  {other}".rstrip(), width, left + 2) for one, other in rows]
+
+
+_COLOURS = {"good": "32", "bad": "31", "waits": "33"}
+Roles = Mapping[str, str]
+OUTCOMES: Roles = {
+    "completed": "good", "running": "good", "sound": "good",
+    "failed": "bad", "held": "bad", "removed": "bad", "NOT SOUND": "bad", "violation": "bad", "violations": "bad",
+    "idle": "waits", "suspended": "waits",
+}  # fmt: skip
+"""The words for what became of jobs and logs, in counts and tables of Poolbook's own."""
+STATES: Roles = {
+    "Completed": "good", "Running": "good", "Claimed": "good",
+    "Held": "bad", "Removed": "bad", "Preempting": "bad",
+    "Idle": "waits", "Suspended": "waits", "Owner": "waits", "Drained": "waits",
+}  # fmt: skip
+"""HTCondor's words for the states of jobs and slots."""
+
+
+def has_colour(stream: IO[str] | None = None) -> bool:
+    """Whether a stream (standard output unless given) is to have colours."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if any(os.environ.get(name, "0") != "0" for name in ("CLICOLOR_FORCE", "FORCE_COLOR")):
+        return True
+    return os.environ.get("TERM") != "dumb" and (stream or sys.stdout).isatty()
+
+
+def painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None) -> str:
+    """A text with the words for states and outcomes in colour, if the stream is to have any."""
+    if not has_colour(stream):
+        return text
+    words = "|".join(sorted(roles, key=len, reverse=True))
+    coloured = rf"(?<![\w./@-])(?:{words})(?![\w./@-])"
+    return re.sub(coloured, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
+
+
+def visible(text: str) -> str:
+    """A text of others' making, as it may go to a terminal: control characters are spelled out."""
+    return "".join(char if char.isprintable() else _spelled(char) for char in text)
+
+
+def _spelled(char: str) -> str:
+    return "    " if char == "\t" else char.encode("unicode_escape", "surrogateescape").decode("ascii", "replace")

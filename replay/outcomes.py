@@ -1,0 +1,131 @@
+"""What became of the jobs of a cluster: how many ended in which way, and which was the first to fail or to be held."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import define, field, frozen
+
+from ..domain import events as e
+from ..domain.job_ad import unquoted
+from ..domain.lifecycle import HOLD_CODES
+
+KINDS_OF_FAILURES = 3
+"""Ways to fail that are told one by one, at most."""
+
+
+@frozen
+class Ended:
+    """How a job's own process ended: by an exit code, or a signal."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.code) or self.signal is not None
+
+    @property
+    def words(self) -> str:
+        return f"signal {self.signal}" if self.signal is not None else f"exit {self.code or 0}"
+
+
+@frozen
+class Hold:
+    """Why a job is held: HTCondor's codes, and a text."""
+
+    code: str
+    subcode: str
+    reason: str
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Equal for jobs that are held for the same reason: the texts may name each job's own file."""
+        return self.code, self.subcode
+
+    @property
+    def words(self) -> str:
+        """The text, and where there is none what the code means."""
+        meaning = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
+        return self.reason or (meaning.words if meaning else "no reason was given")
+
+
+@define
+class Outcomes:
+    """The jobs of a cluster by their process numbers: each one's status, in the words of ``said``. ``failed`` and
+    ``held`` are in the order in which they came to be so."""
+
+    status: dict[int, str] = field(factory=dict)
+    failed: dict[int, Ended] = field(factory=dict)
+    held: dict[int, Hold] = field(factory=dict)
+
+    def set(self, procs: Iterable[int], status: str, hold: Hold | None = None) -> None:
+        for proc in procs:
+            self.status[proc] = status
+            self.held.pop(proc, None)
+            if hold is not None:
+                self.held[proc] = hold
+
+    def end(self, proc: int, ended: Ended) -> None:
+        self.set((proc,), "failed" if ended.failed else "completed")
+        if ended.failed:
+            self.failed[proc] = ended
+
+    def first(self, status: str) -> int | None:
+        """The first job that is so: of those that failed or are held by time, else by number."""
+        known: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
+        return next((proc for proc in known.get(status, self.status) if self.status[proc] == status), None)
+
+    @property
+    def one_hold(self) -> bool:
+        """Whether all held jobs are held for the same reason."""
+        return len({hold.kind for hold in self.held.values()}) == 1
+
+
+_ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idle")
+
+
+def counts(found: Sequence[Outcomes]) -> str:
+    """How many jobs of some clusters ended in which way: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
+    totals = Counter(status for one in found for status in one.status.values())
+    ways = Counter(ended.words for one in found for ended in one.failed.values())
+    said = []
+    for status in [*_ORDER, *sorted(totals.keys() - set(_ORDER))]:
+        if status == "failed" and 0 < len(ways) <= KINDS_OF_FAILURES:
+            said += [f"{count:,} failed ({way})" for way, count in ways.most_common()]
+        elif totals[status]:
+            said.append(f"{totals[status]:,} {status}")
+    return ", ".join(said) or "no jobs"
+
+
+def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
+    """The outcomes of a cluster of the pool's own, by the events of its stream."""
+    found = Outcomes()
+    for event in events:
+        if isinstance(event, e.ClusterSubmitted):
+            found.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
+        elif isinstance(event, e.JobsMoved):
+            found.set(_each(event.procs), event.target.lower(), _hold(event.target, event.changes))
+        elif isinstance(event, e.JobActivated):
+            found.set((event.proc,), "running")
+        elif isinstance(event, e.JobExited) and event.target == "Completed":
+            found.end(event.proc, ended(event))
+        elif isinstance(event, e.JobExited) and event.target:
+            found.set((event.proc,), event.target.lower(), _hold(event.target, event.changes))
+    return found
+
+
+def ended(event: e.JobExited) -> Ended:
+    """How the job's own process ended, of which an event tells."""
+    return Ended(event.code, event.signal)
+
+
+def _each(procs: e.Procs) -> Iterator[int]:
+    return (proc for first, last in procs for proc in range(first, last + 1))
+
+
+def _hold(status: str, ad: e.Ad) -> Hold | None:
+    if status != "Held":
+        return None
+    return Hold(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), unquoted(ad.get("HoldReason", "")))

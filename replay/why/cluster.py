@@ -1,0 +1,133 @@
+"""How the jobs of a cluster fared: how many ended in which way, and why the first did that failed, is held or waits."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from ...domain import events as e
+from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
+from ...domain.lifecycle.rows import HTCONDOR_25
+from ...domain.log import Log
+from ..imports import is_imported, singly
+from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
+from ..tables import NotKnown, queue
+from ..wording import counted, instant
+from .gather import job_events
+from .imported_job import why_imported_job
+from .job import why_job
+from .records import JobAd, Record, ads_of_cluster, record_of
+from .sentences import Sentence, UnknownThingError, until
+from .unknown import unknown_job
+
+_NUMBERS = NUMBERS[HTCONDOR_25]
+_NAMES = {number: name.lower() for name, number in _NUMBERS.items()}
+_OVER = ("completed", "failed", "removed")
+UNTOLD = "in a state that no record tells of"
+
+
+def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Sentence]:
+    """How the jobs of a cluster fared until the instant `at` (None: now): the counts, then the answers for the first
+    job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
+    events = list(until(singly(log.read_stream(f"cluster/{cluster}")), at))
+    found = outcomes(log, cluster, at)
+    if not found.status:
+        when = "" if at is None else f" at {instant(at, zone)}"
+        listed = (
+            f"the log has no cluster {cluster}{when}: `poolbook q` and `poolbook history` list the jobs that it has"
+        )
+        raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else listed)
+    position, last = max(
+        events, key=lambda one: one[1].at, default=(0, None)
+    )  # those of an import stand as they were read
+    total = counted(len(found.status), "job")
+    first = Sentence(
+        last.at if last else at or 0,
+        position,
+        f"Cluster {cluster} has {total}: {counts([found])}.",
+        last.cause if last else "reported",
+        last.stimulus if last else "",
+    )
+    return [first, *_of_the_first(log, cluster, found, at, zone)]
+
+
+def _of_the_first(log: Log, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Sentence]:
+    """The answers for the first job of each kind that somebody may want to do something about."""
+    told = []
+    for status in ("failed", "held", *([] if found.first("running") is not None else ["idle"])):
+        proc = found.first(status)
+        if proc is None:
+            continue
+        if is_imported(log):
+            answer = why_imported_job(log, cluster, proc, at, zone)[0]
+        else:
+            answer = why_job(job_events(log, cluster), cluster, proc, at, zone)[0]
+        told.append(answer)
+    return told
+
+
+def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
+    """What became of a cluster's jobs until the instant `at`, in the pool's own log or an imported one."""
+    if is_imported(log):
+        return _of_records(log, cluster, at)
+    return outcomes_of(event for _, event in until(log.read_stream(f"cluster/{cluster}"), at))
+
+
+def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
+    found = Outcomes()
+    told = [one for one in singly(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
+    for position, event in sorted(told, key=lambda one: one[1].at):
+        if isinstance(event, e.JobLogged) and event.proc >= 0:
+            _take(found, event.proc, record_of(position, event))
+    for proc, ad in ads_of_cluster(log, "history", cluster):
+        left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
+        if found.status.get(proc) not in _OVER and (at is None or left <= at):
+            _left(found, proc, ad)
+    reported = {event.proc for _, event in told if isinstance(event, e.JobReported) and event.proc >= 0}
+    _queued(log, cluster, at, found)
+    found.set(sorted(reported - found.status.keys()), UNTOLD)
+    return found
+
+
+_BECOMES = {"0": "idle", "1": "running", "4": "idle", "7": "idle", "9": "removed", "10": "suspended", "11": "running",
+            "13": "idle", "23": "running", "24": "idle"}  # fmt: skip
+"""What a job is after an entry of its log."""
+
+
+def _take(found: Outcomes, proc: int, record: Record) -> None:
+    facts = record.facts
+    if record.what == "5":
+        code, signal = facts.get("code", ""), facts.get("signal", "")
+        found.end(proc, Ended(_number(code), _number(signal)))
+    elif record.what == "12":
+        hold = Hold(facts.get("code", ""), facts.get("subcode", ""), facts.get("reason", ""))
+        found.set((proc,), "held", hold)
+    elif record.what in _BECOMES:
+        found.set((proc,), _BECOMES[record.what])
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.lstrip("-").isdecimal() else None
+
+
+def _left(found: Outcomes, proc: int, ad: JobAd) -> None:
+    """What the history says of a job that has left the queue."""
+    if ad.number("JobStatus") == _NUMBERS["Completed"]:
+        by_signal = ad.text("ExitBySignal").lower() == "true"
+        ended = Ended(None, ad.number("ExitSignal")) if by_signal else Ended(ad.number("ExitCode"))
+        found.end(proc, ended)
+    else:
+        found.set((proc,), _NAMES.get(ad.number("JobStatus"), UNTOLD))
+
+
+def _queued(log: Log, cluster: int, at: int | None, found: Outcomes) -> None:
+    """What the queue's records say of jobs of which nothing else tells."""
+    try:
+        ads = queue(log, at).jobs
+    except NotKnown:
+        return
+    for ad in ads:
+        proc = _number(ad.get("ProcId", ""))
+        if ad.get("ClusterId") == str(cluster) and proc is not None and proc not in found.status:
+            hold = Hold(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), ad.get("HoldReason", ""))
+            status = _NAMES.get(_number(ad.get("JobStatus", "")) or 0, UNTOLD)
+            found.set((proc,), status, hold if status == "held" else None)

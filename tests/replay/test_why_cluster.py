@@ -1,0 +1,79 @@
+"""Golden: how a cluster's jobs fared, in the pool's own logs and in what real pools left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.replay.virtual import EPOCH, SECOND
+from poolbook.replay.why import UnknownThingError
+from poolbook.replay.why.answer import why
+
+from .virtual_pool import Pool
+
+STORIES: list[tuple[tuple[str, ...], list[str]]] = [
+    (("submit alice 3 seconds=30", "run 1 min"), ["Cluster 1 has 3 jobs: 3 completed."]),
+    (
+        ("submit alice 2 seconds=30 code=3", "run 1 min", "run 1 min"),
+        ["Cluster 1 has 2 jobs: 2 failed (exit 3).", "Job 1.0 ended at 2027-01-15 08:00:30: it ended by itself"],
+    ),
+    (
+        ("submit alice 2 seconds=30 end=signal", "run 1 min"),
+        ["Cluster 1 has 2 jobs: 2 failed (signal 11).", "Job 1.0 ended at"],
+    ),
+    (
+        ("submit alice 3 seconds=900", "run 1 min", "hold alice 1.1", "remove alice 1.2", "run 1 min"),
+        ["Cluster 1 has 3 jobs: 1 removed, 1 held, 1 running.", "Job 1.1 is held since"],
+    ),
+    (
+        ("submit alice 2 hold", "release alice 1.0", "run 1 s", "suspend alice 1.0"),
+        ["Cluster 1 has 2 jobs: 1 held, 1 suspended.", "Job 1.1 is held since"],
+    ),
+    (
+        ("submit alice 2 memory=9000",),
+        [
+            "Cluster 1 has 2 jobs: 2 idle.",
+            "Job 1.0 waits (Idle) since 2027-01-15 08:00:00: no slot can run it: it asks",
+        ],
+    ),
+    (
+        ("submit alice 1 seconds=30 end=failure", "run 1 s"),
+        ["Cluster 1 has 1 job: 1 held.", "Job 1.0 is held since 2027-01-15 08:00:00: it could not be started"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("story", "said"), STORIES)
+def test_a_cluster_is_summed_up_by_how_its_jobs_fared(story: tuple[str, ...], said: list[str]) -> None:
+    pool = Pool()
+    for command in ("machine h Cpus=4 Memory=2048", *story):
+        pool.say(command)
+    told = [sentence.text for sentence in why(pool.log, "1")]
+    assert [text[: len(begin)] for text, begin in zip(told, said, strict=True)] == said
+
+
+def test_a_cluster_is_summed_up_as_of_any_instant() -> None:
+    pool = Pool()
+    for command in ("machine h Cpus=4 Memory=2048", "submit alice 2 seconds=30", "run 1 h"):
+        pool.say(command)
+    assert why(pool.log, "1", EPOCH + SECOND)[0].text == "Cluster 1 has 2 jobs: 2 running."
+    assert why(pool.log, "1")[0].text == "Cluster 1 has 2 jobs: 2 completed."
+    with pytest.raises(UnknownThingError, match=r"no cluster 1 at 2027-01-15 07:59:59: `poolbook q`"):
+        why(pool.log, "1", EPOCH - SECOND)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pool", "pool is no job, cluster or slot: `poolbook log pool` prints its events; why is told"),
+        ("machine/h", "`poolbook log machine/h` prints its events"),
+        (
+            "nonsense",
+            "'nonsense' is none of these: why is told of a job (12.3), a cluster (12) and a slot (slot1@host)",
+        ),
+    ],
+)
+def test_what_has_no_why_is_told_where_it_stands(name: str, said: str) -> None:
+    pool = Pool()
+    with pytest.raises(ValueError) as raised:
+        why(pool.log, name)
+    assert said in str(raised.value)

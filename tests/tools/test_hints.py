@@ -1,0 +1,29 @@
+"""Table: an attribute that no job has is named, with the one that was meant; one that is not there now is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.adapters.cli.hints import tell_unknown
+from poolbook.domain.classad import ClassAd, parse
+
+JOBS = [ClassAd({"ClusterId": 1, "JobStatus": 1, "Owner": "alice"}), ClassAd({"ClusterId": 2, "Batch": "x"})]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "jobs", "said"),
+    [
+        ("JobStatuss == 1", JOBS, "no job has the attribute JobStatuss; did you mean JobStatus?"),
+        ("MY.Ownr == \"bob\"", JOBS, "no job has the attribute Ownr; did you mean Owner?"),
+        ("Xyzzy == 1", JOBS, "no job has the attribute Xyzzy"),
+        ("JobStatus == 2 && batch == \"y\"", JOBS, ""),
+        ("HoldReasonCode == 1", JOBS, ""),
+        ("JobStatuss == 1", [], ""),
+        ("true", JOBS, ""),
+    ],
+)  # fmt: skip
+def test_an_attribute_that_no_job_has_is_named(
+    constraint: str, jobs: list[ClassAd], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell_unknown("q", [parse(constraint)], jobs)
+    assert capsys.readouterr().err == (f"poolbook q: {said}\n" if said else "")

@@ -1,0 +1,170 @@
+"""Table: what is understood in place of a command's name, and what is said of tools that Poolbook does not have; the
+help, completion and man pages that are made from the commands' tables."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import COMMANDS, main
+from poolbook.adapters.cli.names import INSTEAD, SAME, meant, unknown
+from poolbook.adapters.cli.tables import options_of, table_of
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("condor_q", "q"), ("condor_submit", "submit"), ("condor_rm", "rm"), ("condor_hold", "hold"),
+        ("condor_release", "release"), ("condor_status", "status"), ("condor_history", "history"),
+        ("condor_prio", "prio"), ("condor_userprio", "userprio"), ("condor_vacate", "vacate"),
+        ("condor_vacate_job", "vacate"), ("vacate_job", "vacate"), ("condor_suspend", "suspend"),
+        ("condor_continue", "continue"), ("condor_drain", "drain"), ("condor_off", "off"), ("condor_on", "on"),
+        ("condor_reconfig", "reconfig"), ("condor_reschedule", "reschedule"), ("condor_config_val", "config"),
+        ("q", "q"), ("condor_run", ""), ("condor_wait", ""), ("nonsense", ""),
+    ],
+)  # fmt: skip
+def test_htcondors_names_mean_poolbooks_commands(name: str, command: str) -> None:
+    assert meant(name, COMMANDS) == command
+
+
+def test_a_tool_of_htcondors_is_called_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["condor_q", "-help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: poolbook q ")
+    assert main(["condor_version"]) == 0
+    assert capsys.readouterr().out.startswith("poolbook ")
+
+
+@pytest.mark.parametrize("words", [("help", "q"), ("-help", "q"), ("help", "condor_q"), ("q", "-help")])
+def test_the_help_of_a_command_is_its_own(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("usage: poolbook q [job | owner ...] [options]")
+
+
+@pytest.mark.parametrize("prefix", ["", "condor_"])
+@pytest.mark.parametrize("tool", [name for name in INSTEAD if name not in COMMANDS])
+def test_a_tool_without_a_counterpart_is_named_with_what_to_use(
+    tool: str, prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([prefix + tool]) == 2
+    assert capsys.readouterr().err == f"poolbook: there is no command {prefix}{tool}: {INSTEAD[tool]}\n"
+
+
+def test_what_is_recommended_is_there() -> None:
+    for words in INSTEAD.values():
+        for call in words.split("`poolbook ")[1:]:
+            assert call.split("`")[0].split()[0] in COMMANDS, words
+    assert set(SAME.values()) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("statsu", "there is no command 'statsu'; did you mean status?"),
+        ("condor_statsu", "there is no command 'condor_statsu'; did you mean status?"),
+        ("condor_annex", "Poolbook has no counterpart of condor_annex; `poolbook -help` lists its commands"),
+        ("xyzzy", "there is no command 'xyzzy'; `poolbook -help` lists the commands"),
+    ],
+)
+def test_a_word_that_means_nothing_is_answered_without_noise(name: str, words: str) -> None:
+    assert unknown(name, COMMANDS) == f"poolbook: {words}"
+
+
+# Completion
+
+
+def completed(tmp_path: Path, script: str, *words: str) -> list[str]:
+    """What bash offers for the last of the words."""
+    tried = " ".join(f"'{word}'" for word in words)
+    lines = f"""
+        source {script}
+        COMP_WORDS=(poolbook {tried}); COMP_CWORD={len(words)}
+        _poolbook
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(
+        ["bash", "--norc", "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
+    )
+    return sorted(done.stdout.split())
+
+
+@pytest.fixture
+def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", "bash"]) == 0
+    (tmp_path / ".script").write_text(capsys.readouterr().out)
+    for name in ("job.sub", "jobs.txt"):
+        (tmp_path / name).touch()
+    return str(tmp_path / ".script")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("re",), ["reconfig", "release", "reschedule", "resume"]),
+        (("help", "h"), ["help", "history", "hold"]),
+        (("run", "jo"), ["job.sub", "jobs.txt"]),
+        (("run", "-me"), ["-memory"]),
+        (("run", "-config", "jo"), ["job.sub", "jobs.txt"]),
+        (("run", "-cpus", ""), []),
+        (("q", "-held", "-lo"), ["-log", "-long"]),
+        (("q", "jo"), []),
+        (("hold", "1.0", "-rea"), ["-reason"]),
+    ],
+)
+def test_bash_completes_commands_options_and_files(
+    tmp_path: Path, script: str, words: tuple[str, ...], offered: list[str]
+) -> None:
+    assert completed(tmp_path, script, *words) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_scripts_of_other_shells_have_every_option(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    for name in COMMANDS:
+        for option in options_of(table_of(name)):
+            assert (f"'-{option.name}:" if shell == "zsh" else f"{name}' -o {option.name}") in text
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(text)
+        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True, timeout=30)
+
+
+def test_another_shell_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "tcsh"]) == 2
+    assert "bash, zsh, fish" in capsys.readouterr().err
+
+
+# Man pages
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_with_all_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["man", command]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(f".TH POOLBOOK-{command.upper()} 1 ")
+    for option in options_of(table_of(command)):
+        assert f"\n\\fB-{option.name}".replace("-", "\\-") in page
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS"):
+        assert f".SH {section}\n" in page
+
+
+def test_pages_are_what_the_formatter_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in COMMANDS:
+        main(["man", name])
+    pages = capsys.readouterr().out
+    if shutil.which("groff"):
+        done = subprocess.run(
+            ["groff", "-man", "-Tascii", "-ww", "-P-cbou"], input=pages, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert all(f"poolbook {name} " in done.stdout for name in COMMANDS)
+
+
+def test_the_page_of_the_whole_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["man"]) == 0
+    page = capsys.readouterr().out
+    assert all(f"\\fB{name}\\fR" in page for name in COMMANDS)

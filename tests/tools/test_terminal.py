@@ -1,0 +1,123 @@
+"""Golden and property: what a person sees on a terminal: lines folded at words, colours where they are wanted, and no
+control characters of others."""
+
+from __future__ import annotations
+
+import os
+import pty
+import struct
+import subprocess
+from fcntl import ioctl
+from io import StringIO
+from termios import TIOCSWINSZ
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.adapters.tools.terminal import columns, folded, has_colour, painted, visible, width_of
+
+from ..pool.real import POOLBOOK, environment
+
+
+@pytest.mark.parametrize(
+    ("text", "indent", "lines"),
+    [
+        ("short", 0, ["short"]),
+        (
+            "the quick brown fox jumps over the lazy dog again",
+            0,
+            ["the quick brown fox jumps over the lazy", "dog again"],
+        ),
+        (
+            "12:00  the quick brown fox jumps over the lazy dog",
+            7,
+            ["12:00  the quick brown fox jumps over", "       the lazy dog"],
+        ),
+        ("/a/path/that/is/much/longer/than/a/single/line/can/be x", 2, [
+            "/a/path/that/is/much/longer/than/a/single/line/can/be", "  x"
+        ]),
+        ("  deep lines stay deep when they are folded", 0, ["  deep lines stay deep when they are", "  folded"]),
+    ],
+)  # fmt: skip
+def test_lines_are_folded_at_words(text: str, indent: int, lines: list[str]) -> None:
+    assert folded(text, 40, indent).split("\n") == lines
+    assert folded(text, None, indent) == text
+
+
+@given(words=st.lists(st.text("abc", min_size=1, max_size=20), max_size=30), width=st.integers(40, 100))
+def test_nothing_is_lost_and_nothing_is_too_wide(words: list[str], width: int) -> None:
+    found = folded(" ".join(words), width, 4)
+    assert found.split() == words
+    assert all(len(line) <= width for line in found.split("\n"))
+
+
+def test_the_second_of_two_columns_is_folded_beside_the_first() -> None:
+    rows = [("-a", "one two three four five six seven eight nine"), ("-long", "ten")]
+    assert "\n".join(columns(rows, 40)).split("\n") == [
+        "  -a     one two three four five six",
+        "         seven eight nine",
+        "  -long  ten",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "colours"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"CLICOLOR_FORCE": "1"}, True),
+        ({"CLICOLOR_FORCE": "0"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_a_file_has_colours_only_when_they_are_forced(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], colours: bool
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert has_colour(StringIO()) == colours
+    assert width_of(StringIO()) is None
+
+
+def test_words_for_outcomes_are_painted_and_parts_of_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    said = painted("5 completed, 1 failed (exit 1), 2 idle: /x/failed.txt, slot1@held")
+    assert said == (
+        "5 \x1b[32mcompleted\x1b[0m, 1 \x1b[31mfailed\x1b[0m (exit 1), 2 \x1b[33midle\x1b[0m: /x/failed.txt, slot1@held"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("plain ü", "plain ü"), ("\x1b[31mred", "\\x1b[31mred"), ("a\tb\x07", "a    b\\x07")]
+)
+def test_control_characters_of_others_are_spelled_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def on_a_terminal(width: int, *words: str, **variables: str) -> str:
+    """What a command prints on a terminal of this width."""
+    leader, follower = pty.openpty()
+    ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    done = {**environment(), "TERM": "xterm", **variables}
+    process = subprocess.Popen([*POOLBOOK, *words], stdin=follower, stdout=follower, stderr=follower, env=done)
+    os.close(follower)
+    said = b""
+    try:
+        while piece := os.read(leader, 65536):
+            said += piece
+    except OSError:  # the other side is closed
+        pass
+    process.wait(60)
+    os.close(leader)
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("words", [("help",), ("help", "status"), ("watch_q",)])
+def test_help_and_complaints_fit_the_terminal(words: tuple[str, ...]) -> None:
+    lines = on_a_terminal(64, *words).split("\n")
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 64
