@@ -150,7 +150,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 def _unenforced(key: str, values: Values) -> str:
     bare = key.rpartition(".")[2]
-    about = unenforced(bare)
+    about = unenforced(key) or unenforced(bare)  # a group's name may have a dot, and so has a daemon's own setting
     if about is None and bare.endswith(LIMIT_SUFFIX) and not is_known(bare):
         about = LIMITED
     default = values.defaults.get(bare)

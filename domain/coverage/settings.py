@@ -73,7 +73,8 @@ FOLLOWED: Final[tuple[tuple[str, str], ...]] = (
 )
 
 _MACROS: Final = (
-    "ActivityTimer BackgroundLoad BenchmarkTimer BigJob BIN ContinueIdleTime DOLLAR ETC HighLoad HOUR INCLUDE "
+    "ActivityTimer BackgroundLoad BenchmarkTimer BigJob BIN ContinueIdleTime DETECTED_CORES DETECTED_CPUS "
+    "DETECTED_MEMORY DETECTED_PHYSICAL_CPUS DOLLAR ETC HighLoad HOUR INCLUDE "
     "IsCollector IsMaster IsMPI IsNegotiator IsSchedd IsShadow IsStandard IsStartd IsStarter IsSubmit IsTool "
     "IsVanilla IsVM IsWindows LIB LIBEXEC LOCAL_DIR MaxSuspendTime MaxVacateTime MediumJob MINUTE MPI RELEASE_DIR "
     "RUN SBIN SmallJob STANDARD StartIdleTime StateTimer TEMP_DIR TMP_DIR VANILLA VM"

@@ -63,7 +63,8 @@ def features() -> list[Feature]:
 
 
 def of_setting(name: str) -> str:
-    plain = re.sub("<[^>]*>", "1", name.rpartition(".")[2])
+    whole = re.sub("<[^>]*>", "1", name)
+    plain = whole if is_known(whole) or unenforced(whole) else whole.rpartition(".")[2]
     about = unenforced(plain) or (LIMITED if plain.endswith("_LIMIT") else None)
     if about is not None:
         return f"no pool starts with it, unless -ignore-unenforced is given: {about}"

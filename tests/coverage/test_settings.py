@@ -128,6 +128,7 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
             "XSW_LIMIT: Poolbook does not enforce concurrency limits yet, and would let in what they keep",
         ),
         ("GROUP_QUOTA_a = 3\nJOB_TRANSFORM_NAMES = a", "does not enforce group quotas and job transforms yet"),
+        ("GROUP_QUOTA_physics.hep = 3", "GROUP_QUOTA_physics.hep: Poolbook does not enforce group quotas yet"),
         ("CLASSAD_USER_MAPFILE_x = /m", "does not enforce user maps yet"),
         ("STARTD_ATTRS = HasDocker\nHasDocker = true", "HasDocker: slots would advertise what Poolbook cannot do yet"),
         ("START = HasVM", "START reads HasVM, which no slot here has"),
