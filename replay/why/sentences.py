@@ -133,8 +133,8 @@ def read_values(note: e.EvidenceNoted) -> str:
 
 
 class Ground(NamedTuple):
-    """What a slot's or a job's policy went by: the rest of a sentence, and what is told at length behind it; one of them
-    is empty, or both: nothing was evaluated."""
+    """What the policy of a slot or a job went by: the rest of a sentence, and what is told at length behind it; one of
+    them is empty, or both: nothing was evaluated."""
 
     text: str
     more: str
