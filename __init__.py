@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .adapters.verdicts import Verification
     from .domain.accounting import Standing
     from .domain.classad import ClassAdSyntaxError, EvaluationError
-    from .domain.config import ConfigError
+    from .domain.config import ConfigError, ConfigWarning
     from .domain.decide import Refusal
     from .domain.errors import PoolbookError
     from .domain.lifecycle import UnknownDialectError
@@ -46,6 +46,7 @@ _LATE = {
     "Behaviour": ".replay.virtual",
     "ClassAdSyntaxError": ".domain.classad",
     "ConfigError": ".domain.config",
+    "ConfigWarning": ".domain.config",
     "EvaluationError": ".domain.classad",
     "Expr": ".adapters.values",
     "Fenced": ".domain.log",
@@ -83,6 +84,7 @@ __all__ = [
     "Behaviour",
     "ClassAdSyntaxError",
     "ConfigError",
+    "ConfigWarning",
     "EvaluationError",
     "Expr",
     "Fenced",

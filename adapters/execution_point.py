@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import define, evolve, field
 
-from ..domain.config import ConfigError, Configuration, not_enforced
+from ..domain.config import Configuration
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad, DrainBegan, DrainMoved, Event
@@ -67,9 +67,8 @@ class ExecutionPoint:
         if self.load is None:
             return plain(self.static, benchmarks=self.benchmarks)
         configuration = self.load("STARTD")
-        unenforced = [one for one in configuration.unfollowed() if one.unenforced]
-        if unenforced and not self.ignore_unenforced:
-            raise ConfigError(f"{not_enforced(unenforced)}. Leave them out, or start with -ignore-unenforced")
+        if not self.ignore_unenforced:
+            configuration.check_enforced("start with -ignore-unenforced")
         return configuration
 
     def _equipment(self, configuration: Configuration) -> Equipment:

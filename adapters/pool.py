@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ..domain.coverage.settings import unenforced
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.dialects import DEFAULT_DIALECT
@@ -65,6 +66,7 @@ class Pool(Submitters, Told):
         dialect: str = DEFAULT_DIALECT,
         settings: Mapping[str, object] | None = None,
         config: Config | None = None,
+        ignore_unenforced: bool = False,
         name: str = "",
         uid_domain: str = "",
         user: str = "",
@@ -80,6 +82,8 @@ class Pool(Submitters, Told):
         :param config: under which the machines that are added offer their slots, and which the pool's negotiator and
             submissions follow: a configuration's text, or the path of a file (several: each laid over those before it);
             without one, machines take whatever comes, and the pool goes on under the configuration that it had
+        :param ignore_unenforced: take settings and a configuration, too, that would keep out what Poolbook lets in:
+            submit requirements, job transforms, quotas, limits, user maps
         :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN;
             the name of this machine, if not given
         :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
@@ -89,8 +93,11 @@ class Pool(Submitters, Told):
         :raises SupervisorError: with `execute`: the process that looks after jobs cannot be started
         :raises Refusal: a dialect or setting that does not exist
         :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: what in the configuration has no effect, or another one than may be meant
         """
-        configured = None if config is None else Configured(config)
+        if not ignore_unenforced:
+            _check_enforced(settings or {})
+        configured = None if config is None else Configured(config, ignore_unenforced)
         now = None if execute else (EPOCH if start is None else round(seconds_of(start, "start") * SECOND))
         open_log = partial(
             open_pool_log,
@@ -311,6 +318,13 @@ def _virtual(log: Log, behave: Behave, configured: Configured | None) -> tuple[E
         log.close()
         raise
     return engine, log.close
+
+
+def _check_enforced(settings: Mapping[str, object]) -> None:
+    """Refuse settings of a new log that would keep something out which Poolbook lets in."""
+    for name in settings:
+        if about := unenforced(name):
+            raise Refusal(f"{name}: Poolbook does not enforce {about} yet; leave it out, or say ignore_unenforced=True")
 
 
 def _configure(engine: Engine, configured: Configured) -> None:

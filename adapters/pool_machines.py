@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..domain.config import Configuration
+from ..domain.config import Configuration, ConfigWarning
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad
@@ -30,13 +31,18 @@ Config = str | Path | Sequence[Path]
 class Configured:
     """A configuration that is read for each machine, since what is detected differs. The environment has no part in it.
 
+    :param ignore_unenforced: take one, too, that would keep out what Poolbook lets in
     :raises ConfigError: it cannot be taken
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, ignore_unenforced: bool = False) -> None:
         self._config = config
-        self.read()
+        found = self.read()
+        if not ignore_unenforced:
+            found.check_enforced("say ignore_unenforced=True")
         self.followed()
+        for warning in found.warnings:
+            warnings.warn(warning, ConfigWarning, stacklevel=3)
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
         """As a machine of these resources has it; without them, as this machine does."""
@@ -81,13 +87,15 @@ class Machines:
             raise Refusal(answer.refusal)
         return answer.value
 
-    def configure(self, config: Config) -> None:
+    def configure(self, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Put the pool under another configuration (as `open` takes it): its negotiator and submissions at once, and
         machines that are added from now on. Those that are there stay under theirs: see `reconfigure`.
 
+        :param ignore_unenforced: as for `open`
         :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: what in it has no effect, or another one than may be meant
         """
-        configured = Configured(config)
+        configured = Configured(config, ignore_unenforced)
         self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
         self._configured = configured
 
@@ -178,19 +186,21 @@ class Machines:
         """Take a machine out of the pool when its jobs have gone: `how` is Peaceful, Graceful or Fast."""
         self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
 
-    def reconfigure(self, machine: str, config: Config) -> None:
+    def reconfigure(self, machine: str, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Put a machine under another configuration (as `open` takes it). Its slots stay as they are cut, and the
         pool's negotiator stays under its own: see `configure`.
 
+        :param ignore_unenforced: as for `open`
         :raises Refusal: there is no such machine, or its slots would be others
         :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: what in it has no effect, or another one than may be meant
         """
         found = self.state.machines.get(machine)
         if found is None:
             raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self.state.slots.values() if slot.machine == machine]
         here = equipment_of(found, slots, self.state.settings)
-        configuration = Configured(config).read({"Cpus": here.cpus, "Memory": here.memory})
+        configuration = Configured(config, ignore_unenforced).read({"Cpus": here.cpus, "Memory": here.memory})
         self._ask(reconfigured(self._engine.id("reconfigure"), found, slots, configuration, here))
         self._sense_by(configuration)
 

@@ -12,14 +12,15 @@ if __name__ != "poolbook.domain.config":
     raise ImportError(f"import this folder as poolbook.domain.config, not as {__name__}")
 
 from .configuration import Configuration
-from .errors import ConfigError, Source
+from .errors import ConfigError, ConfigWarning, Source
 from .near import nearest
 from .reader import Files
 from .sources import NoFiles, read
-from .unfollowed import Unfollowed, is_followed, is_known, not_enforced
+from .unfollowed import Unfollowed, is_followed, is_known
 
 __all__ = [
     "ConfigError",
+    "ConfigWarning",
     "Configuration",
     "Files",
     "NoFiles",
@@ -28,6 +29,5 @@ __all__ = [
     "is_followed",
     "is_known",
     "nearest",
-    "not_enforced",
     "read",
 ]

@@ -15,7 +15,7 @@ from ..submit.functions import whole_number
 from .errors import ConfigError, Source
 from .names import RANGES, is_expression
 from .tables import defaults
-from .unfollowed import Unfollowed, unfollowed
+from .unfollowed import Unfollowed, not_enforced, unfollowed
 from .values import Values
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -213,6 +213,16 @@ class Configuration:
     def unfollowed(self) -> list[Unfollowed]:
         """What a person set that HTCondor knows and Poolbook does not follow, in the order in which it was written."""
         return unfollowed(self._values)
+
+    def check_enforced(self, way_out: str) -> None:
+        """Make sure that nothing in it would keep out what Poolbook lets in: job transforms, quotas, limits ...
+
+        :param way_out: how to go on in spite of it, for the message
+        :raises ConfigError: something would
+        """
+        found = [one for one in self.unfollowed() if one.unenforced]
+        if found:
+            raise ConfigError(f"{not_enforced(found)}. Leave them out, or {way_out}")
 
     def changed(self, other: Configuration) -> list[str]:
         """The names whose expanded values differ in another configuration, sorted: what a reconfiguration changes."""

@@ -22,6 +22,10 @@ class ConfigError(PoolbookError, ValueError):
         self.line = line
 
 
+class ConfigWarning(UserWarning):
+    """Something in a configuration has no effect, or another one than may be meant; the configuration is taken."""
+
+
 @frozen
 class Source:
     """Where the value of a setting was written.

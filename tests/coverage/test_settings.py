@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from poolbook import ConfigError, ConfigWarning, Pool, Refusal
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.configuration import load
 from poolbook.adapters.sensors.cron import cron_jobs
@@ -198,6 +199,20 @@ def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
     told = "".join(capsys.readouterr())
     assert told.count("XSW_LIMIT") == told.count("SYSTEM_PERIODIC_HOLD") == 1
+
+
+def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
+    with pytest.raises(ConfigError, match=r"XSW_LIMIT: Poolbook does not enforce .* say ignore_unenforced=True"):
+        Pool.open("memory:", config="XSW_LIMIT = 1")
+    with pytest.raises(Refusal, match="GROUP_QUOTA_a: Poolbook does not enforce group quotas yet"):
+        Pool.open("memory:", settings={"GROUP_QUOTA_a": 1})
+    with pytest.warns(ConfigWarning, match="XSW_LIMIT"):
+        Pool.open("memory:", config="XSW_LIMIT = 1", ignore_unenforced=True).close()
+
+
+def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
+    with pytest.warns(ConfigWarning, match="HAD_LIST is a setting of HTCondor's"):
+        Pool.open("memory:", config="HAD_LIST = a").close()
 
 
 def test_a_new_log_is_not_given_a_quota_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("story") / "pool.db"
     with Pool.open(
         str(path), user="alice", uid_domain="x", name="h", behave=lasting,
-        settings={"GROUP_NAMES": "group_physics", "GROUP_QUOTA_group_physics": 1},
+        settings={"GROUP_NAMES": "group_physics", "GROUP_QUOTA_group_physics": 1}, ignore_unenforced=True,
     ) as pool:  # fmt: skip
         pool.add_machine("node1", cpus=4, static=2)
         pool.submit({"executable": "/bin/work", "request_cpus": 2}, count=3)
