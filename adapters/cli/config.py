@@ -13,6 +13,9 @@ from ..tools.options import HELP, Arguments, Command, Option, Refusal, UsageErro
 if TYPE_CHECKING:
     from ...domain.config import Configuration
 
+_ASKED_NOBODY = "files are read here, no daemon is asked: `poolbook log machine/NAME` has what a machine follows"
+_FILES_ALONE = "nothing is configured but by files: change the file, then `poolbook reconfig`"
+
 COMMAND = Command(
     "config",
     "[NAME ...] [options]",
@@ -30,6 +33,24 @@ COMMAND = Command(
         Option("local-name", 3, "<name>", "as a daemon of this name has it"),
         Option("json", 1, "", "as JSON"),
         HELP,
+        Option("name", 1, refused=_ASKED_NOBODY),
+        Option("pool", 3, refused=_ASKED_NOBODY),
+        Option("address", 1, refused=_ASKED_NOBODY),
+        Option("master", 4, refused=_ASKED_NOBODY),
+        Option("set", 2, refused=_FILES_ALONE),
+        Option("unset", 2, refused=_FILES_ALONE),
+        Option("rset", 2, refused=_FILES_ALONE),
+        Option("runset", 2, refused=_FILES_ALONE),
+        Option("root-config", 3, refused="-config FILE names the file to begin with"),
+        Option("writeconfig", 1, refused="without a NAME, what differs from the defaults is printed"),
+        Option("summary", 3, refused="without a NAME, what differs from the defaults is printed"),
+        Option("evaluate", 2, refused="-macro expands, and `poolbook q -af EXPR` evaluates in a job's ad"),
+        Option("mixedcase", 2, refused="names are printed as they are written"),
+        Option("used", 2, refused="docs/coverage.md has who follows which"),
+        Option("unused", 4, refused="what nothing follows is always told"),
+        Option("trace", 2, refused="-verbose says where a value comes from"),
+        Option("debug", 3, refused="-verbose says where a value comes from"),
+        Option("version", 4, refused="use `poolbook -version`"),
     ),
     (
         ("poolbook config START", "its value, expanded"),

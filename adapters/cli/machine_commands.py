@@ -19,8 +19,26 @@ _KIN = (
     Option("pool", 1, refused=_ONE_POOL),
     Option("version", 1, refused="use `poolbook -version`"),
     Option("debug", 3, colon=":", refused="the server's log says what it does"),
+    Option("name", 1, refused=_ONE_POOL),
+    Option("addr", 2, refused=_ONE_POOL),
 )
 """Options of HTCondor's that none of these commands has."""
+_ONE_MACHINE = "this machine alone is meant: serve the pool where the others are, too"
+_KIN_OF_MANY = (
+    *_KIN,
+    Option("all", 2, refused=_ONE_MACHINE),
+    Option("constraint", 1, refused=_ONE_MACHINE),
+)
+_ONE_PROCESS = "one process has all roles here: `poolbook serve` starts it, Ctrl-C ends it"
+_KIN_OF_DAEMONS = (
+    *_KIN_OF_MANY,
+    Option("daemon", 2, refused=_ONE_PROCESS),
+    Option("subsystem", 2, refused=_ONE_PROCESS),
+    Option("schedd", 5, refused=_ONE_PROCESS),
+    Option("collector", 5, refused=_ONE_PROCESS),
+    Option("negotiator", 2, refused=_ONE_PROCESS),
+    Option("master", 1, refused=_ONE_PROCESS),
+)
 
 DRAIN = Command(
     "drain",
@@ -60,11 +78,19 @@ OFF = Command(
         Option("peaceful", 3, "", "let jobs run to their end"),
         Option("graceful", 1, "", "let them have their retirement time and their time to end (the default)"),
         Option("fast", 1, "", "kill them"),
-        Option("startd", 5, "", "accepted and ignored: a machine has nothing else to turn off"),
+        Option("startd", 5, "", "the startd: what is taken out of the pool anyway"),
         _JSON,
         LOG,
         HELP,
-        *_KIN,
+        *_KIN_OF_DAEMONS,
+        Option("annex", 3, refused="there are no annexes"),
+        Option("drain", 2, refused="`poolbook drain` empties a machine"),
+        Option("start", 5, refused="`poolbook drain -start` says what START is while a machine is emptied"),
+        Option("check", 2, refused="`poolbook drain -check` asks before a machine is emptied"),
+        Option("reason", 1, refused="`poolbook drain -reason` says why a machine is emptied"),
+        Option("request-id", 2, refused="`poolbook drain -cancel -request-id` takes back a drain"),
+        Option("exec", 1, refused="no program is run when a machine leaves"),
+        Option("force-graceful", 2, refused="-graceful takes back a -peaceful that went before, too"),
     ),
     (("poolbook off -peaceful", "when the jobs are done"),),
     (("node7", "a machine"),),
@@ -73,7 +99,7 @@ ON = Command(
     "on",
     "[options]",
     "Brings this machine back into the pool that is served here, after `poolbook off` or a drain that it left by.",
-    (Option("startd", 5, "", "accepted and ignored, as for off"), _JSON, LOG, HELP, *_KIN),
+    (Option("startd", 5, "", "the startd: what comes back anyway"), _JSON, LOG, HELP, *_KIN_OF_DAEMONS),
     (("poolbook on", ""),),
 )
 RECONFIG = Command(
@@ -81,14 +107,14 @@ RECONFIG = Command(
     "[options]",
     "Has the pool that is served here read its configuration again: this machine and the negotiator follow it. Slots "
     "and their types stay as they are.",
-    (_JSON, LOG, HELP, *_KIN),
+    (_JSON, LOG, HELP, *_KIN_OF_DAEMONS),
     (("poolbook reconfig", "to have other slots, `poolbook off` and then `poolbook on`"),),
 )
 RESCHEDULE = Command(
     "reschedule",
     "[options]",
     "Has the pool that is served here hold a negotiation cycle now, without waiting for NEGOTIATOR_INTERVAL.",
-    (_JSON, LOG, HELP, *_KIN),
+    (_JSON, LOG, HELP, *_KIN_OF_MANY),
     (("poolbook reschedule", "when nobody is to wait for the next one"),),
 )
 

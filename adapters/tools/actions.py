@@ -178,6 +178,7 @@ COMMANDS = {
             "vacate",
             "Takes running jobs from their slots. They go back to idle, and may run again at once.",
             Option("fast", 1, "", "kill at once, without the time to finish that a job has otherwise"),
+            Option("graceful", 1, "", "let jobs have that time (the default)"),
             _MACHINE,
             examples=(("poolbook vacate 12.3", "one job"), ("poolbook vacate slot1_2@here", "what runs in a slot")),
             words=_SLOTS,

@@ -55,6 +55,10 @@ COMMAND = Command(
         Option("debug", 3, colon=":", refused="the server's log says what it does"),
         Option("extract", 2, refused="use -long and redirect the output"),
         Option("print-format", 2, refused="use -af or -format"),
+        Option("diagnostic", 4, refused="-verbose and -long show what there is"),
+        Option("inherit", 3, refused="there is no program that this one answers for"),
+        Option("stream-results", 2, refused="results need no streaming"),
+        Option("type", 3, refused="there is one kind of history: of jobs that have left the queue"),
         Option("no-librarian", 12, refused="there is no index to leave out"),
     ),
     examples=(

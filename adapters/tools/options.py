@@ -142,10 +142,11 @@ ELSEWHERE = {
     "at": "why, q and userprio",
     "cancel": "drain",
     "local": "history",
-    "set": "run, resume and serve",
+    "set": "run and serve",
     "slot": "config",
     "sort": "status",
     "start": "drain",
+    "to": "usage",
 }
 """The options, and the commands that have them, which another command would take for an abbreviation of an option of
 its own: it refuses them. They stand here because a short command does not load the tables of all others; a test holds

@@ -77,6 +77,7 @@ COMMAND = Command(
         Option("healthy", 4, colon=":", refused="health checks are not reported yet"),
         Option("lvm", 3, colon=":", refused="LVM disk limits are out of scope"),
         Option("subsystem", 4, refused="name the kind: -schedd, -master, -startd, ..."),
+        Option("snapshot", 3, refused="`poolbook log SLOT` and `poolbook why SLOT -at TIME` tell of the past"),
         Option("merge", 5, refused="compare two logs with `poolbook log`"),
         Option("target", 4, refused="ask `poolbook why JOB` how a job and a slot match"),
         Option("aaf", 3, colon=":", refused="use -af with all columns wanted"),

@@ -1,0 +1,35 @@
+"""golden: every option that the manual's pages of HTCondor's tools have is followed here, or refused in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.cli.names import meant
+from poolbook.adapters.cli.tables import table_of
+from poolbook.adapters.tools.options import Option, UsageError, find
+
+from . import code
+
+
+def options() -> dict[str, list[str]]:
+    """The options of each tool that has a counterpart here, as its page of the manual lists them."""
+    found: dict[str, list[str]] = {}
+    for line in (code.DATA / "options.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        tool, option = line.split("\t")
+        found.setdefault(tool, []).append(option)
+    return found
+
+
+def known(tool: str, option: str) -> Option | None:
+    try:
+        return find(table_of(meant(tool, COMMANDS)), option)[0]
+    except UsageError:
+        return None
+
+
+@pytest.mark.parametrize("tool", options())
+def test_every_option_of_the_manual_is_there_or_refused_in_words(tool: str) -> None:
+    found = {option: known(tool, option) for option in options()[tool]}
+    assert [option for option, there in found.items() if there is None] == []
+    assert [option for option, there in found.items() if there and not (there.help or there.refused)] == []
