@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ...domain.job_ad import LIVED
-
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
@@ -19,13 +17,17 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
     :param ads: the jobs that there are; they are looked at until each attribute was found
     """
     names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
+    if not names:
+        return
+    from ...domain.job_ad import LIVED
+
     missing = {lower: name for lower, name in names.items() if lower not in LIVED}
     known: dict[str, str] = {}
-    for ad in ads if missing else ():
-        known |= {name.lower(): name for name in ad}
-        missing = {lower: name for lower, name in missing.items() if lower not in known}
+    for ad in ads:
         if not missing:
             return
+        known |= {name.lower(): name for name in ad}
+        missing = {lower: name for lower, name in missing.items() if lower not in known}
     for lower, name in missing.items() if known else ():
         near = get_close_matches(lower, known, 1, 0.8)
         hint = f"; did you mean {known[near[0]]}?" if near else ""

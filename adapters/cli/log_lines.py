@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
@@ -20,7 +21,10 @@ DECISIONS = frozenset({"match", "no match", "exit"})
 
 def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") -> str:
     """A line of the log, folded to the terminal's width. `place`: where the record stands that it is made of."""
-    return painted(folded(line(member, zone, place), width, INDENT), STATES)
+    text = line(member, zone, place)
+    if width is not None and len(text) > width:  # columns are of no use in lines that are folded
+        text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
+    return painted(folded(text, width, INDENT), STATES)
 
 
 def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:

@@ -346,7 +346,10 @@ class Progress:
         print(f"\r{line}\x1b[K" if self._terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        print(("\n" if self._terminal and self._last else "") + f"poolbook: {text}", file=sys.stderr, flush=True)
+        from ..tools.terminal import folded, width_of
+
+        words = folded(f"poolbook: {text}", width_of(sys.stderr))
+        print(("\n" if self._terminal and self._last else "") + words, file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
         """Whether nothing will change by waiting: no job runs, none that waits fits any slot, and no owner's policy may

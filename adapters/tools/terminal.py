@@ -68,7 +68,7 @@ OUTCOMES: Roles = {
 STATES: Roles = {
     "Completed": "good", "Running": "good", "Claimed": "good",
     "Held": "bad", "Removed": "bad", "Preempting": "bad",
-    "Idle": "waits", "Suspended": "waits", "Owner": "waits", "Drained": "waits",
+    "Suspended": "waits", "Owner": "waits", "Drained": "waits",
 }  # fmt: skip
 """HTCondor's words for the states of jobs and slots."""
 
