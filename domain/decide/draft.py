@@ -19,7 +19,7 @@ from ..cluster import Cluster
 from ..errors import PoolbookError
 from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..evolve import evolve
-from ..lifecycle import claim_machine, claim_state, match_machine, match_state, void_row
+from ..lifecycle import Machine, claim_machine, claim_state, match_machine, match_state, void_row
 from ..lifecycle.claim import ENTERED
 from ..lifecycle.match import MADE
 from ..policy.look import Look
@@ -43,8 +43,8 @@ class Tables:
 
     slot: Table
     job: Table
-    claim: Table = Factory(claim_machine)
-    match: Table = Factory(match_machine)
+    claim: Machine = Factory(claim_machine)
+    match: Machine = Factory(match_machine)
 
 
 class Draft:
@@ -83,22 +83,22 @@ class Draft:
             job = slot.activation is not None
             before, after = claim_state(slot.pair, job), claim_state(reached, job)
             if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
-                self.tables.claim.fire(before, ENTERED[after], after)
+                self.tables.claim.step(before, ENTERED[after], after)
         before, after = match_state(slot.pair), match_state(reached)
         if before != after:
             claimed = reached.startswith("Claimed")
-            self.tables.match.fire(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
+            self.tables.match.step(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
         self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.pair, reached, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:
         """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
         if slot.claim is not None and slot.state == "Claimed":
-            self.tables.claim.fire(claim_state(slot.pair, slot.activation is not None), row)
+            self.tables.claim.step(claim_state(slot.pair, slot.activation is not None), row)
 
     def move_match(self, slot: Slot, row: str) -> None:
         """A step of the slot's match that is none of the slot's: the slot has not heard of it."""
         if match_state(slot.pair) == MADE:
-            self.tables.match.fire(MADE, row)
+            self.tables.match.step(MADE, row)
 
     def look(self, slot: Slot) -> Look:
         """The slot's policy, as of now: what was found out of it is kept until the next event."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ..cluster import Cluster
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..job_ad import quoted
 from ..state import RUNS, Activation
 from .claims import job_ended
 from .draft import Draft
-from .job_policy import at_end
+from .job_policy import Ending, at_end
 from .point.claiming import charge_drain
 from .stimuli import Ended, Measured, Started
 
@@ -84,25 +83,21 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         charge_drain(draft, slot)
     exited = JobExited(
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
-        outcome, row, "", changes,
+        outcome, "", "", changes,
         stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
         min(stimulus.at, draft.now),
     )  # fmt: skip
-    if row == "complete":
-        exited = _by_its_policy(draft, cluster, exited)
-    if exited.row:
-        exited = evolve(exited, source=status, target=draft.tables.job.fire(status, exited.row))
+    if row:
+        ending = at_end(draft, cluster, exited) if row == "complete" else Ending(row, changes)
+        target = draft.tables.job.fire(status, ending.row)
+        exited = evolve(
+            exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence
+        )
     if slot is not None:
         draft.move_claim(slot, "end_job")
     draft.emit(exited)
     if slot is not None:
         job_ended(draft, slot, activation.cluster)
-
-
-def _by_its_policy(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited:
-    """The end of a job that ended by itself, with what its own policy makes of it."""
-    ending = at_end(draft, cluster, exited)
-    return evolve(exited, row=ending.row, changes=ending.changes, evidence=ending.evidence)
 
 
 def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:

@@ -10,6 +10,7 @@ Places: sections of the manual's page "Configuration for Execution Points", with
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from .rows import row
@@ -48,6 +49,7 @@ before its slot.)"""
 ENDING: Final = ("Vacating", "Killing")
 
 
+@lru_cache(256)
 def claim_state(pair: str, job: bool) -> str:
     """Where the claim of a slot is that is in this pair of state and activity, and has a job or none."""
     state, _, activity = pair.partition("/")

@@ -2,8 +2,9 @@
 
 * There is one machine for a table, never one for a slot or a job: the state comes in with each call.
 * ``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses what the table does not
-  have. ``legal`` is for bulk replay: it looks the same up in what that machine knows, sixty times as fast. Both take
-  their answer from the library's machine alone, none from the rows.
+  have. ``legal`` is for bulk replay: it looks the same up in what that machine knows, sixty times as fast. ``step`` is
+  for the live path of claims and matches, which go along with their slots: it looks up what is legal, and fires what is
+  not. All take their answer from the library's machine alone, none from the rows.
 * A machine is not for two threads at once.
 
 The library takes longer to import than all of this package: it is imported when the first machine is built.
@@ -107,6 +108,14 @@ class Machine:
         if not moved:
             raise self._refusal(source, number, target)
         return self._model.state
+
+    def step(self, source: str, number: str, target: str | None = None) -> str:
+        """The same as ``fire``, by the lookup: for what every job of a pool does several times. What the lookup does
+        not have is put to the library's machine, which refuses it."""
+        targets = self.lookup.get((source, number), ())
+        if target in targets:
+            return target
+        return targets[0] if target is None and len(targets) == 1 else self.fire(source, number, target)
 
     def legal(self, source: str, number: str, target: str) -> bool:
         """Whether ``fire`` would allow it."""

@@ -48,6 +48,17 @@ def test_firing_and_looking_up_agree_for_every_source_row_and_target(machine: Ma
     numbers = [row.number for row in machine.rows]
     for source, number, target in product(machine.states, numbers, machine.states):
         assert fires(machine, source, number, target) == (target if machine.legal(source, number, target) else None)
+        assert outcome(machine.step, source, number, target) == outcome(machine.fire, source, number, target)
+    for source, number in product(machine.states, numbers):
+        assert outcome(machine.step, source, number, None) == outcome(machine.fire, source, number, None)
+
+
+def outcome(way: Callable[[str, str, str | None], str], *step: str | None) -> str:
+    """Where a step leads, or in which words it is refused."""
+    try:
+        return way(*step)  # type: ignore[arg-type]
+    except NotAllowed as refused:
+        return str(refused)
 
 
 @every_machine

@@ -210,7 +210,7 @@ def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
     killed = slot.pair == KILLING
     refused, evidence = (False, 0) if slot.waiting is None else _refused(draft, slot, slot.waiting)
     if slot.waiting is not None:
-        draft.tables.claim.fire(REQUESTED, "refuse" if refused else "accept")
+        draft.tables.claim.step(REQUESTED, "refuse" if refused else "accept")
     if slot.waiting is not None and not refused:
         waiting = slot.waiting
         draft.emit(
@@ -249,8 +249,8 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
     if claim is not None:
         where = claim_state(slot.pair, slot.activation is not None)
         if where not in ENDING:
-            where = draft.tables.claim.fire(where, "kill")
-        draft.tables.claim.fire(where, "end")
+            where = draft.tables.claim.step(where, "kill")
+        draft.tables.claim.step(where, "end")
         usage = (draft.now - claim.since) * claim.weight
         draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage))
 

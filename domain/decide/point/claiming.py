@@ -67,7 +67,7 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
 def take(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
     """The slot is claimed. False if it could not be, or if its policy took the claim back at once."""
     steps = told(draft.state.dialect, "claim", slot.pair)
-    draft.tables.claim.fire(REQUESTED, "accept" if steps else "refuse")
+    draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
     if slot.name in draft.state.matches:
