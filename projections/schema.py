@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 6
+FORMAT = 7
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
 
 SLOT_ATTRIBUTES = "STARTD_SLOT_ATTRS"
