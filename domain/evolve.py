@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from . import events as e
 from .cluster import Cluster
 from .job_ad import LEFT, TERMINAL, unquoted
-from .settings import DOMAINS
+from .settings import as_founded
 from .slot_ad import SlotAd
 from .state import Activation, Claim, Drain, Machine, Slot, State
 from .variants import Variants
@@ -30,7 +30,7 @@ PUBLISHED = "published"
 
 def _founded(state: State, event: e.PoolFounded) -> None:
     state.name, state.dialect = event.name, event.dialect
-    state.founded = {**dict.fromkeys(DOMAINS, event.uid_domain), **event.settings}
+    state.founded = as_founded(event.uid_domain, event.settings)
     state.settings = dict(state.founded)
     state.configured = state.position
 

@@ -160,6 +160,11 @@ def configurable(name: str) -> str | None:
     return "number" if name in PACE and name not in SETTINGS else negotiators(name)
 
 
+def as_founded(uid_domain: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a pool has which was founded so."""
+    return {**dict.fromkeys(DOMAINS, uid_domain), **given}
+
+
 def for_submissions(in_force: Mapping[str, str]) -> dict[str, str]:
     """What of a pool's settings a submission goes by: the domains, and what the pool's configuration sets."""
     return {name: in_force[name].strip() for name in (*DOMAINS, *SUBMISSION) if name in in_force}

@@ -16,7 +16,7 @@ from ..domain import events as e
 from ..domain.evolve import BIRTH
 from ..domain.job_ad import quoted, unquoted
 from ..domain.lifecycle.drain import OPEN
-from ..domain.settings import UID_DOMAIN
+from ..domain.settings import UID_DOMAIN, as_founded
 from .schema import SLOT_ATTRIBUTES, insertion
 
 _ad = msgspec.json.Decoder(dict[str, str]).decode
@@ -158,10 +158,11 @@ class SlotsFold:
         self._users[event.cluster] = unquoted(event.ad.get("User", ""))
 
     def _founded(self, position: int, event: e.PoolFounded) -> None:
-        settings = msgspec.json.encode(event.settings).decode()
+        settings = as_founded(event.uid_domain, event.settings)
+        text = msgspec.json.encode(settings).decode()
         self._connection.execute("DELETE FROM pool")
         self._connection.execute(
-            insertion("pool"), (event.name, event.dialect, event.uid_domain, event.version, event.at, settings, 0)
+            insertion("pool"), (event.name, event.dialect, settings[UID_DOMAIN], event.version, event.at, text, 0)
         )
 
     def _pool_configured(self, position: int, event: e.PoolConfigured) -> None:

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from ..domain import events as e
 from ..domain.job_ad import unquoted
-from ..domain.lifecycle import HOLD_CODES
+from ..domain.lifecycle import HOLD_CODES, LEFT
 
 KINDS_OF_FAILURES = 3
 """Ways to fail that are told one by one, at most."""
@@ -105,7 +105,7 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
             found.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
-        elif isinstance(event, e.JobsMoved):
+        elif isinstance(event, e.JobsMoved) and event.target != LEFT:  # which is no outcome: the one before stays
             found.set(_each(event.procs), event.target.lower(), _hold(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
             found.set((event.proc,), "running")
