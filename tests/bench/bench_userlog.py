@@ -33,6 +33,7 @@ def lives(log: Path) -> list[tuple[int, Event]]:
             e.JobExited(
                 at + 10**6, "exited", "s", 1, proc, "slot1@h", "k", "exited", "complete", "Completed", {}, code=0
             ),
+            e.JobsMoved(at + 10**6, "left_queue", "l", 1, ((proc, proc),), "leave", "Completed", "Left", {}),
         ]
     return list(enumerate(story, 1))
 

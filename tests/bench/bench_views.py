@@ -65,6 +65,8 @@ def lives(cluster: int, count: int) -> Iterator[e.Event]:
                 end, "exited", "e", cluster, proc, slot, str(proc), "exited", "complete", "Completed", {}, 0
             )
             yield e.SlotMoved(end, "job_ended", "e", slot, "14", "Claimed/Busy", "Claimed/Idle")
+        procs = ((wave[0][0], wave[-1][0]),)
+        yield e.JobsMoved(end, "left_queue", "l", cluster, procs, "leave", "Completed", "Left", {})
 
 
 def best(work: Callable[[], object], times: int = 5) -> float:

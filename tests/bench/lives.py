@@ -10,7 +10,7 @@ import attrs
 from poolbook.adapters.engine import Engine
 from poolbook.adapters.stores import open_log
 from poolbook.domain.decide import stimuli as s
-from poolbook.domain.events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, SlotMoved
+from poolbook.domain.events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, JobsMoved, SlotMoved
 from poolbook.domain.log import Log
 from poolbook.replay.virtual import SECOND, VirtualWorld
 
@@ -85,7 +85,11 @@ def _waves(life: Sequence[Event], cluster: ClusterSubmitted) -> Iterator[list[Ev
         def events(places: Sequence[int], at: int = at, wave: list[tuple[int, str]] = wave) -> list[Event]:
             return [_one(life[place], cluster.cluster, proc, slot, at) for proc, slot in wave for place in places]
 
-        yield [*events((0, 1)), *events((2,)), *events((3, 4), at + 10 * SECOND)]
+        procs = ((first, first + len(wave) - 1),)
+        left = JobsMoved(
+            at + 10 * SECOND, "left_queue", "leave", cluster.cluster, procs, "leave", "Completed", "Left", {}
+        )
+        yield [*events((0, 1)), *events((2,)), *events((3, 4), at + 10 * SECOND), left]
 
 
 def _one(event: Event, cluster: int, proc: int, slot: str, at: int) -> Event:

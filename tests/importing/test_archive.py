@@ -285,6 +285,7 @@ def test_usage_of_a_pools_own_log_is_that_of_its_history(tmp_path: Path, capsys:
             e.PoolFounded(at, "founded", "f", "pool", "manual", "x", "0.1", {}),
             e.ClusterSubmitted(at, "submitted", "s", 1, "alice@x", {"Owner": '"alice"'}, 5, (), "Idle"),
             ended,
+            e.JobsMoved(at, "left_queue", "l", 1, ((0, 2),), "leave", "Removed", "Left", {}),
         ])  # fmt: skip
     for by, name in (("user", "alice@x"), ("group", ""), ("cluster", "1")):
         (row,) = json.loads(asked(capsys, "usage", "-log", path, "-by", by, "-json"))
