@@ -37,7 +37,8 @@ class NotKnown(PoolbookError, LookupError):
     nothing is known before."""
 
     def __init__(self, since: int, why: str = "") -> None:
-        super().__init__(f"known from {instant(since)} on" if since else "never known")
+        begins = f"it is known from {instant(since)} UTC on" if since else "nothing that was imported tells of this"
+        super().__init__(f"{begins}: {why}" if since and why else begins)
         self.since = since
         self.why = why
 

@@ -115,7 +115,7 @@ def _read(found: Audit, zone: tzinfo) -> Iterator[str]:
     jobs = sum(found.jobs.values())
     how = ", ".join(f"{count:,} {status}" for status, count in found.jobs.items() if count)
     yield f"  {counted(jobs, 'job')}{': ' if how else ''}{how}"
-    if found.imported and not found.records:
+    if found.imported and not found.judged:
         yield "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders"
 
 

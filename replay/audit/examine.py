@@ -58,7 +58,7 @@ def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
     elif isinstance(event, e.SourceGap):
         audit.gaps.append(Gap(sources.path(event.source), event.line, event.words, event.since, event.until))
     elif not isinstance(event, _OF_THE_IMPORT):
-        audit.records += 1
+        audit.judged = True
         if event.at:
             audit.began = min(audit.began or event.at, event.at)
             audit.ended = max(audit.ended, event.at)

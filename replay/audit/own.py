@@ -41,7 +41,7 @@ def own(log: Log, audit: Audit, file: str = "") -> None:
     verdict = Verdict()
     for violation in judge(census.watch(log.read()), verdict):
         audit.violations.append(_finding(violation, census.when(violation.position), file))
-    audit.dialect, audit.events, audit.records = verdict.dialect, verdict.events, verdict.events
+    audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = census.began, census.ended
     count(audit, census.steps)
     audit.jobs = census.became()

@@ -109,8 +109,8 @@ class Audit:
     seal: list[tuple[int | None, str]] = field(factory=list)
     """Where the log is not what was written to it: position (None: as a whole) and words."""
     seal_checked: bool = False
-    records: int = 0
-    """How many records were read and judged."""
+    judged: bool = False
+    """Whether any record was read that could be judged."""
 
     @property
     def sound(self) -> bool:
@@ -121,4 +121,4 @@ class Audit:
         """ "sound", "not sound", or "nothing read": then there is nothing to be either."""
         if self.violations or self.seal:
             return "not sound"
-        return "sound" if self.records else "nothing read"
+        return "sound" if self.judged else "nothing read"

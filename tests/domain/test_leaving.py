@@ -99,8 +99,9 @@ def test_who_stays_is_asked_again_when_the_time_may_have_changed_the_answer() ->
     assert pool.status("1.0") == "ended"
     assert [type(event).__name__ for event in pool.events()[before:]] == ["EvidenceNoted", "JobsMoved"]
     assert sound(pool)
-    *_, last = [sentence.text for sentence in why_job(list(pool.log.read()), 1, 0)]
-    assert last.startswith("It left the queue; LeaveJobInQueue was false: JobStatus == 4 && ")
+    *_, last = why_job(list(pool.log.read()), 1, 0)
+    assert last.text == "It left the queue."
+    assert last.more.startswith("LeaveJobInQueue was false: JobStatus == 4 && ")
 
 
 def test_what_no_time_changes_is_not_asked_again() -> None:

@@ -467,6 +467,7 @@ def test_a_short_command_imports_nothing_that_takes_long(folder: Folder, words: 
     from .real import environment
 
     folder.write("job.sub", "hold = true\n" + SLEEP.format(1, 3))
+    folder.write("poolbook.conf", "RUNBENCHMARKS = false\n")  # their news would change the views
     folder.call("submit", "job.sub")
     code = (
         "import sys; from poolbook.adapters.cli.main import main; main(sys.argv[1:]);"

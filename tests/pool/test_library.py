@@ -138,7 +138,7 @@ def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
         (lambda pool: pool.set_ceiling("a@b", "many"), ValueError, "ceiling = 'many' is no number"),
         (lambda pool: pool.set_ceiling("a@b", 3, duration="4"), ValueError, "duration = '4' is no length of time"),
         (lambda pool: pool.why("99.0"), UnknownThingError, "no job 99.0"),
-        (lambda pool: pool.why("nonsense"), ValueError, "names nothing that a log keeps"),
+        (lambda pool: pool.why("nonsense"), ValueError, "'nonsense' is none of these"),
         (lambda pool: pool.jobs("(("), ClassAdSyntaxError, "expected an operand"),
         (lambda pool: pool.slots("random(0) > 1"), EvaluationError, "there is no number from 0"),
         (lambda pool: pool.events(stream="1.0"), ValueError, "the events are its cluster's: ask for '1'"),

@@ -209,7 +209,7 @@ def test_new_events_come_as_they_are_appended(own: str) -> None:
     ("wrong", "error", "words"),
     [
         (lambda log: log.why("99.0"), UnknownThingError, "no job 99.0"),
-        (lambda log: log.why("nonsense"), ValueError, "names nothing"),
+        (lambda log: log.why("nonsense"), ValueError, "'nonsense' is none of these"),
         (lambda log: log.jobs("(("), ClassAdSyntaxError, "expected an operand"),
         (lambda log: log.events(stream="nonsense"), ValueError, "names nothing"),
         (lambda log: log.usage(by="moon"), ValueError, "not by 'moon'"),

@@ -87,7 +87,7 @@ def test_a_machine_is_turned_off_and_on_in_htcondors_words(call: Call) -> None:
     assert call("reconfig") == (0, real("reconfig"), "")
     assert call("reschedule") == (0, real("reschedule"), "")
     assert call("off", "-fast", HERE)[1] == f'Sent "Kill-Daemon-Fast" command for "startd" to master {HERE}\n'
-    assert call("on", "-json")[1] == json.dumps({"machine": HERE}, indent=2) + "\n"
+    assert call("on", "-json")[1] == json.dumps({"machine": HERE, "warnings": []}, indent=2) + "\n"
 
 
 def test_what_slots_run_is_suspended_continued_and_vacated(call: Call, served: Path, tmp_path: Path) -> None:
