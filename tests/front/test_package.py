@@ -37,6 +37,7 @@ def test_it_has_the_rooms_the_pages_and_the_examples_and_nothing_of_the_workshop
     pages = {
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("docs/*.svg"),
+        *ROOT.glob("docs/*.tsv"),
         *(path for path in EXAMPLES.rglob("*") if path.is_file()),
     }
     wanted = {f"poolbook/{path.relative_to(ROOT)}" for path in pages if "__pycache__" not in path.parts}
