@@ -44,7 +44,7 @@ def test_it_has_the_rooms_the_pages_and_the_examples_and_nothing_of_the_workshop
     assert {name for name in names if name.startswith("poolbook/docs/")} == wanted
     assert {"poolbook/py.typed", f"poolbook-{VERSION}.dist-info/licenses/LICENSE"} < names
     rooms = {name.split("/")[1] for name in names if name.startswith("poolbook/")}
-    assert rooms == {"__init__.py", "py.typed", "domain", "projections", "replay", "adapters", "docs"}
+    assert rooms == {"__init__.py", "events.py", "py.typed", "domain", "projections", "replay", "adapters", "docs"}
 
 
 def test_a_source_package_makes_the_same_wheel(package: ZipFile, tmp_path: Path) -> None:
