@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from ..domain.events import Event
@@ -11,13 +12,13 @@ JobId = str | int | tuple[int, int]
 """A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
 
 
-class Told:
+class Told(ABC):
     """What a log of events tells."""
 
     @property
+    @abstractmethod
     def _log(self) -> Log:
         """The log, whose head is known."""
-        raise NotImplementedError
 
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
         """The events of the log behind a position, each with its own; `poolbook.events` has their classes.

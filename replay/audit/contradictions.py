@@ -41,7 +41,6 @@ class FactJudge:
         self.audit = audit
         self.zone = zone
         self.spool = Spool()
-        self._known: dict[int, tuple[str, int]] = {}
         self._queues: dict[int, Queue] = {}
         self._accountants: dict[int, Accountant] = {}
         self._owners: dict[str, str] = {}
@@ -61,28 +60,15 @@ class FactJudge:
         self._order = position
         step(self, event, place.source, place.line)
 
-    def _kind(self, source: int) -> tuple[str, int]:
-        """The letter of a source's kind, and its chain."""
-        known = self._known.get(source)
-        if known is None:
-            kind = self.sources.kind(source)
-            if not kind:
-                return "", source
-            known = self._known[source] = KINDS[kind].letter, self.sources.chain(source)
-        return known
-
-    def _found(self, event: e.SourceFound, source: int, line: int) -> None:
-        self._known.clear()
-
     def _logged(self, event: e.JobLogged, source: int, line: int) -> None:
         if event.number not in ENTRIES or event.proc < 0:
             return
-        letter, chain = self._kind(source)
+        letter, chain = self.sources.letter(source)
         heard = Heard(self._order, letter, chain, source, line, event.at, str(event.number), event.text)
         self.spool.hear(event.cluster, event.proc, heard)
 
     def _kept(self, event: e.AdsKept, source: int, line: int) -> None:
-        letter, _ = self._kind(source)
+        letter, _ = self.sources.letter(source)
         if letter in ("H", "P", "S", "A"):
             self.spool.keep(self._order, letter, source, line, event)
         elif letter == "C":
@@ -129,7 +115,7 @@ class FactJudge:
         self.spool.tell(thing, fact, at, "K", body, source, line)
 
     def _of_job(self, event: e.JobReported, source: int, line: int) -> None:
-        letter, chain = self._kind(source)
+        letter, chain = self.sources.letter(source)
         if event.said not in ("shadow_began", "shadow_gone", "matched", "rejected"):
             return
         facts = event.facts
@@ -142,7 +128,7 @@ class FactJudge:
         self.spool.hear(event.cluster, event.proc, heard)
 
     def _of_slot(self, event: e.SlotReported, source: int, line: int) -> None:
-        letter, chain = self._kind(source)
+        letter, chain = self.sources.letter(source)
         if letter != "L":
             return
         slot, facts = event.slot, event.facts
@@ -160,7 +146,7 @@ class FactJudge:
             self.spool.hear(*job, Heard(self._order, letter, chain, source, line, event.at, "over", body))
 
     def _moved(self, event: e.SlotMoved, source: int, line: int) -> None:
-        letter, chain = self._kind(source)
+        letter, chain = self.sources.letter(source)
         self._slots.setdefault(chain, set()).add(event.slot)
         self.spool.tell(event.slot, "state", event.at, letter, event.target, source, line)
         if event.source.startswith((CLAIMED, "Preempting")) and not event.target.startswith((CLAIMED, "Preempting")):
@@ -173,12 +159,12 @@ class FactJudge:
                 self.spool.tell(slot, fact, at, "L", "", source, line)
 
     def _born(self, event: e.SlotBorn, source: int, line: int) -> None:
-        letter, chain = self._kind(source)
+        letter, chain = self.sources.letter(source)
         self._slots.setdefault(chain, set()).add(event.slot)
         self.spool.tell(event.slot, "state", event.at, letter, "Owner/Idle", source, line)
 
     def _daemon(self, event: e.DaemonReported, source: int, line: int) -> None:
-        letter, chain = self._kind(source)
+        letter, chain = self.sources.letter(source)
         if letter == "L" and event.said in ("began", "ended"):
             self._unknown(chain, event.at, source, line)
 
@@ -189,7 +175,7 @@ class FactJudge:
             self.spool.tell(slot, "state", at, "L", "", source, line)
 
     def _gap(self, event: e.SourceGap | e.SourceRefused, source: int, line: int) -> None:
-        _, chain = self._kind(source)
+        _, chain = self.sources.letter(source)
         self.spool.gap(chain, self._order)
         for fold in (self._queues.get(source), self._accountants.get(source)):
             if fold is not None:
@@ -250,7 +236,6 @@ def _job(text: str) -> tuple[int, int] | None:
 
 
 _STEPS: Final[dict[type[e.Event], Any]] = {
-    e.SourceFound: FactJudge._found,
     e.JobLogged: FactJudge._logged,
     e.AdsKept: FactJudge._kept,
     e.TableWritten: FactJudge._written,

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.reports import place_of
+from ...domain.reports import KINDS, place_of
 from ..wording import instant
 
 
@@ -17,11 +17,13 @@ class Sources:
 
     found: dict[int, e.SourceFound] = field(factory=dict)
     reached: dict[int, e.SourceRead] = field(factory=dict)
+    _letters: dict[int, tuple[str, int]] = field(factory=dict)
 
     def take(self, event: e.Event) -> None:
         """Learn from an event; others than those of sources say nothing here."""
         if isinstance(event, e.SourceFound):
             self.found[event.source] = event
+            self._letters.clear()  # a rotated file may belong to another chain than it did
         elif isinstance(event, e.SourceRead):
             self.reached[event.source] = event
 
@@ -40,6 +42,16 @@ class Sources:
             source = self.found[source].follows
             seen.add(source)
         return source
+
+    def letter(self, source: int) -> tuple[str, int]:
+        """The letter of a source's kind, and its chain; no letter: nothing is known of it."""
+        known = self._letters.get(source)
+        if known is None:
+            kind = self.kind(source)
+            if not kind:
+                return "", source
+            known = self._letters[source] = KINDS[kind].letter, self.chain(source)
+        return known
 
     def place(self, stimulus: str) -> tuple[str, int]:
         """File and line of an event's record; the stimulus itself and 0 for an event of no import."""

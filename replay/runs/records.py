@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from ...domain import events as e
 from ...domain.archive import index, plain, select
 from ...domain.log import Log
-from ...domain.reports import KINDS, Place, place_of
+from ...domain.reports import Place, place_of
 from ..audit.readings import Heard
 from ..audit.sources import Sources
 from ..listing import EVER
@@ -78,7 +78,6 @@ class Records:
     passed: bool = False
     """Whether there are ads of jobs that have no part in the window."""
     sources: Sources = field(factory=Sources)
-    _known: dict[int, tuple[str, int]] = field(factory=dict)
     _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
     """The job that each slot runs, by its startd, and the chain of that one's log."""
     _said_last: dict[int, int] = field(factory=dict)
@@ -92,23 +91,12 @@ class Records:
                 take(self, position, event)
         return self
 
-    def _kind(self, source: int) -> tuple[str, int]:
-        """The letter of a source's kind, and its chain."""
-        known = self._known.get(source)
-        if known is None:
-            kind = self.sources.kind(source)
-            if not kind:
-                return "", source
-            known = self._known[source] = KINDS[kind].letter, self.sources.chain(source)
-        return known
-
     def _hear(self, job: Job, heard: Heard) -> None:
         if job[0] > 0 and job[1] >= 0:
             self.heard.setdefault(job, []).append(heard)
 
     def on_source(self, position: int, event: e.SourceEvent) -> None:
         self.sources.take(event)
-        self._known.clear()
 
     def on_gap(self, position: int, event: e.SourceGap | e.SourceRefused) -> None:
         chain = self.chain_of(event.source)
@@ -118,10 +106,10 @@ class Records:
 
     def chain_of(self, source: int) -> int:
         """The first of the rotated files to which a source belongs."""
-        return self._kind(source)[1]
+        return self.sources.letter(source)[1]
 
     def on_entries(self, position: int, event: e.JobsLogged) -> None:
-        letter, chain = self._kind(event.source)
+        letter, chain = self.sources.letter(event.source)
         source, cluster = event.source, event.cluster
         for at, line, proc, _, number, text in event.entries:
             self.last = max(self.last, at)
@@ -133,7 +121,7 @@ class Records:
         place = place_of(event.stimulus)
         if event.kind not in _ADS or place is None:
             return
-        letter, _ = self._kind(place.source)
+        letter, _ = self.sources.letter(place.source)
         told = index(event)
         lines, left, came = told.lines, told.micros("left"), told.micros("qdate")
         wanted = [
@@ -201,7 +189,7 @@ class Records:
     def _say(self, job: Job, position: int, event: e.Event, what: str, facts: dict[str, str]) -> None:
         place = place_of(event.stimulus)
         if place is not None:
-            letter, chain = self._kind(place.source)
+            letter, chain = self.sources.letter(place.source)
             body = json.dumps(facts)
             self._hear(job, Heard(position, letter, chain, place.source, place.line, event.at, what, body))
 

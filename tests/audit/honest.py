@@ -473,8 +473,9 @@ def _entries(t: Truth) -> list[tuple[int, int, str]]:
     total = _usage("Total Remote", t.user_cpu, t.system_cpu) + _usage("Total Local", t.local, 0)
     moved = f"\n\t{t.sent}  -  Total Bytes Sent By Job\n\t{t.received}  -  Total Bytes Received By Job"
     rows = {"Disk (KB)": t.disk, "Memory (MB)": t.memory, "TimeExecute (s)": t.executed, "TimeSlotBusy (s)": t.busy}
-    table = "\n\tPartitionable Resources :    Usage  Request Allocated"
-    table += "".join(f"\n\t   {name:<20} : {value:8}" for name, value in rows.items())
+    width = max(8, *(len(str(value)) for value in rows.values()))  # a column is as wide as its widest value
+    table = f"\n\tPartitionable Resources : {'Usage':>{width}}  Request Allocated"
+    table += "".join(f"\n\t   {name:<20} : {value:{width}}" for name, value in rows.items())
     found.append((5, t.ended + t.over, f"Job terminated.\n\t{how}{run}{total}{moved}{table}"))
     return found
 
