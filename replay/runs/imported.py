@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, evolve, field
@@ -49,7 +50,7 @@ V = TypeVar("V")
 
 class Hints(NamedTuple):
     """What the records of a run's end say of its cause: a code, and entries besides; whether there are ``entries`` at
-    all; and when an access point took the run up again (0: none did)."""
+    all; and when its shadow found it again (0: none did)."""
 
     code: Cause | None
     besides: tuple[Cause, ...]
@@ -168,8 +169,10 @@ class _Life:
         found: list[tuple[JobRun, Hints]] = []
         for number, one in enumerate(known, 1):
             ended, outcome = self._end(one, number == len(known))
-            if ended is None and number < len(known):
-                ended, outcome = known[number].began, EVICTED
+            if number < len(known) and (
+                ended is None or (one.logged and outcome == ENDED)
+            ):  # a job that is done has 005
+                ended, outcome = known[number].began if ended is None else ended, EVICTED
             if ended is None:
                 ended, outcome = left or self._hole(one), ENDED
             slot = one.facts.get("slot")
@@ -207,8 +210,8 @@ class _Life:
 
 
 class Ending(NamedTuple):
-    """What a job event log has of the end of a run: the entries; when an access point took the run up again (0: none
-    did); and when the connection to it was lost last (0: never)."""
+    """What a job event log has of the end of a run: the entries; when its shadow last found it again, and last lost the
+    connection to it (0: never)."""
 
     entries: tuple[Entry, ...]
     attended: int
@@ -216,25 +219,26 @@ class Ending(NamedTuple):
 
     @staticmethod
     def of(entries: Sequence[Entry]) -> Ending:
-        """What the entries after a run's beginning tell. A schedd that is started anew has its jobs disconnected."""
+        """What the entries after a run's beginning tell. A schedd that is started anew has lost no connection then."""
         attended = lost = 0
         for number, place, facts in entries:
-            if number == _FOUND or (number == _LOST and facts.get("reason", "").startswith(SCHEDD_DIED)):
+            if number == _FOUND:
                 attended = place.at
-            elif number == _LOST:
+            elif number == _LOST and not facts.get("reason", "").startswith(SCHEDD_DIED):
                 lost = place.at
         return Ending(_end_of(entries), attended, lost)
 
 
 class _Known(NamedTuple):
     """A run as all of its sources have it: what is believed of each fact, from when to when it was (None: nobody
-    says), the entries at its end, and when an access point took it up again."""
+    says), the entries at its end, and when its shadow found it again. ``logged``: whether a job event log has it."""
 
     facts: dict[str, Stating]
     began: int | None
     ended: int | None
     entries: tuple[Entry, ...]
     attended: int
+    logged: bool
 
     @staticmethod
     def of(alike: Sequence[Run], endings: dict[int, Ending]) -> _Known:
@@ -247,7 +251,7 @@ class _Known(NamedTuple):
         stopped = facts.get("stopped")
         ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
         attended = max((ending.attended for ending in own), default=0)
-        return _Known(facts, _began(alike, facts), ended, entries, attended)
+        return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own))
 
     @property
     def stimulus(self) -> str:
@@ -345,7 +349,8 @@ def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRu
         run = evolve(run, stimulus=left[0][1].stimulus)
     named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
     cause = first(named)
-    death = deaths.of_run(run.slot, run.job, run.began, run.ended, moves, hints.attended) if cause.weak else None
+    ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, told=hints.entries)
+    death = ask() if cause.weak else None
     if death is not None:
         words = death.words(deaths.zone)
         return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus)

@@ -66,21 +66,29 @@ class Deaths:
     """Of daemons of which there are few: the machines on which their logs say that they are."""
 
     def of_run(
-        self, slot: str, job: str, began: int, ended: int, run: Sequence[Told], attended: int = 0
+        self, slot: str, job: str, began: int, ended: int, run: Sequence[Told], attended: int = 0, *, told: bool = True
     ) -> Death | None:
         """The death that a job's run came to its end by: of its starter, its startd, its shadow or its schedd, the
-        first of these. `run`: what the slot's log has of the run; `attended`: when an access point took it up again, if
-        one did: it has outlived what its schedd died of before."""
+        first of these. `run`: what the slot's log has of the run; `attended`: when its shadow found it again, if one
+        did: it has outlived what its schedd died of before; `told`: whether its access point, which was there then,
+        tells of the end."""
         death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
         if death is not None:
             return death
-        told = self._told_by_schedds(job)
-        return _of_shadow(job, began, ended, told) or self.of_schedd(job, max(began, attended), ended)
+        heard = self._told_by_schedds(job)
+        if (death := _of_shadow(job, began, ended, heard)) is not None:
+            return death
+        since = max(began, attended, _taken_up(job, began, ended, heard))
+        known = ended + LATER if told else EVER
+        return next((death for death in self._of_schedd(job, since, ended) if death.at <= known), None)
 
-    def of_schedd(self, job: str, since: int, until: int) -> Death | None:
-        """The first death of a schedd between two instants; when it was there last is what it wrote of the job's
-        cluster."""
-        return next(self._of_few("schedd", since, until, lambda: self._told_by_schedds(job)), None)
+    def of_schedd(self, job: str, since: int, again: int) -> Death | None:
+        """The last death of a schedd since an instant, of one that was there again at another."""
+        found = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
+        return max(found, key=lambda death: death.at, default=None)
+
+    def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
+        return self._of_few("schedd", since, until, lambda: self._told_by_schedds(job))
 
     def of_negotiator(self, since: int) -> Death | None:
         """The last death of a negotiator since an instant."""
@@ -186,6 +194,20 @@ def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death 
         elif (how := killed(event)) and shadow not in earlier and began - LATER <= event.at <= ended + LATER:
             return Death("shadow", "", 0, event.at, how, position, event.stimulus)
     return None
+
+
+def _taken_up(job: str, began: int, ended: int, told: Iterable[Told]) -> int:
+    """When a shadow last took a job up that was running already, and was not gone when its run ended; 0 if none did."""
+    found: dict[str, int] = {}
+    for _, event in told:
+        if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job or event.at > ended + LATER:
+            continue
+        shadow = event.facts.get("shadow", "")
+        if event.said == "shadow_gone":
+            found.pop(shadow, None)
+        elif event.said == "shadow_began" and event.at > began and not event.facts.get("slot"):
+            found[shadow] = event.at
+    return max(found.values(), default=0)
 
 
 def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:

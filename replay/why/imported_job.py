@@ -83,7 +83,7 @@ class _Life:
     slot: str = ""
     began: int = 0
     attended: int = 0
-    """When an access point took its run up again, if one did."""
+    """When its shadow found it again in this run, if one did."""
     lost: Sentence | None = None
     """What is told of the loss of the connection to it, while that lasts."""
     run: list[Told] = field(factory=list)
@@ -209,7 +209,6 @@ class _Life:
     def _schedd_died(self, at: int) -> tuple[str, list[str]]:
         """The same of the schedd, which was there again by an instant."""
         since = max(self.began, self.attended)
-        self.attended = at
         return self._named(self.deaths.of_schedd(self.name, since, at) if since else None)
 
     def _named(self, death: Death | None) -> tuple[str, list[str]]:

@@ -25,6 +25,7 @@ FAILED = (
 )
 EVICTED = "Job was evicted. Code 1008 Subcode 0\n\t(0) CPU times\n\tReason: Job not found at execution machine"
 SOCKET = "Socket between submit and execute hosts closed unexpectedly"
+SCHEDD_AGAIN = "Local schedd and job shadow died, schedd now running again"
 
 
 def of_job(number: int, second: str, text: str, job: str = "002.000") -> str:
@@ -104,8 +105,9 @@ def pool(folder: Path, startd: Sequence[tuple[str, str]], schedd: Sequence[tuple
 @pytest.mark.parametrize("died", DEATHS)
 def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_place(died: str, tmp_path: Path) -> None:
     startd, schedd, words, place = DEATHS[died]
+    second, reason = ("22:47:05", SCHEDD_AGAIN) if died == "schedd" else ("22:47:02", SOCKET)
     ends = event_log(
-        (22, "22:47:02", LOST.format(SOCKET, "startd").format("startd")),
+        (22, second, LOST.format(reason, "startd").format("startd")),
         (24, "22:47:08", FAILED),
         (4, "22:47:08", EVICTED),
     )
@@ -116,6 +118,13 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
     assert place in answer
     (lost,) = [text for text in life if text.startswith("Its shadow lost the connection to slot1@localhost")]
     assert words in lost
+
+
+def test_a_shadow_that_tells_of_a_lost_connection_has_a_schedd_that_dies_later(tmp_path: Path) -> None:
+    ends = event_log((22, "22:46:59", LOST.format(SOCKET, "startd").format("startd")))
+    answer, *life = [sentence.text for sentence in why(pool(tmp_path, RUN, SCHEDD_ANEW, ends), "2.0", None, UTC)]
+    assert "died" not in answer
+    assert life[-1].startswith(f"Its shadow lost the connection to slot1@localhost: {SOCKET}. [")
 
 
 def test_a_run_without_an_end_is_ended_by_the_daemon_that_died(tmp_path: Path) -> None:

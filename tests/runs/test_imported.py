@@ -198,6 +198,28 @@ def test_each_run_that_ended_by_a_real_daemons_death_is_counted_once_and_by_the_
     ]
 
 
+# The sources that are there -> what the two runs ended by, of which the schedd's second death is the cause.
+PARTS = {
+    ("SchedLog",): ("13:29:44", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ("SchedLog", "StartLog"): ("13:29:08", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ("EventLog", "SchedLog"): ("13:29:44", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ("EventLog", "StartLog"): ("13:29:08", ""),
+    ("EventLog",): ("13:29:44", ""),
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_part_of_the_records_tells_of_a_death_or_nothing(parts: tuple[str, ...], tmp_path: Path) -> None:
+    for part in parts:
+        write(tmp_path / part, content(DATA / "runs" / "deaths" / f"{part}.gz"))
+    found = [run for run in told(imported(tmp_path)[0], evicted=True).runs if iso(run.ended)[11:19] > "13:29:00"]
+    ended, words = PARTS[parts]
+    own = [run for run in found if run.cause.name != "removed"]
+    assert [(run.job, iso(run.ended)[11:19]) for run in own] == [("1.0", ended), ("1.1", ended)]
+    assert [run.cause.name for run in own] == ["daemon" if words else "unknown"] * 2
+    assert all(run.said.startswith(words) for run in own)
+
+
 @pytest.mark.parametrize("name", KILLED)
 def test_a_shadow_that_its_slot_refused_has_no_death_to_blame(name: str) -> None:
     """The access point gave the job whose shadow was killed another one at once, for which the slot was not idle."""
