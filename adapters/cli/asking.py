@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..tools import formats
 from ..tools import queue as queue_tool
-from ..tools.options import Refusal, UsageError
+from ..tools.options import Refusal
 from ..tools.selection import Selection
 from ..tools.terminal import STATES, painted
 from ..views import views_current
@@ -63,19 +63,15 @@ def _imported(views: Views) -> bool:
 def _queue_then(query: queue_tool.Query, url: str, here: Setting) -> Iterator[str]:
     """The queue of an imported log at an instant: everybody's jobs, as whoever asks is none of their owners."""
     from ...domain.texts import ad_of
-    from ...replay.listing import since
     from ...replay.tables import NotKnown
     from ...replay.tables import queue as queue_then
     from ...replay.wording import instant
     from ..stores import open_log
+    from .windows import instant_of
 
-    given = query.arguments.last("at")
-    try:
-        at = None if given is None else since(given.values[0], here.now * 1_000_000, here.timezone)
-    except ValueError as error:
-        raise UsageError(f"poolbook q -at: {error}") from None
     log = open_log(url, create=False, read_only=True)
     try:
+        at = instant_of("q", query.arguments, "at", log)
         found = queue_then(log, at)
     except NotKnown as error:
         known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"

@@ -24,7 +24,7 @@ WHY = Command(
     "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found. Of a cluster "
     "it tells how its jobs fared.",
     (
-        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, or 10 min (ago)"),
+        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
         Option(
             "verbose", 1, "", "with what it rests on: expressions and their values, ranks, what each condition left"
         ),

@@ -9,7 +9,7 @@ from json import dumps, loads
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..tools import userprio as tool
-from ..tools.options import Refusal, UsageError
+from ..tools.options import Refusal
 from ..tools.userprio_edits import Request
 from ..tools.userprio_records import Cycle, Groups, Record, read_file, recorded, records, weight
 from ..views import views_current
@@ -54,12 +54,11 @@ def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
     if query.file:
         return tool.render(read_file(query.file), query, here)
     url = log_of(query.arguments)
-    given = query.arguments.last("at")
     with views_current(url) as views:
         pool = views.pool()
-        if given is None and _IMPORTED not in pool.settings:
+        if not query.arguments.has("at") and _IMPORTED not in pool.settings:
             return _now(query, views, here)
-    return _then(query, url, None if given is None else given.values[0], here)
+    return _then(query, url, here)
 
 
 def _now(query: tool.Query, views: Views, here: Setting) -> Iterator[str]:
@@ -97,17 +96,14 @@ def _records(books: _Books, cycle: Cycle, here: Setting) -> list[Record]:
     return records(found, groups, books.accounted // _SECOND, cycle)
 
 
-def _then(query: tool.Query, url: str, given: str | None, here: Setting) -> Iterator[str]:
+def _then(query: tool.Query, url: str, here: Setting) -> Iterator[str]:
     """What is printed as of an instant, or of an imported log, as of the last instant that it tells of."""
     from ...replay.imports import is_imported
-    from ...replay.listing import since
     from ..stores import open_log
+    from .windows import instant_of
 
-    try:
-        at = None if given is None else since(given, here.now * _SECOND, here.timezone)
-    except ValueError as error:
-        raise UsageError(f"poolbook userprio -at: {error}") from None
     with closing(open_log(url, create=False, read_only=True)) as log:
+        at = instant_of("userprio", query.arguments, "at", log)
         if at is not None and not is_imported(log):
             return _folded(query, log, at, here._replace(now=at // _SECOND))
         if query.holder:

@@ -72,7 +72,7 @@ COMMAND = Command(
         Option("currentrun", 3, "", "the run time of the present or last run alone"),
         Option("cumulative-time", 3, "", "the run time of all runs: the default"),
         Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
-        Option("at", 2, "<time>", "the queue of an imported log at that instant: 2027-01-15T08:00, or 10 min (ago)"),
+        Option("at", 2, "<time>", "the queue of an imported log at an instant: 2027-01-15T08:00, 3:00, 10 min (ago)"),
         *FORMS,
         LOG,
         Option("better-analyze", 2, "", "why jobs do not run, by what the last cycle that refused them found"),

@@ -48,7 +48,14 @@ def _reported(place: Place, one: Heard, shadows: dict[str, Telling], found: list
         if (begun := shadows.pop(of, None)) is not None:
             begun.last = begun.runs[0].stopped = one.at
         return
-    telling = Telling(None, one.at, one.at, log=f"{one.letter} {one.chain}")
+    log = f"{one.letter} {one.chain}"
+    if one.what == "shadow_began" and not facts.get("slot"):  # it takes up a run that has lost its shadow
+        last = next((telling for telling in reversed(found) if telling.log == log and telling.runs), None)
+        if last is not None:
+            last.reconnected = True
+            shadows[of] = last
+            return
+    telling = Telling(None, one.at, one.at, log=log)
     found.append(telling)
     if facts.get("user"):
         telling.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, evolve, field
@@ -28,6 +29,7 @@ from ..audit.tellings import tellings
 from ..imports import Places
 from ..listing import EVER
 from ..why.deaths import Deaths
+from ..why.record_words import SCHEDD_DIED
 from ..why.runs import Slots, left_for
 from .causes import CAUSES, Cause, first, of_code, of_reason
 from .records import SECOND, Job, Records
@@ -35,7 +37,7 @@ from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 
 SOON: Final = 2 * SECOND
 """What is written of one end is no further apart."""
-_BEGINS, _EVICTED, _DONE = 1, 4, 5
+_BEGINS, _EVICTED, _DONE, _LOST, _FOUND = 1, 4, 5, 22, 23
 _LEFT: Final = ("5", "9")
 """The entries with which a job leaves the queue."""
 _ENDS: Final = frozenset({4, 5, 7, 24})
@@ -48,11 +50,12 @@ V = TypeVar("V")
 
 class Hints(NamedTuple):
     """What the records of a run's end say of its cause: a code, and entries besides; whether there are ``entries`` at
-    all."""
+    all; and when its shadow found it again (0: none did)."""
 
     code: Cause | None
     besides: tuple[Cause, ...]
     entries: bool
+    attended: int
 
 
 @define
@@ -166,8 +169,10 @@ class _Life:
         found: list[tuple[JobRun, Hints]] = []
         for number, one in enumerate(known, 1):
             ended, outcome = self._end(one, number == len(known))
-            if ended is None and number < len(known):
-                ended, outcome = known[number].began, EVICTED
+            if number < len(known) and (
+                ended is None or (one.logged and outcome == ENDED)
+            ):  # a job that is done has 005
+                ended, outcome = known[number].began if ended is None else ended, EVICTED
             if ended is None:
                 ended, outcome = left or self._hole(one), ENDED
             slot = one.facts.get("slot")
@@ -177,7 +182,7 @@ class _Life:
                 said=_words(one.entries), stimulus=one.stimulus,
             )  # fmt: skip
             code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
-            found.append((run, _hints(one.entries, code or "")))
+            found.append((run, _hints(one.entries, code or "", one.attended)))
         return found
 
     def _hole(self, run: _Known) -> int | None:
@@ -204,23 +209,49 @@ class _Life:
         return ended, COMPLETED
 
 
+class Ending(NamedTuple):
+    """What a job event log has of the end of a run: the entries; when its shadow last found it again, and last lost the
+    connection to it (0: never)."""
+
+    entries: tuple[Entry, ...]
+    attended: int
+    lost: int
+
+    @staticmethod
+    def of(entries: Sequence[Entry]) -> Ending:
+        """What the entries after a run's beginning tell. A schedd that is started anew has lost no connection then."""
+        attended = lost = 0
+        for number, place, facts in entries:
+            if number == _FOUND:
+                attended = place.at
+            elif number == _LOST and not facts.get("reason", "").startswith(SCHEDD_DIED):
+                lost = place.at
+        return Ending(_end_of(entries), attended, lost)
+
+
 class _Known(NamedTuple):
     """A run as all of its sources have it: what is believed of each fact, from when to when it was (None: nobody
-    says), and the entries at its end."""
+    says), the entries at its end, and when its shadow found it again. ``logged``: whether a job event log has it."""
 
     facts: dict[str, Stating]
     began: int | None
     ended: int | None
     entries: tuple[Entry, ...]
+    attended: int
+    logged: bool
 
     @staticmethod
-    def of(alike: Sequence[Run], endings: dict[int, tuple[Entry, ...]]) -> _Known:
+    def of(alike: Sequence[Run], endings: dict[int, Ending]) -> _Known:
         facts = _believed(said for run in alike for said in run.said)
-        entries = next((endings[id(run)] for run in alike if endings.get(id(run))), ())
+        own = [endings[id(run)] for run in alike if id(run) in endings]
+        entries = next((ending.entries for ending in own if ending.entries), ())
         ends = [run.stopped for run in alike if run.stopped is not None]
+        if ends:  # a startd that died told nothing last when its jobs' connections broke
+            ends += [ending.lost for ending in own]
         stopped = facts.get("stopped")
         ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
-        return _Known(facts, _began(alike, facts), ended, entries)
+        attended = max((ending.attended for ending in own), default=0)
+        return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own))
 
     @property
     def stimulus(self) -> str:
@@ -261,9 +292,9 @@ def _began(alike: Sequence[Run], facts: dict[str, Stating]) -> int | None:
     return min((run.span[0] for run in alike if run.span is not None), default=None)
 
 
-def _endings(told: Iterable[Telling]) -> dict[int, tuple[Entry, ...]]:
-    """The entries of job event logs at the end of each run, by the run's identity."""
-    found: dict[int, tuple[Entry, ...]] = {}
+def _endings(told: Iterable[Telling]) -> dict[int, Ending]:
+    """What job event logs have of the end of each run, by the run's identity."""
+    found: dict[int, Ending] = {}
     for telling in told:
         begun = iter([run for run in telling.runs if run.began is not None])
         run: Run | None = None
@@ -271,7 +302,7 @@ def _endings(told: Iterable[Telling]) -> dict[int, tuple[Entry, ...]]:
         for entry in [*telling.entries, None]:
             if entry is None or entry[0] == _BEGINS:
                 if run is not None:
-                    found[id(run)] = _end_of(near)
+                    found[id(run)] = Ending.of(near)
                 run, near = (next(begun, None) if entry is not None else None), []
             else:
                 near.append(entry)
@@ -294,12 +325,12 @@ def _words(entries: Sequence[Entry]) -> str:
     return next((text for text in found if text and not text.startswith("Unspecified")), "")
 
 
-def _hints(entries: Sequence[Entry], code: str) -> Hints:
+def _hints(entries: Sequence[Entry], code: str, attended: int) -> Hints:
     evicted = [facts for number, _, facts in entries if number == _EVICTED]
     codes = [facts.get("reason_code", "") for facts in evicted]
     again = [CAUSES["requeued"] for facts in evicted if facts.get("requeued") == "true"]
     besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    return Hints(next(filter(None, [*again, *map(of_code, [*codes, code])]), None), besides, bool(entries))
+    return Hints(next(filter(None, [*again, *map(of_code, [*codes, code])]), None), besides, bool(entries), attended)
 
 
 def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
@@ -318,7 +349,9 @@ def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRu
         run = evolve(run, stimulus=left[0][1].stimulus)
     named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
     cause = first(named)
-    if cause.weak and (death := deaths.of_run(run.slot, run.job, run.began, run.ended, moves)) is not None:
+    ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, told=hints.entries)
+    death = ask() if cause.weak else None
+    if death is not None:
         words = death.words(deaths.zone)
         return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus)
     said = run.said or (next(iter(reasons), "") if cause.weak else "")

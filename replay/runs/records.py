@@ -18,6 +18,7 @@ from ...domain.reports import Place, place_of
 from ..audit.readings import Heard
 from ..audit.sources import Sources
 from ..listing import EVER
+from ..why.record_words import NOT_STARTED
 
 Job = tuple[int, int]
 ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})
@@ -51,6 +52,8 @@ ATTRIBUTES: Final = (
 """What is asked of the ads of jobs."""
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
+_REFUSED: Final = "1006"
+"""FailedToActivateClaim, which a shadow tells by its exit status alone."""
 SECOND: Final = 1_000_000
 
 
@@ -68,7 +71,8 @@ class Records:
     groups: dict[Place, str] = field(factory=dict)
     """The accounting groups that ads tell, by the ads' places."""
     codes: dict[Place, str] = field(factory=dict)
-    """The codes of evictions that ads tell."""
+    """The codes of evictions, by the places of the ads that tell them, and of where shadows began that their slots
+    refused."""
     left: dict[Place, int] = field(factory=dict)
     """When jobs left the queue, by the places of the history's ads."""
     users: dict[int, str] = field(factory=dict)
@@ -83,6 +87,8 @@ class Records:
     _said_last: dict[int, int] = field(factory=dict)
     """When each chain of startd's logs told something last."""
     _owners: dict[str, str] = field(factory=dict)
+    _begun: dict[tuple[int, str], Place] = field(factory=dict)
+    """Where shadows began that are not gone, by their schedd's log and pid."""
 
     def read(self, log: Log) -> Records:
         for position, event in log.read():
@@ -152,7 +158,18 @@ class Records:
             return
         if event.said == "matched" and event.facts.get("user"):
             self.users.setdefault(event.cluster, event.facts["user"])
+        self._note_refusal(event)
         self._say((event.cluster, event.proc), position, event, event.said, event.facts)
+
+    def _note_refusal(self, event: e.JobReported) -> None:
+        """Note the code of an eviction for a shadow that could not start its job."""
+        place, shadow = place_of(event.stimulus), (self._chain(event), event.facts.get("shadow", ""))
+        if event.said == "shadow_began" and place is not None:
+            self._begun[shadow] = place
+        elif event.said == "shadow_gone":
+            begun = self._begun.pop(shadow, None)
+            if begun is not None and event.facts.get("status") == NOT_STARTED:
+                self.codes[begun] = _REFUSED
 
     def on_slot(self, position: int, event: e.SlotReported) -> None:
         self.last = max(self.last, event.at)

@@ -8,7 +8,7 @@ that is what it wrote of the slot that is asked about, of a schedd what it wrote
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 
@@ -65,18 +65,35 @@ class Deaths:
     _few: dict[str, list[str]] = field(factory=dict)
     """Of daemons of which there are few: the machines on which their logs say that they are."""
 
-    def of_run(self, slot: str, job: str, began: int, ended: int, run: Sequence[Told]) -> Death | None:
-        """The death that a job's run came to its end by: of its starter, its shadow, its startd or its schedd, the
-        first of these. `run`: what the slot's log has of the run."""
+    def of_run(
+        self, slot: str, job: str, began: int, ended: int, run: Sequence[Told], attended: int = 0, *, told: bool = True
+    ) -> Death | None:
+        """The death that a job's run came to its end by: of its starter, its startd, its shadow or its schedd, the
+        first of these. `run`: what the slot's log has of the run; `attended`: when its shadow found it again, if one
+        did: it has outlived what its schedd died of before; `told`: whether its access point, which was there then,
+        tells of the end."""
         death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
         if death is not None:
             return death
-        told = self._of_schedd(job.partition(".")[0])
-        return _of_shadow(job, began, ended, told) or self._of_few("schedd", began, ended, lambda: told)
+        heard = self._told_by_schedds(job)
+        if (death := _of_shadow(job, began, ended, heard)) is not None:
+            return death
+        since = max(began, attended, _taken_up(job, began, ended, heard))
+        known = ended + LATER if told else EVER
+        return next((death for death in self._of_schedd(job, since, ended) if death.at <= known), None)
+
+    def of_schedd(self, job: str, since: int, again: int) -> Death | None:
+        """The last death of a schedd since an instant, of one that was there again at another."""
+        found = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
+        return max(found, key=lambda death: death.at, default=None)
+
+    def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
+        return self._of_few("schedd", since, until, lambda: self._told_by_schedds(job))
 
     def of_negotiator(self, since: int) -> Death | None:
         """The last death of a negotiator since an instant."""
-        return self._of_few("negotiator", since, EVER, lambda: self._read("negotiator"))
+        found = self._of_few("negotiator", since, EVER, lambda: self._read("negotiator"))
+        return max(found, key=lambda death: death.at, default=None)
 
     def _daemons(self, machine: str, daemon: str) -> list[Told]:
         """What is told of a daemon's life on a machine, in the log's order."""
@@ -85,8 +102,9 @@ class Deaths:
         found = self._machines[machine]
         return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
 
-    def _of_schedd(self, cluster: str) -> list[Told]:
-        """What schedds' logs tell of the jobs of a cluster."""
+    def _told_by_schedds(self, job: str) -> list[Told]:
+        """What schedds' logs tell of the jobs of a job's cluster."""
+        cluster = job.partition(".")[0]
         if cluster not in self._clusters:
             self._clusters[cluster] = [
                 told
@@ -100,27 +118,24 @@ class Deaths:
             (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotBorn)),
             slot.partition("@")[2],
         )
-        return self._anew("startd", machine, began, ended, lambda: self.slots.records(slot))
+        return next(self._anew("startd", machine, began, ended, lambda: self.slots.records(slot)), None)
 
     def _read(self, stream: str) -> list[Told]:
         until = self.slots.until
         return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
 
-    def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Death | None:
+    def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Iterator[Death]:
         if daemon not in self._few:
             self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind == _LOGS[daemon]})
-        return next(
-            (death for machine in self._few[daemon] if (death := self._anew(daemon, machine, began, ended, told))),
-            None,
-        )
+        for machine in self._few[daemon]:
+            yield from self._anew(daemon, machine, began, ended, told)
 
-    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Death | None:
-        """The last beginning of a daemon without an end before it: it was heard of before a run ended, and had not
-        begun anew when the run began."""
+    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+        """The beginnings of a daemon without an end before them: it was heard of before a run ended, and had not begun
+        anew when the run began."""
         life = self._daemons(machine, daemon)
-        for number in reversed(range(len(life))):
-            position, event = life[number]
-            if _said(event) != "began" or event.at < began:
+        for number, (position, event) in enumerate(life):
+            if _said(event) != "began" or event.at <= began:
                 continue
             same = [told for told in life[:number] if self._same_log(told[1], event)]
             if same and _said(same[-1][1]) == "ended":
@@ -130,8 +145,7 @@ class Deaths:
                 continue
             since = max(told[1].at for told in before)
             if since <= ended + LATER:
-                return Death(daemon, machine, since, event.at, "", position, event.stimulus)
-        return None
+                yield Death(daemon, machine, since, event.at, "", position, event.stimulus)
 
     def _chain(self, event: e.Event) -> int:
         place = place_of(event.stimulus)
@@ -158,18 +172,42 @@ def _said(event: e.Event) -> str:
     return event.said if isinstance(event, e.DaemonReported) else ""
 
 
+def killed(event: e.Event) -> str:
+    """By what a shadow died, in the schedd's words, if a signal ended it; else empty."""
+    if not isinstance(event, e.JobReported) or event.said != "shadow_gone":
+        return ""
+    how = event.facts.get("reason", "")
+    return how if "signal" in how else ""
+
+
 def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
-    """A shadow that a signal ended while its job ran."""
+    """A shadow of the run that a signal ended. One that was there before the run had another."""
+    earlier: set[str] = set()
     for position, event in told:
-        if (
-            isinstance(event, e.JobReported)
-            and event.said == "shadow_gone"
-            and f"{event.cluster}.{event.proc}" == job
-            and "signal" in (how := event.facts.get("reason", ""))
-            and began - LATER <= event.at <= ended + LATER
-        ):
+        if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job:
+            continue
+        shadow = event.facts.get("shadow", "")
+        if event.said == "shadow_began" and event.at < began - LATER:
+            earlier.add(shadow)
+        elif event.said == "shadow_began":
+            earlier.discard(shadow)
+        elif (how := killed(event)) and shadow not in earlier and began - LATER <= event.at <= ended + LATER:
             return Death("shadow", "", 0, event.at, how, position, event.stimulus)
     return None
+
+
+def _taken_up(job: str, began: int, ended: int, told: Iterable[Told]) -> int:
+    """When a shadow last took a job up that was running already, and was not gone when its run ended; 0 if none did."""
+    found: dict[str, int] = {}
+    for _, event in told:
+        if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job or event.at > ended + LATER:
+            continue
+        shadow = event.facts.get("shadow", "")
+        if event.said == "shadow_gone":
+            found.pop(shadow, None)
+        elif event.said == "shadow_began" and event.at > began and not event.facts.get("slot"):
+            found[shadow] = event.at
+    return max(found.values(), default=0)
 
 
 def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:

@@ -22,7 +22,7 @@ from ..imports import Places, singly
 from ..runs.causes import Cause, first, meaning, of_code, of_reason
 from ..wording import counted, instant, interval, memory
 from . import record_words as tables
-from .deaths import Deaths
+from .deaths import Death, Deaths, killed
 from .matches import Matches, unled_words
 from .record_words import ad_ending, code_words, ending, hold, host_of, lower
 from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ads_of_job, ads_of_life, gaps_of, last_life, records_of
@@ -82,6 +82,10 @@ class _Life:
     """What put it there."""
     slot: str = ""
     began: int = 0
+    attended: int = 0
+    """When its shadow found it again in this run, if one did."""
+    lost: Sentence | None = None
+    """What is told of the loss of the connection to it, while that lasts."""
     run: list[Told] = field(factory=list)
     """What the slot's log tells of the run."""
     shadows: dict[str, tuple[str, list[Told]]] = field(factory=dict)
@@ -142,7 +146,7 @@ class _Life:
         return sentence
 
     def _is(self, status: str, sentence: Sentence) -> None:
-        self.status, self.since, self.refused = status, sentence, ""
+        self.status, self.since, self.refused, self.lost = status, sentence, "", None
 
     # What its log tells
 
@@ -164,7 +168,7 @@ class _Life:
             self._say(record, f"No record tells of the end of its run on {self.slot}{died}", *also_died)
         self._tell_match_of(slot, record.at)
         also = self._disagree(record, "slot")
-        self.slot, self.began, self.size = slot, record.at, None
+        self.slot, self.began, self.attended, self.size = slot, record.at, 0, None
         self.run = self.slots.run(slot, self.name, record.at)
         self._is("running", self._say(record, f"It started on {slot}{also}"))
 
@@ -184,7 +188,7 @@ class _Life:
 
     def on_evicted(self, record: Record) -> None:
         facts = record.facts
-        why, also = self._eviction(record.at, self.slot, self.run)
+        why, also = self.slots.eviction(self.slot, self.name, record.at, self.run)
         died, place = self._died(record.at, of_code(facts.get("reason_code", "")))
         why, also = why + died, also + place
         said = facts.get("reason", "")
@@ -194,31 +198,20 @@ class _Life:
         text = f"It was evicted from {self.slot or 'its slot'}{self._after(record)}{why}"
         self._is("idle", self._say(record, text, *also))
 
-    def _eviction(self, at: int, slot: str, run: list[Told]) -> tuple[str, list[str]]:
-        """Why a slot let it go at an instant, as the slot's log has it, and the places of that."""
-        left = left_for(run, at)
-        if not left:
-            return "", []
-        said = [(event, event.reason) for _, event in left if event.reason]
-        plain = next((words for _, reason in said if (words := meaning(reason))), "")
-        why = f": {plain}" if plain else ""
-        if said:
-            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
-            why += f" (the slot went to {left[-1][1].target}: {texts})"
-        next_job = self.slots.next_job(slot, self.name, run)
-        also = [event.stimulus for event, _ in said]
-        if next_job is not None:
-            why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
-            also.append(next_job.stimulus)
-        return why, also
-
     def _died(self, at: int, *named: Cause | None) -> tuple[str, list[str]]:
         """The daemon that died while it ran, by an instant, and the place of that; nothing if its slot's log or what is
         `named` says why its run was ended."""
         reasons = [of_reason(event.reason) for _, event in left_for(self.run, at)]
         if not self.began or not first([*named, *reasons]).weak:
             return "", []
-        death = self.deaths.of_run(self.slot, self.name, self.began, at, self.run)
+        return self._named(self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended))
+
+    def _schedd_died(self, at: int) -> tuple[str, list[str]]:
+        """The same of the schedd, which was there again by an instant."""
+        since = max(self.began, self.attended)
+        return self._named(self.deaths.of_schedd(self.name, since, at) if since else None)
+
+    def _named(self, death: Death | None) -> tuple[str, list[str]]:
         return (f": {death.words(self.zone)}", [death.stimulus]) if death is not None else ("", [])
 
     def _after(self, record: Record) -> str:
@@ -293,13 +286,16 @@ class _Life:
 
     def on_disconnected(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
-        died, also = self._died(record.at)
+        schedd = reason.startswith(tables.SCHEDD_DIED)
+        died, also = self._schedd_died(record.at) if schedd else self._died(record.at)
         where = self.slot or "its slot"
-        self._say(record, f"Its shadow lost the connection to {where}{died}{f': {reason}' if reason else ''}", *also)
+        text = f"Its shadow lost the connection to {where}{died}{f': {reason}' if reason else ''}"
+        sentence = self._say(record, text, *also)
+        self.lost = self.lost or sentence
 
     def on_reconnected(self, record: Record) -> None:
         """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
-        self.slot = self.slot or record.facts.get("slot", "")
+        self.slot, self.attended = self.slot or record.facts.get("slot", ""), record.at
         where = f" on {self.slot}" if self.slot else ""
         self._is("running", self._say(record, f"Its shadow found it again{where}"))
 
@@ -362,11 +358,16 @@ class _Life:
         status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
         became, words = tables.SHADOW_STATUS.get(status or reason, ("", ""))
         number = f" with status {status}" if status else f" for reason {reason}" if reason else ""
+        did = "ended"
+        if signal := killed(record.event):
+            became, words, number, did = "idle", signal, "", "died"
         slot, run = self.shadows.get(record.facts.get("shadow", ""), (self.slot, self.run))
         after = self._after(record) if slot == self.slot else ""
-        text = f"Its shadow ended{after}{number}{f': {words}' if words else ''}"
-        why, also = self._eviction(record.at, slot, run) if became in ("", "idle") else ("", [])
-        self._is(became, self._say(record, f"{text}{why and f'; it went from {slot}{why}'}", *also))
+        text = f"Its shadow {did}{after}{number}{f': {words}' if words else ''}"
+        why, also = self.slots.eviction(slot, self.name, record.at, run) if became in ("", "idle") else ("", [])
+        sentence = self._say(record, f"{text}{why and f'; it went from {slot}{why}'}", *also)
+        if became != self.status:
+            self._is(became, sentence)
 
     # What ads tell
 
@@ -440,6 +441,9 @@ class _Life:
             text = f"Job {self.name} {known}{where} since {when}: {lower(since.text)}"
             if self.status == "idle":
                 text += f" {self.refused or self._others_refused(since.at)}{self._no_negotiator(since.at)}"
+            if self.status == "running" and self.lost is not None:
+                since_then = instant(self.lost.at, self.zone)
+                text += f" Since {since_then} nobody is connected to it: {lower(self.lost.text)}"
             if self.status == "running" and self.size is not None:
                 text += self._measured(self.size)
             if self.at is None:

@@ -14,7 +14,7 @@ from typing import Final
 from ...domain import events as e
 from ...domain import joblog
 from ..wording import counted, instant
-from .records import APART, SECOND, Record, once, record_of
+from .records import APART, ENDS, SECOND, Record, once, record_of
 from .runs import Slots
 from .sentences import Told
 
@@ -43,6 +43,8 @@ class Matches:
         self._runs: dict[str, list[int]] = {}
         self._led: dict[tuple[int, str, int], Record] = {}
         """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
+        self._free: dict[str, int] = {}
+        """Slot -> when one of them left it last."""
         matched: dict[int, dict[str, list[Record]]] = {}
         for position, event in told:
             if not isinstance(event, e.JobReported):
@@ -62,17 +64,23 @@ class Matches:
 
     def _join(self, told: Sequence[e.Event]) -> None:
         """Find for each run its match: each leads to one run, or those that the leftovers of its slot give."""
-        begun = [(event, slot) for event in told if (slot := _begun_on(event))]
-        begun.sort(key=lambda one: (one[0].at, isinstance(one[0], e.JobLogged)))
+        of_jobs = [event for event in told if isinstance(event, e.JobLogged | e.JobReported)]
         before: dict[tuple[int, str], e.Event] = {}
         led: set[int] = set()
-        for event, slot in begun:
-            assert isinstance(event, e.JobLogged | e.JobReported)
+        on: dict[int, str] = {}
+        for event in sorted(of_jobs, key=lambda event: (event.at, isinstance(event, e.JobLogged))):
+            slot = _begun_on(event)
+            if not slot:
+                if _ends(event) and event.proc in on:
+                    self._free[on.pop(event.proc)] = event.at
+                continue
+            on[event.proc] = slot
             run = event.proc, slot
             for name in {slot, parent_of(slot)}:
                 self._runs.setdefault(name, []).append(event.at)
             last, before[run] = before.get(run), event
-            if last is not None and (isinstance(last, e.JobReported) or event.at - last.at <= APART):
+            shadow_began = isinstance(last, e.JobReported) and isinstance(event, e.JobLogged)
+            if last is not None and (shadow_began or event.at - last.at <= APART):
                 match = self._led.get((*run, last.at))  # its shadow began before, or another log says the same
             else:
                 match = self._last(slot, event.at, event.proc, led)
@@ -94,13 +102,14 @@ class Matches:
 
     def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
         """The last match of a slot, rather one that led to no other run, and rather one that names the job itself,
-        which alone may be a little later, by another clock."""
+        which alone may be a little later, by another clock. A slot that was there at a match was not carved by it."""
         found = [
             match
             for name in {slot, parent_of(slot)}
             for match in self._of.get(name, ())
             if at - SOON <= match.at <= at + APART
             and (match.position not in led or (match.facts.get("slot") != slot and at - match.at <= LEFTOVERS))
+            and (match.facts.get("slot") == slot or self._free.get(slot, 0) <= match.at)
             and (match.event.proc == proc or match.at // SECOND <= at // SECOND)
         ]
         return max(
@@ -124,27 +133,43 @@ def _begun_on(event: e.Event) -> str:
     return ""
 
 
+def _ends(event: e.JobLogged | e.JobReported) -> bool:
+    """Whether a job's run ends by this event."""
+    return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
+
+
 def unled_words(records: Sequence[Record], slots: Slots, zone: tzinfo) -> Iterator[tuple[str, list[Record]]]:
-    """What is said of matches of a job that led to no run of its cluster: the negotiator names one job for all that are
-    alike, and another of them may have been given the slot."""
-    ran: list[tuple[Record, str]] = []
+    """What is said of matches of a job that led to no run of its cluster: the negotiator names one job for all of a
+    user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
+    ran: dict[str, list[tuple[Record, str]]] = {}
     for record in records:
-        ran.append((record, slots.job_after(record.facts.get("slot", ""), record.at - APART, record.at + SOON)))
-    for known in (True, False):
-        told = [one for one in ran if bool(one[1]) == known]
-        if not told:
-            continue
-        given = [record for record, _ in told]
-        names = _some([record.facts.get("slot", "a slot") for record in given])
-        times = f", {counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else ""
-        if known:
-            jobs = list(dict.fromkeys(job for _, job in told))
-            which = f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}"
-            yield f"The negotiator gave {names} for jobs like this one{times}; {which} ran there", given
-            continue
-        preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
-        instead = f", preempting {preempted}" if preempted and preempted.lower() != "none" else ""
-        yield f"The negotiator matched it with {names}{instead}{times}; no record tells of a run that followed", given
+        begun = slots.job_after(record.facts.get("slot", ""), record.at - APART, record.at + SOON)
+        user = record.facts.get("user", "")
+        others = begun is not None and "" not in (user, begun.user) and user != begun.user
+        case = "none" if begun is None else "other" if others else "like"
+        ran.setdefault(case, []).append((record, "" if begun is None else begun.job + others * f" of {begun.user}"))
+    for case in _UNLED:
+        if case in ran:
+            given = [record for record, _ in ran[case]]
+            yield _unled(case, given, list(dict.fromkeys(job for _, job in ran[case])), zone), given
+
+
+_UNLED = {
+    "like": "The negotiator gave {slots} for jobs like this one{times}; {jobs} ran there",
+    "other": "The negotiator matched it with {slots}{instead}{times}, where {jobs} ran",
+    "none": "The negotiator matched it with {slots}{instead}{times}; no record tells of a run that followed",
+}
+"""Who ran where a match led to no run of the cluster -> what is said of it."""
+
+
+def _unled(case: str, given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> str:
+    preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
+    return _UNLED[case].format(
+        slots=_some([record.facts.get("slot", "a slot") for record in given]),
+        times=f", {counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
+        instead=f", preempting {preempted}" if preempted and preempted.lower() != "none" else "",
+        jobs=f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
+    )
 
 
 _MOST = 5

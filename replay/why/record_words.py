@@ -13,12 +13,15 @@ _ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
 
 SAYS_NOTHING = "Unspecified"
 """How the reason of an eviction begins that nobody gave a reason for."""
+SCHEDD_DIED = "Local schedd and job shadow died"
+"""How the reason of a lost connection begins where a schedd that was started anew looks for its jobs (entry 022)."""
 STATUS = {"idle": "is idle", "running": "runs", "suspended": "is suspended", "held": "is held"}
 OVER = {"completed": "completed", "removed": "was removed"}
 # JobStatus -> what it is called here, and in a sentence.
 SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
 # Sources that list the queue as it stood -> how a sentence says so.
 LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
+NOT_STARTED = "108"
 # What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
 SHADOW_STATUS = {
     "4": ("idle", "it gave up"),
@@ -26,7 +29,7 @@ SHADOW_STATUS = {
     "102": ("", "the job was killed"),
     "103": ("completed", "the job ended by a signal"),
     "107": ("idle", "the job is to run again"),
-    "108": ("idle", "the job could not be started"),
+    NOT_STARTED: ("idle", "the job could not be started"),
     "112": ("held", "the job is to be held"),
     "113": ("removed", "the job is to be removed"),
     "115": ("completed", "the job has ended, and its claim ends"),

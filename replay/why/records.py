@@ -34,6 +34,8 @@ ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})
 """Entries after which a job that ran does not run."""
 BEGIN: Final = "1"
 """The entry with which a run begins."""
+FOUND: Final = "23"
+"""The entry of a shadow that found its job again."""
 KINDS_OF_LOGS: Final = ("userlog", "eventlog")
 
 Job = tuple[int, int]
@@ -181,7 +183,9 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
     second, other = report.at // SECOND, entry.at // SECOND
     if second != other:
         return second < other
-    return entry.what == BEGIN and (report.what in _PRECEDE or not runs)
+    if report.what in _PRECEDE:
+        return entry.what in (BEGIN, FOUND)
+    return entry.what == BEGIN and not runs
 
 
 def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:

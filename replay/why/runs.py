@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import count, takewhile
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -10,6 +12,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.lifecycle import state
 from ...domain.log import Log
+from ..runs.causes import meaning
 from .sentences import Told
 
 SECOND: Final = 1_000_000
@@ -31,6 +34,14 @@ class Next(NamedTuple):
     job: str
     user: str
     stimulus: str
+
+
+class Begun(NamedTuple):
+    """A job that was started on a slot, and whose it is, if the slot's log tells."""
+
+    at: int
+    job: str
+    user: str
 
 
 @define
@@ -72,19 +83,29 @@ class Slots:
                     break
         return found
 
-    def job_after(self, slot: str, since: int, until: int) -> str:
-        """The first job that was started on a slot between two instants; empty if its log tells of none."""
+    def job_after(self, slot: str, since: int, until: int) -> Begun | None:
+        """The first job that was started on a slot, or on one that was carved from it, between two instants; None if
+        their logs tell of none."""
+        found = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
+        return min(found, key=lambda begun: begun.at, default=None)
+
+    def _parts(self, slot: str) -> Iterator[str]:
+        """The slot, and those that were carved from it: a startd gives the lowest number that is free."""
+        yield slot
+        name, _, host = slot.partition("@")
+        names = (f"{name}_{number}@{host}" for number in count(1))
+        yield from takewhile(self.records, names)
+
+    def _begun(self, slot: str, since: int, until: int) -> Begun | None:
         records = self.records(slot)
-        near = range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until))
-        started = (records[at][1] for at in near)
-        return next(
-            (
-                event.facts.get("job", "")
-                for event in started
-                if isinstance(event, e.SlotReported) and event.said == "activated"
-            ),
-            "",
-        )
+        user = ""
+        for at in range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until)):
+            event = records[at][1]
+            if isinstance(event, e.SlotReported) and event.said == "owner":
+                user = event.facts.get("user", "")
+            elif isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job"):
+                return Begun(event.at, event.facts["job"], user)
+        return None
 
     def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
         """The job for which one had to go: the slot went from it to the next claim without becoming free."""
@@ -104,6 +125,25 @@ class Slots:
                 if event.said == "activated" and event.facts.get("job", "") not in ("", job):
                     return Next(position, event.at, event.facts["job"], user, event.stimulus)
         return None
+
+    def eviction(self, slot: str, job: str, at: int, run: list[Told]) -> tuple[str, list[str]]:
+        """Why a slot let a job go at an instant, as the slot's log has it, and the places of that. `run`: what that log
+        has of the run."""
+        left = left_for(run, at)
+        if not left:
+            return "", []
+        said = [(event, event.reason) for _, event in left if event.reason]
+        plain = next((words for _, reason in said if (words := meaning(reason))), "")
+        why = f": {plain}" if plain else ""
+        if said:
+            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
+            why += f" (the slot went to {left[-1][1].target}: {texts})"
+        next_job = self.next_job(slot, job, run)
+        also = [event.stimulus for event, _ in said]
+        if next_job is not None:
+            why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
+            also.append(next_job.stimulus)
+        return why, also
 
 
 def _activates(event: e.Event, job: str) -> bool:

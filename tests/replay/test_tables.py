@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -355,14 +356,21 @@ ASKED = [
     (("-at", "2026-11-21T14:05:38Z", "-hold"), "2.1 5\n"),
     (("-at", "2026-11-21T14:05:38Z", "-constraint", "JobStatus == 1", "-limit", "1"), "1.1 1\n"),
     (("-at", "2026-11-21T14:06:30Z", "5.1"), "5.1 1\n"),
+    (("-at", "14:06:30", "5.1"), "5.1 1\n"),  # as of the day on which the records end
     ((), "2.0 1\n"),
 ]
 
 
 @pytest.mark.parametrize(("options", "printed"), ASKED)
 def test_q_of_an_imported_log_shows_everybodys_jobs_of_the_instant(
-    audit: str, options: tuple[str, ...], printed: str, capsys: pytest.CaptureFixture[str]
+    audit: str,
+    options: tuple[str, ...],
+    printed: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
     assert asking.queue([*options, "-log", audit, "-af:j", "JobStatus"]) == 0
     assert capsys.readouterr().out == printed
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from poolbook.domain.log import Log
+from poolbook.replay.audit.examine import examine
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, imported, write
@@ -23,6 +25,7 @@ FAILED = (
 )
 EVICTED = "Job was evicted. Code 1008 Subcode 0\n\t(0) CPU times\n\tReason: Job not found at execution machine"
 SOCKET = "Socket between submit and execute hosts closed unexpectedly"
+SCHEDD_AGAIN = "Local schedd and job shadow died, schedd now running again"
 
 
 def of_job(number: int, second: str, text: str, job: str = "002.000") -> str:
@@ -102,8 +105,9 @@ def pool(folder: Path, startd: Sequence[tuple[str, str]], schedd: Sequence[tuple
 @pytest.mark.parametrize("died", DEATHS)
 def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_place(died: str, tmp_path: Path) -> None:
     startd, schedd, words, place = DEATHS[died]
+    second, reason = ("22:47:05", SCHEDD_AGAIN) if died == "schedd" else ("22:47:02", SOCKET)
     ends = event_log(
-        (22, "22:47:02", LOST.format(SOCKET, "startd").format("startd")),
+        (22, second, LOST.format(reason, "startd").format("startd")),
         (24, "22:47:08", FAILED),
         (4, "22:47:08", EVICTED),
     )
@@ -114,6 +118,13 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
     assert place in answer
     (lost,) = [text for text in life if text.startswith("Its shadow lost the connection to slot1@localhost")]
     assert words in lost
+
+
+def test_a_shadow_that_tells_of_a_lost_connection_has_a_schedd_that_dies_later(tmp_path: Path) -> None:
+    ends = event_log((22, "22:46:59", LOST.format(SOCKET, "startd").format("startd")))
+    answer, *life = [sentence.text for sentence in why(pool(tmp_path, RUN, SCHEDD_ANEW, ends), "2.0", None, UTC)]
+    assert "died" not in answer
+    assert life[-1].startswith(f"Its shadow lost the connection to slot1@localhost: {SOCKET}. [")
 
 
 def test_a_run_without_an_end_is_ended_by_the_daemon_that_died(tmp_path: Path) -> None:
@@ -180,3 +191,104 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
         in answer.text
     )
     assert "StartLog:97" in answer.text
+
+
+# What a real pool wrote of such deaths (``data/runs``)
+
+STATIC, DYNAMIC = "deaths", "deaths-of-dynamic-slots"
+REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it began anew",
+        DYNAMIC: "the startd of localhost died between {} and 13:31:52, when it began anew"}  # fmt: skip
+
+
+@cache
+def recorded(run: str) -> Log:
+    return imported(DATA / "runs" / run)[0]
+
+
+def told(run: str, job: str, clock: str = "") -> list[str]:
+    """What is answered, as of a time of that day; without the date, and with the logs' own names."""
+    at = round(datetime.fromisoformat(f"2026-11-22T{clock}Z").timestamp() * 1_000_000) if clock else None
+    return [
+        sentence.text.replace("2026-11-22 ", "").replace(".gz:", ":") for sentence in why(recorded(run), job, at, UTC)
+    ]
+
+
+# Run, job, the instant that is asked about, what was killed, and the answer's words of it with the place.
+ASKED = [
+    (STATIC, "1.0", "13:26:30", "evicted from slot2@localhost: the starter of slot2@localhost died at 13:26:27 (sig",
+     "StartLog:91"),
+    (STATIC, "1.1", "13:26:42", "is idle since 13:26:41: its shadow died after 21 s: signal 9 (Killed); it went from",
+     "SchedLog:154"),
+    (STATIC, "3.0", "13:27:06", "The negotiator of localhost died between 13:26:54 and 13:27:02, when it began anew.",
+     "NegotiatorLog:629"),
+    (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {REAL[STATIC].format('13:26:32')}; its log says: Job disco",
+     "StartLog:137"),
+    (STATIC, "2.0", "13:27:30", f"Since 13:27:10 nobody is connected to it: its shadow lost the connection to "
+     f"slot1@localhost: {REAL[STATIC].format('13:26:20')}", "StartLog:137"),
+    (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it began anew.",
+     "NegotiatorLog:3178"),
+    (DYNAMIC, "1.0", "13:30:42", "from slot1_2@localhost: the starter of slot1_2@localhost died at 13:30:39 (signal 9)",
+     "StartLog:86"),
+    (DYNAMIC, "1.1", "13:30:54", "is idle since 13:30:53: its shadow died after 20 s: signal 9 (Killed)",
+     "SchedLog:158"),
+    (DYNAMIC, "3.0", "13:31:40", "The negotiator of localhost died between 13:31:32 and 13:31:38, when it began anew.",
+     "NegotiatorLog:1138"),
+    (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {REAL[DYNAMIC].format('13:31:25')}", "StartLog:142"),
+    (DYNAMIC, "1.1", "13:32:53", "lost the connection to slot1_2@localhost: the schedd of localhost died between "
+     "13:32:36 and 13:32:53, when it began anew: Local schedd and job shadow died", "SchedLog:603"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "job", "clock", "words", "place"), ASKED)
+def test_of_a_real_pool_the_answer_names_the_daemon_that_was_killed(
+    run: str, job: str, clock: str, words: str, place: str
+) -> None:
+    answer, *_ = told(run, job, clock)
+    assert words in answer
+    assert place in answer
+
+
+# Run -> of a job that outlived its schedd's first death, and not the second: its slot, since when the schedd was heard
+# of it, when each began anew, the job's log, and the lines of both beginnings in the SchedLog.
+OUTLIVED = {
+    STATIC: ("slot1@localhost", "13:28:01", "13:28:17", "13:29:44", "alice-job.log", 422, 508),
+    DYNAMIC: ("slot1_1@localhost", "13:32:36", "13:32:53", "13:34:20", "EventLog", 603, 689),
+}
+
+
+@pytest.mark.parametrize("run", OUTLIVED)
+def test_a_schedd_that_died_twice_is_named_each_time_for_what_came_of_it(run: str) -> None:
+    slot, began, first, second, log, line, other = OUTLIVED[run]
+    died = "the schedd of localhost died between {} and {}, when it began anew"
+    lost, ended = [text for text in told(run, "1.0") if "schedd of" in text]
+    assert lost.startswith(f"Its shadow lost the connection to {slot}: {died.format(began, first)}: Local schedd and")
+    assert lost.endswith(f"SchedLog:{line}]")
+    assert ended.startswith(f"No record tells of the end of its run on {slot}: {died.format(first, second)}. [{log}:")
+    assert ended.endswith(f"SchedLog:{other}]")
+
+
+def test_a_new_shadow_is_told_before_it_finds_its_job() -> None:
+    texts = told(STATIC, "1.0")
+    found = texts.index("Its shadow found it again on slot1@localhost. [alice-job.log:142]")
+    assert texts[found - 1] == "The access point started a shadow for it (pid 34590). [SchedLog:464]"
+
+
+def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there_before() -> None:
+    texts = told(DYNAMIC, "1.1")
+    matches = [number for number, text in enumerate(texts) if text.startswith("The negotiator matched")]
+    shadows = [texts[number + 1].partition("(")[0] for number in matches]
+    assert shadows == ["The access point started a shadow for it "] * len(matches)
+    places = [texts[number].rpartition("[")[2] for number in matches]
+    assert places == ["MatchLog:4]", "MatchLog:62]", "MatchLog:96]", "MatchLog:112]"]
+
+
+@pytest.mark.parametrize("run", [STATIC, DYNAMIC, "alike"])
+def test_a_pool_whose_daemons_were_killed_is_not_accused(run: str) -> None:
+    found = examine(recorded(run))
+    assert found.sound
+    assert found.contradictions == []
+
+
+def test_a_real_match_of_a_slot_that_somebody_else_was_given_says_whose_job_ran_there() -> None:
+    (text,) = [text for text in told("alike", "1.1") if "slot3@localhost" in text]
+    assert text == "The negotiator matched it with slot3@localhost, where job 4.1 of bob@localhost ran. [MatchLog:7]"

@@ -73,8 +73,8 @@ def moved(seconds: int, line: int, row: str, source: str, target: str, reason: s
     return e.SlotMoved(at, "reported", f"{STARTD}:{line}", SLOT, row, source, target, reason)
 
 
-def of_slot(seconds: int, line: int, said: str, **facts: str) -> e.Event:
-    return e.SlotReported(BEGIN + seconds * SECOND, "reported", f"{STARTD}:{line}", SLOT, said, facts)
+def of_slot(seconds: int, line: int, said: str, slot: str = SLOT, **facts: str) -> e.Event:
+    return e.SlotReported(BEGIN + seconds * SECOND, "reported", f"{STARTD}:{line}", slot, said, facts)
 
 
 SUBMIT = "Job submitted from host: <10.0.0.1:9618?addrs=10.0.0.1-9618&alias=access&noUDP>"
@@ -262,7 +262,7 @@ def test_every_end_of_a_jobs_log_has_its_answer(name: str) -> None:
 
 def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_after() -> None:
     killed = report(11, 50, "shadow_gone", source=SCHEDD, shadow="4711", reason="signal 9 (Killed)")
-    assert "Its shadow ended after 4 s for reason signal 9 (Killed). [SchedLog:50]" in told(
+    assert "Its shadow died after 4 s: signal 9 (Killed). [SchedLog:50]" in told(
         log_of([*LOGGED[:2], *REPORTED[2:4], killed, *OF_SLOT]), "1.0"
     )
 
@@ -330,6 +330,16 @@ def test_matches_by_which_jobs_like_it_ran_are_one_sentence_that_says_which() ->
         f"The negotiator gave {SLOT} for jobs like this one, 9 times until 2026-11-20 22:37:08; jobs 5.0, 6.0 ran "
         "there. [NegotiatorLog:10, NegotiatorLog:18]"
     ]
+
+
+def test_a_match_by_which_a_job_like_it_ran_on_a_slot_that_was_carved_from_it_says_which() -> None:
+    matched = report(20, 10, "matched", source=NEGOTIATOR, slot=SLOT)
+    ran = [
+        of_slot(second, second, "activated", SLOT.replace("@", f"_{number}@"), job=job)
+        for number, second, job in ((1, 24, "6.0"), (2, 21, "5.0"))
+    ]
+    (text,) = [text for text in told(log_of([LOGGED[0], matched, *ran]), "1.0") if "gave" in text]
+    assert text == f"The negotiator gave {SLOT} for jobs like this one; job 5.0 ran there. [NegotiatorLog:10]"
 
 
 @pytest.mark.parametrize(("times", "words"), [(1, ""), (3, ", 3 times until 2026-11-20 22:37:02")])

@@ -18,6 +18,8 @@ from poolbook.domain.log import Log
 from poolbook.replay.imports import Places
 from poolbook.replay.listing import wanted
 from poolbook.replay.runs.evictions import Told, by_cause, of, told
+from poolbook.replay.runs.run import JobRun
+from poolbook.replay.wording import iso
 
 from ..importing.folders import TRACES, imported, write
 
@@ -155,6 +157,84 @@ def test_a_startds_log_alone_tells_of_evictions_and_of_the_daemons_that_died(
     assert sum(run.cause.name == "daemon" for run in found) == daemon
     assert all("died" in run.said for run in found if run.cause.name == "daemon")
     assert not any(run.cause.name == "unknown" for run in found)
+
+
+# What was killed -> the runs that ended by it: job, slot, and when it was over (of alice's leases, 40 s later).
+KILLED = {
+    "deaths": (
+        ("1.0", "slot2", "13:26:29", "the starter of slot2@localhost"),
+        ("1.1", "slot3", "13:26:41", "the shadow died"),
+        ("2.0", "slot1", "13:27:10", "the startd of localhost"),
+        ("1.1", "slot3", "13:27:44", "the startd of localhost"),
+        ("1.0", "slot2", "13:27:48", "the startd of localhost"),
+        ("1.0", "slot1", "13:29:08", "the schedd of localhost died between 2026-11-22 13:28:17"),
+        ("1.1", "slot2", "13:29:08", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ),
+    "deaths-of-dynamic-slots": (
+        ("1.0", "slot1_2", "13:30:41", "the starter of slot1_2@localhost"),
+        ("1.1", "slot1_3", "13:30:53", "the shadow died"),
+        ("2.0", "slot1_1", "13:31:46", "the startd of localhost"),
+        ("1.0", "slot1_2", "13:32:21", "the startd of localhost"),
+        ("1.1", "slot1_3", "13:32:22", "the startd of localhost"),
+        ("1.0", "slot1_1", "13:33:45", "the schedd of localhost died between 2026-11-22 13:32:53"),
+        ("1.1", "slot1_2", "13:33:45", "the schedd of localhost died between 2026-11-22 13:32:53"),
+    ),
+}
+
+
+@cache
+def killed(name: str) -> list[JobRun]:
+    return told(imported(DATA / "runs" / name)[0], evicted=True).runs
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_each_run_that_ended_by_a_real_daemons_death_is_counted_once_and_by_the_one_that_died(name: str) -> None:
+    found = [run for run in killed(name) if run.cause.name == "daemon"]
+    assert [(run.job, run.slot.partition("@")[0], iso(run.ended)[11:19]) for run in found] == [
+        each[:3] for each in KILLED[name]
+    ]
+    assert [run.said[: len(each[3])] for run, each in zip(found, KILLED[name], strict=True)] == [
+        each[3] for each in KILLED[name]
+    ]
+
+
+# The sources that are there -> what the two runs ended by, of which the schedd's second death is the cause.
+PARTS = {
+    ("SchedLog",): ("13:29:44", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ("SchedLog", "StartLog"): ("13:29:08", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ("EventLog", "SchedLog"): ("13:29:44", "the schedd of localhost died between 2026-11-22 13:28:17"),
+    ("EventLog", "StartLog"): ("13:29:08", ""),
+    ("EventLog",): ("13:29:44", ""),
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_part_of_the_records_tells_of_a_death_or_nothing(parts: tuple[str, ...], tmp_path: Path) -> None:
+    for part in parts:
+        write(tmp_path / part, content(DATA / "runs" / "deaths" / f"{part}.gz"))
+    found = [run for run in told(imported(tmp_path)[0], evicted=True).runs if iso(run.ended)[11:19] > "13:29:00"]
+    ended, words = PARTS[parts]
+    own = [run for run in found if run.cause.name != "removed"]
+    assert [(run.job, iso(run.ended)[11:19]) for run in own] == [("1.0", ended), ("1.1", ended)]
+    assert [run.cause.name for run in own] == ["daemon" if words else "unknown"] * 2
+    assert all(run.said.startswith(words) for run in own)
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_shadow_that_its_slot_refused_has_no_death_to_blame(name: str) -> None:
+    """The access point gave the job whose shadow was killed another one at once, for which the slot was not idle."""
+    others = [run for run in killed(name) if run.cause.name != "daemon"]
+    assert [(run.job, run.cause.name, run.lasted // SECOND) for run in others] == [
+        ("1.1", "not_started", 0),
+        ("1.1", "removed", 19 if name == "deaths" else 20),
+    ]
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_shadow_that_takes_a_job_up_again_is_no_run_of_its_own(name: str) -> None:
+    found = told(imported(DATA / "runs" / name)[0]).runs
+    assert Counter(run.job for run in found) == {"1.0": 4, "1.1": 5, "2.0": 1}
+    assert all(run.slot for run in found)
 
 
 def test_of_a_job_of_which_the_history_alone_tells_the_earlier_runs_are_known_in_total_only(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_an_imported_log_shows_what_condor_userprio_showed_at_that_instant(
     assert call("import", str(source), "-log", str(tmp_path / "pool.db"))[0] == 0
     _, tables = sample(f"{trace}/{number}")
     assert call("userprio", "-all", "-allusers", "-at", f"2026-11-20T{instant}Z") == (0, tables["table"], "")
+    assert call("userprio", "-all", "-allusers", "-at", instant) == (0, tables["table"], "")  # on their last day
     code, _, err = call("userprio", "-at", "2026-11-20T08:00Z")
     assert code == 1 and "tells of priorities from 2026-11-20 22:" in err
     assert call("userprio", "-allusers")[1].startswith("Last Priority Update: 11/20 22:")
