@@ -1,7 +1,7 @@
 """What a job's own policy says: whether it is done when it has ended by itself, and whether it stays in the queue then.
 
-As the reference's UserPolicy (user_job_policy.cpp) has it: OnExitHold is asked first, then OnExitRemove; one that is
-neither true nor false holds the job, but for a literal undefined, which is as if it were not there. LeaveJobInQueue
+As the reference's UserPolicy (user_job_policy.cpp) has it: OnExitHold is asked first, then OnExitRemove. Only a true
+OnExitHold holds the job, only a false OnExitRemove sends it back; what is neither decides nothing. LeaveJobInQueue
 keeps a job only where it is true.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import Factory, frozen
 
-from ..classad import UNDEFINED, ClassAd, EvaluationError, unparse
+from ..classad import ClassAd, EvaluationError, unparse
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..cluster import Cluster
@@ -19,8 +19,8 @@ from ..policy.look import integer, truth, values_read, written
 from ..texts import ad_of, expression
 from .draft import Draft
 
-HELD_BY_POLICY, HELD_BY_UNDEFINED_POLICY = 3, 5
-"""HoldReasonCode of a job that its own policy holds: since it is true, or since it is neither true nor false."""
+HELD_BY_POLICY = 3
+"""HoldReasonCode of a job that its own policy holds."""
 
 
 LEAVE = "LeaveJobInQueue"
@@ -42,7 +42,7 @@ def constant(text: str) -> Answer | None:
     if not isinstance(asked, Literal):
         return None
     value = asked.value
-    found = False if value is UNDEFINED else bool(value) if isinstance(value, int | float) else None
+    found = bool(value) if isinstance(value, int | float) else None
     return Answer(found, unparse_old(asked))
 
 
@@ -77,43 +77,37 @@ def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
     held = constant(hold) if hold else Answer(False, "")
     done = constant(remove) if remove else Answer(True, "")
     ad = None
-    if held is None or done is None or held.truth is not False:
+    if held is None or done is None or held.truth:
         ad = ad_of(at_exit(cluster.attributes(exited.proc), exited))
     if held is None:
         assert ad is not None
         held = ask(draft, "OnExitHold", hold, ad)
-    if held.truth is not False:
-        return _hold(draft, "OnExitHold", held, ad)
+    if held.truth:
+        assert ad is not None
+        return _hold(draft, held, ad)
     if done is None:
         assert ad is not None
         done = ask(draft, "OnExitRemove", remove, ad)
-    if done.truth is None:
-        return _hold(draft, "OnExitRemove", done, None)
-    if done.truth:
+    if done.truth is not False:
         return Ending(evidence=done.evidence)
     return Ending("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
 
 
 def _words(name: str, answer: Answer) -> str:
     """The reason as the reference words it."""
-    value = {True: "TRUE", False: "FALSE", None: "UNDEFINED"}[answer.truth]
-    return f"The job attribute {name} expression '{answer.text}' evaluated to {value}"
+    return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
 
 
-def _hold(draft: Draft, name: str, answer: Answer, ad: ClassAd | None) -> Ending:
-    """The hold that follows; of one that is true, the job may say the reason and the subcode."""
-    reason, subcode = "", 0
-    if answer.truth and ad is not None:
-        said = _evaluated(draft, ad, f"{name}Reason")
-        reason = said if isinstance(said, str) else ""
-        asked = ad.get(f"{name}SubCode")
-        subcode = (integer(asked, ad, None, draft.context) or 0) if asked is not None else 0
+def _hold(draft: Draft, held: Answer, ad: ClassAd) -> Ending:
+    """The hold that follows; the job may say its reason and its subcode."""
+    said, asked = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
+    subcode = None if asked is None else integer(asked, ad, None, draft.context)
     changes = {
-        "HoldReason": quoted(reason or _words(name, answer)),
-        "HoldReasonCode": str(HELD_BY_POLICY if answer.truth else HELD_BY_UNDEFINED_POLICY),
-        "HoldReasonSubCode": str(subcode),
+        "HoldReason": quoted(said if isinstance(said, str) and said else _words("OnExitHold", held)),
+        "HoldReasonCode": str(HELD_BY_POLICY),
+        "HoldReasonSubCode": str(subcode or 0),
     }
-    return Ending("hold", changes, answer.evidence)
+    return Ending("hold", changes, held.evidence)
 
 
 def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:

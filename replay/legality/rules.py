@@ -135,9 +135,9 @@ DECIDED: Final[dict[str, Decided]] = {
 
 OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
     # row: which expression of the job's own policy may have decided it, and what it is then
-    "complete": {"onexitremove": (True,)},
+    "complete": {"onexitremove": (True, None)},
     "requeue": {"onexitremove": (False,)},
-    "hold": {"onexithold": (True, None), "onexitremove": (None,)},
+    "hold": {"onexithold": (True,)},
     "leave": {"leavejobinqueue": (False, None)},
 }
 """The transitions of jobs that their own policies decide: at the end of a run, and behind it."""

@@ -41,9 +41,6 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
     return f"The job attribute OnExitHold expression '{text}' evaluated to {value} {codes}"
 
 
-UNDEFINED = "UNDEFINED", "(5, 0)"
-
-
 @pytest.mark.parametrize(
     ("ad", "code", "row", "why"),
     [
@@ -71,13 +68,14 @@ UNDEFINED = "UNDEFINED", "(5, 0)"
             4, "hold", "exit code 4 (3, 8)",
         ),
         ({"OnExitHold": "true", "OnExitHoldReason": "17"}, 4, "hold", holds("true")),
-        # what is neither true nor false holds the job; a literal undefined is as if it were not there
-        ({"OnExitHold": "Missing"}, 0, "hold", holds("Missing", *UNDEFINED)),
-        ({"OnExitHold": "Missing", "OnExitHoldSubCode": "9"}, 0, "hold", holds("Missing", *UNDEFINED)),
-        ({"OnExitRemove": "Missing > 3"}, 0, "hold", removes("Missing > 3", "UNDEFINED (5, 0)")),
-        ({"OnExitHold": '"yes"'}, 0, "hold", holds('"yes"', *UNDEFINED)),
+        # what is neither true nor false decides nothing
+        ({"OnExitHold": "Missing"}, 0, "complete", ""),
+        ({"OnExitHold": "Missing", "OnExitRemove": "false"}, 0, "requeue", removes("false")),
+        ({"OnExitRemove": "Missing > 3"}, 0, "complete", ""),
+        ({"OnExitHold": '"yes"'}, 0, "complete", ""),
+        ({"OnExitRemove": '"no"'}, 0, "complete", ""),
         ({"OnExitHold": "undefined"}, 0, "complete", ""),
-        ({"OnExitRemove": "undefined"}, 0, "requeue", removes("undefined")),
+        ({"OnExitRemove": "undefined"}, 1, "complete", ""),
         # what the ad says at that time: the end is there, and counted
         ({"OnExitRemove": "ExitBySignal =!= false"}, 7, "requeue", removes("ExitBySignal =!= false")),
         (
