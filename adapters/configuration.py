@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..domain.config import ConfigError, Configuration, read
+from ..domain.config import ConfigError, Configuration, is_known, read
 from ..domain.submit.quoting import QuotingError, in_new_syntax, split, unquoted
 from .facts import architecture, host_name, operating_system, user_name
 
@@ -31,6 +31,13 @@ def config_files(files: Sequence[Path | str] = (), environment: Mapping[str, str
     if named:
         return [Path(named)]
     return [Path(FILE)] if Path(FILE).exists() else []
+
+
+def is_set_outside_of_files(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the environment sets one of HTCondor's settings (``_CONDOR_START``): then it counts without any file. What
+    else begins so is of a job's own environment (``_CONDOR_SCRATCH_DIR``)."""
+    given = os.environ if environment is None else environment
+    return any(name[:8].lower() == "_condor_" and is_known(name[8:]) for name in given)
 
 
 def load(

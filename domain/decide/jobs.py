@@ -21,7 +21,7 @@ from ..job_ad import LIVED, quoted, seconds
 from ..settings import super_users
 from ..state import RUNS, Slot
 from ..texts import expression
-from ..variants import unpack
+from ..variants import pack, unpack
 from .answers import answer
 from .claims import signal, stop, vacate, withdraw
 from .draft import Draft, Refusal, ranges
@@ -61,16 +61,40 @@ def submit(draft: Draft, command: Submit) -> None:
         raise Refusal("nothing to submit: the queue statement yields no job")
     columns = _check(command)
     submitter = submitter_of(draft, command, columns)
-    held = command.ad.get("JobStatus") == "5"
+    ad, packed, on_hold = _held_from_the_start(command, columns)
+    held = ad.get("JobStatus") == "5"
     status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
     now = seconds(draft.now)
-    ad = {**command.ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
+    ad = {**ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
     ad["Owner"] = quoted(command.user)
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
-    packed = command.columns
     draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status))
+    for changes, procs in on_hold:
+        draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
+
+
+_OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
+
+
+def _held_from_the_start(
+    command: Submit, columns: Mapping[str, Sequence[str]]
+) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
+    """The ad and the columns of what is submitted, and the jobs that are to be held at once where only some are: by
+    what their ads say of the hold."""
+    if "JobStatus" not in columns:
+        return command.ad, command.columns, []
+    ad = {name: text for name, text in command.ad.items() if name not in _OF_A_HOLD}
+    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *_OF_A_HOLD)}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for proc, status in enumerate(columns["JobStatus"]):
+        if status == "5":
+            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in _OF_A_HOLD]
+            groups.setdefault(tuple(said), []).append(proc)
+    known = (dict(zip(_OF_A_HOLD, said, strict=True)) for said in groups)
+    changes = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
+    return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
 
 
 # Texts that need no parser to be known as expressions: numbers and strings without an escape.

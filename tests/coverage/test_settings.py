@@ -232,3 +232,14 @@ def test_the_config_command_names_what_is_not_followed(folder: Path, capsys: pyt
 def test_a_configuration_of_the_environment_is_read_like_a_file() -> None:
     found = load(text="", environment={"_CONDOR_HAD_LIST": "a:1"})
     assert [one.name for one in found.unfollowed()] == ["HAD_LIST"]
+
+
+def test_what_the_environment_sets_counts_without_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
+    assert main(["run", "job.sub", "-quiet"]) == 0
+    monkeypatch.setenv("_CONDOR_MAX_JOBS_PER_OWNER", "3")
+    assert main(["run", "job.sub", "-quiet"]) == 1
+    assert "MAX_JOBS_PER_OWNER: Poolbook does not enforce" in capsys.readouterr().err

@@ -380,3 +380,16 @@ def test_whoever_begins_a_log_may_do_everything_in_its_pool(monkeypatch: pytest.
         with pytest.raises(Refusal, match="only the pool's owner may do that"):
             pool.drain("node", user="alice")
         assert pool.drain("node", user="987654") == "1"
+
+
+def test_some_jobs_of_a_cluster_may_be_on_hold_from_the_start() -> None:
+    with Pool.open(user="alice", behave=lambda launch: Behaviour(0.5)) as pool:
+        pool.add_machine("node1", cpus=4)
+        pool.submit("executable = /bin/x\nhold = $(h)\nqueue h in (False True False True)\n")
+        pool.advance(1)
+        assert [(job["ProcId"], job["JobStatus"]) for job in pool.jobs()] == [(1, 5), (3, 5)]
+        assert {job["HoldReasonCode"] for job in pool.jobs()} == {15}
+        assert pool.judge() == []
+        pool.release("1.3")
+        pool.advance(1)
+        assert [job["ProcId"] for job in pool.jobs()] == [1]
