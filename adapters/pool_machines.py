@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..domain.config import Configuration, ConfigWarning
+from ..domain.coverage.machine_attributes import ability
 from ..domain.decide import Refusal
 from ..domain.decide import stimuli as s
 from ..domain.events import Ad
@@ -125,6 +126,7 @@ class Machines:
         :raises ValueError: there is no such machine
         :raises SlotTypeError: the slots that the configuration asks for cannot be made of such a machine
         :raises Refusal: a machine of this name is in the pool already
+        :warns ConfigWarning: an attribute says that slots can do what they cannot
         """
         resources = {
             "Cpus": _amount(cpus, "cpus", "cores"),
@@ -135,6 +137,8 @@ class Machines:
             raise ValueError(f"static = {static!r}: give a whole number of slots")
         if self._configured is not None and static:
             raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
+        for promised in filter(ability, attributes or ()):
+            warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=2)
         host, id = name or host_name(), self._engine.id("machine")
         configuration = None if self._configured is None else self._configured.read(resources)
         self._ask(machine(id, host, resources, self.state.settings, static, attributes, configuration))

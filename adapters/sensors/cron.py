@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 
 from ...domain.classad import ClassAd, ClassAdSyntaxError, unparse
 from ...domain.config import ConfigError, Configuration
+from ...domain.coverage.machine_attributes import ability
 from ...domain.events import Ad
 from ...domain.submit.quoting import QuotingError, in_new_syntax, split, unquoted
 from .children import Child, Unwatch, Watch
@@ -222,6 +223,11 @@ class Cron:
                 )
                 continue
             found |= {turns.job.prefix + name: unparse(ad[name]) for name in ad}
+        for name in [name for name in found if ability(name)]:
+            del found[name]
+            self._say_once(
+                turns.job, "", f"printed {name}, which is left out: Poolbook's slots cannot do that yet", name
+            )
         if any(name.lower() in _OF_SINGLE_SLOTS for name in found):
             self._say_once(
                 turns.job, "", "printed a record for single slots, which is left out: print what holds for all slots, "

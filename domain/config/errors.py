@@ -34,12 +34,14 @@ class Source:
     :ivar line: the number of the line, from 1, on which the value ends; 0 outside of files
     :ivar kind: ``file``, ``template``, ``environment``, ``detected`` or ``default``
     :ivar template: within a template its name and the number of its line from 0, as in ``POLICY:DESKTOP+10``
+    :ivar used: within a template the name of the one that the file's line uses, which may use others
     """
 
     file: str
     line: int = 0
     kind: str = "file"
     template: str = ""
+    used: str = ""
 
     def __str__(self) -> str:
         """The source as condor_config_val names it."""

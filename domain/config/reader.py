@@ -272,4 +272,5 @@ class _InTemplate:
         return None
 
     def source(self) -> Source:
-        return Source(self._source.file, self._source.line, "template", f"{self._name}+{self._at}")
+        used = self._source.used or self._name
+        return Source(self._source.file, self._source.line, "template", f"{self._name}+{self._at}", used)

@@ -16,6 +16,7 @@ from attrs import frozen
 from ..coverage.machine_attributes import ability, unadvertised
 from ..coverage.patterns import Names
 from ..coverage.settings import LIMIT_SUFFIX, LIMITED, MACROS, follower, subject, unenforced
+from ..submit.facts import SubmitError
 from ..submit.macros import Definition
 from .errors import Source
 from .names import SPECIAL, is_expression, without_prefix
@@ -90,7 +91,8 @@ def _promised(values: Values) -> list[str]:
         if without_prefix(key).lower() in _LISTS
         for name in _WORD.findall(definition.value)
     }
-    return [name for name in listed.values() if ability(name) and values.lookup(name)]
+    said = {without_prefix(key).lower() for key in values.definitions}
+    return [name for key, name in listed.items() if ability(name) and key in said]
 
 
 def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
@@ -98,10 +100,17 @@ def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
     own = {without_prefix(key).lower() for key in values.definitions}
     for key, definition in _by_a_person(values):
         if is_expression(key) and is_followed(key):
-            words = _WORD.findall(_TEXT.sub("", definition.value))
+            words = _WORD.findall(_TEXT.sub("", _expanded(values, key)))
             read = [name for word in dict.fromkeys(words) if (name := unadvertised(word)) and word.lower() not in own]
             if read:
                 yield definition.name, read
+
+
+def _expanded(values: Values, key: str) -> str:
+    try:
+        return values.value(key) or ""
+    except SubmitError:
+        return values.lookup(key) or ""  # whoever asks for it is told
 
 
 def not_enforced(found: list[Unfollowed]) -> str:
@@ -119,7 +128,7 @@ def _names(found: list[Unfollowed]) -> str:
     """The names, each once; a template that was used stands for those that came with it."""
     by_template: dict[str, list[str]] = {}
     for one in found:
-        by_template.setdefault(one.source.template.partition("+")[0], []).append(one.name)
+        by_template.setdefault(one.source.used, []).append(one.name)
     own = by_template.pop("", [])
     return ", ".join([*own, *(f"use {template} ({_shortened(names)})" for template, names in by_template.items())])
 

@@ -77,27 +77,36 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _asked(batch: Batch, attribute: str, written: Mapping[str, str]) -> list[str]:
-    """The commands by which an attribute has a value that asks for something, as they were spelled; its own name where
-    it comes from the configuration."""
+    """The commands by which an attribute has a value that asks for something, as they were spelled."""
     texts = batch.columns.get(attribute) or [batch.ad.get(attribute, "")]
     if attribute in CHOICES:
         nothing = CHOICES[attribute] | {""}
     else:
-        nothing = frozenset({"", "undefined", IDLE.get(attribute, UNNOTICED.get(attribute, ""))})
+        usual = IDLE.get(attribute, UNNOTICED.get(attribute, ""))
+        nothing = frozenset({"", "undefined", usual, "0" if usual == "false" else usual})
     if nothing.issuperset(texts):
         return []
     commands = (*COMMANDS_OF.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
-    return list(dict.fromkeys(written[name] for name in commands if name in written)) or [attribute]
+    return list(dict.fromkeys(written[name] for name in commands if name in written))
 
 
 def _in_vain(batch: Batch) -> Iterator[str]:
     """The abilities that no slot here has and without which no slot is good enough for some of the jobs."""
+    own = _own(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
             while isinstance(clause, Parentheses):
                 clause = clause.inner
-            if isinstance(clause, Attribute) and (name := unadvertised(clause.name)):
+            if not isinstance(clause, Attribute):
+                continue
+            of_slot = isinstance(clause.base, Attribute) and clause.base.key in ("target", "other")
+            if (name := unadvertised(clause.name)) and (of_slot or (clause.base is None and clause.key not in own)):
                 yield name
+
+
+def _own(batch: Batch) -> set[str]:
+    """The attributes of the jobs themselves, in small letters."""
+    return {name.lower() for name in (*batch.ad, *batch.columns)}
 
 
 def _unadvertised(text: str, batch: Batch) -> list[str]:
@@ -106,7 +115,7 @@ def _unadvertised(text: str, batch: Batch) -> list[str]:
         read = parse(expression_text(text)).references(ClassAd()).external if text else ()
     except (ClassAdSyntaxError, EvaluationError):
         return []
-    own = {name.lower() for name in (*batch.ad, *batch.columns)}
+    own = _own(batch)
     names = (name.lower() for name in read)
     plain = (name.removeprefix("target.") for name in names if name.startswith("target.") or name not in own)
     return sorted(filter(None, map(unadvertised, plain)))

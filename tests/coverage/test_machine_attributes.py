@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from poolbook import Behaviour, Pool
+import pytest
+
+from poolbook import Behaviour, ConfigWarning, Pool
 from poolbook.adapters.machines import system_ad
 from poolbook.adapters.playing.machines import system
 from poolbook.adapters.processor import TOLD, system_names
@@ -38,6 +40,11 @@ def test_no_slot_has_an_attribute_that_counts_as_unadvertised() -> None:
 def test_an_ability_that_is_not_there_is_not_advertised() -> None:
     assert [name for name in ads() if ability(name)] == []
     assert ability("HasFileTransfer") and ability("HasJobDeferral") and ability("HasSelfCheckpointTransfers")
+
+
+def test_an_ability_that_a_program_gives_a_machine_is_warned_of() -> None:
+    with Pool.open() as pool, pytest.warns(ConfigWarning, match="HasFileTransfer: slots would advertise"):
+        pool.add_machine("node1", attributes={"HasFileTransfer": "true"})
 
 
 def test_every_attribute_of_the_manual_is_named_by_the_code_or_known_as_unadvertised() -> None:

@@ -39,6 +39,7 @@ STARTD_CRON_date_PERIOD = 60
 GROUP_NAMES = a
 GROUP_PRIO_FACTOR_a = 3
 """
+SUBMISSION = [name for name in pools.SUBMISSION if name != "JOB_DEFAULT_NOTIFICATION"]  # it asks for mail
 VOLUME = offer.Volume("disk", 10**9, 10**9)
 EQUIPMENT = offer.Equipment(4, 8192, 10**6, {"": VOLUME})
 
@@ -69,7 +70,7 @@ def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: se
     assert told == set()
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *offer.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *pools.SUBMISSION])
+@pytest.mark.parametrize("name", [*SETTINGS, *offer.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *SUBMISSION])
 def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
     spelled = {one for names, _ in [offer.POLICY[name]] for one in names} if name in offer.POLICY else {name}
     assert all(map(is_followed, spelled))
@@ -132,7 +133,12 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
         ("GROUP_QUOTA_physics.hep = 3", "GROUP_QUOTA_physics.hep: Poolbook does not enforce group quotas yet"),
         ("CLASSAD_USER_MAPFILE_x = /m", "does not enforce user maps yet"),
         ("STARTD_ATTRS = HasDocker\nHasDocker = true", "HasDocker: slots would advertise what Poolbook cannot do yet"),
+        ("STARTD_ATTRS = HasDocker\nSLOT1_HasDocker = true", "HasDocker: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot here has"),
+        ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot here has"),
+        ("JOB_DEFAULT_NOTIFICATION = ERROR", "JOB_DEFAULT_NOTIFICATION is a setting"),
+        ("use FEATURE : GPUs", "use FEATURE:GPUs (STARTD_CRON_GPUs_MONITOR_METRICS"),
+        ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS is a setting"),
     ],
 )
 def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:

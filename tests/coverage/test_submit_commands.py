@@ -88,6 +88,9 @@ def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) 
     "line",
     [
         "periodic_remove = false",
+        "periodic_release = 0",
+        "requirements = MY.HasDocker\n+HasDocker = true",
+        "requirements = HasDocker\n+HasDocker = true",
         "notification = never",
         "should_transfer_files = IF_NEEDED",
         "should_transfer_files = NO",
