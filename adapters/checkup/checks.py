@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -166,7 +167,10 @@ def _folder(facts: Facts) -> Iterator[Said]:
     volume = facts.volumes.get("log")
     if volume is None:
         return
-    if not volume.writable:
+    if not volume.there:
+        words = f"there is no folder {volume.folder}, and a log cannot be begun there"
+        yield Said(PROBLEM, words, f"mkdir -p {shlex.quote(volume.folder)}, or name another place: -log FILE")
+    elif not volume.writable:
         words = f"{volume.folder} cannot be written: a log there can be read, and no pool can be served"
         yield Said(PROBLEM, words, "see to its rights, or name another place: -log FILE")
     elif volume.kind in BETWEEN_MACHINES:

@@ -18,13 +18,15 @@ class Program:
 
 @frozen
 class Volume:
-    """The file system of a folder. ``kind``: as /proc/self/mountinfo names it; empty where that does not tell."""
+    """The file system of a folder. ``kind``: as /proc/self/mountinfo names it; empty where that does not tell.
+    ``there``: whether the folder is; where not, the rest is of the nearest one above it."""
 
     folder: str
     kind: str
     free: int
     writable: bool = True
     executable: bool = True
+    there: bool = True
 
 
 @frozen

@@ -155,6 +155,7 @@ def _volumes(place: Place) -> Iterator[tuple[str, Volume]]:
                 free,
                 os.access(there, os.W_OK | os.X_OK, effective_ids=True),
                 "noexec" not in options,
+                there == folder,
             ),
         )
 

@@ -129,6 +129,13 @@ def test_a_log_that_is_cut_or_no_log_is_a_problem(folder: Path, doctor: Doctor) 
     assert (code, url["check"]) == (1, "log") and "is no log's URL" in url["words"]
 
 
+def test_a_log_in_a_folder_that_is_not_there_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "-quiet", "-log", "no/such/x.db"]) == 1
+    assert f"-> mkdir -p {folder}/no/such, or" in capsys.readouterr().out
+    (folder / "no/such").mkdir(parents=True)
+    assert main(["doctor", "-quiet", "-log", "no/such/x.db"]) == 0
+
+
 def test_a_log_without_its_mark_is_found(folder: Path, doctor: Doctor) -> None:
     begun()
     (folder / "pool.db.head").unlink()
