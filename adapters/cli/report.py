@@ -19,7 +19,7 @@ from ..engine import Engine
 from ..stores.location import locate
 from ..tools.terminal import folded, painted, visible, width_of
 from .common import calls, shown
-from .trouble import misfit_of, trouble
+from .trouble import in_vain, trouble
 
 MOST = 40
 """Jobs that the table lists."""
@@ -95,7 +95,7 @@ def report(
     where = shown(locate(url).place)
     said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
     print("\n" + painted(folded(said, width_of())))
-    misfits = {one.number: words for one in found if (words := _fits_nowhere(engine, one))}
+    misfits = {one.number: vain for one in found if (vain := in_vain(engine, one)) is not None}
     told, worth_typing = trouble(found, misfits, interrupted)
     for paragraph in told:
         print("\n" + painted(folded(paragraph, width_of())))
@@ -108,12 +108,6 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
         ("history", "the jobs that have left the queue"),
         ("verify", "the log's seal, and that every transition was legal"),
     )
-
-
-def _fits_nowhere(engine: Engine, one: Fared) -> str:
-    """Why no slot could ever have the first job that waits; empty: one could, or none waits."""
-    proc = one.outcomes.first("idle")
-    return "" if proc is None else misfit_of(engine, one.number, proc)
 
 
 def _print_json(found: Iterable[Fared]) -> None:

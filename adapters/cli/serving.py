@@ -306,7 +306,7 @@ class Progress:
                 self._done += 1
 
     def _tell_misfits(self) -> None:
-        """Say of the jobs that the last cycles refused which of them no slot can ever run, once."""
+        """Say of the jobs that the last cycles refused which of them no slot can run, whatever else changes, once."""
         from ...replay.why.refusals import fits_none
         from .trouble import misfit_of
 
@@ -319,8 +319,8 @@ class Progress:
             words = misfit_of(self._server.engine, cluster, proc)
             if words and words not in self._misfits:
                 self._misfits.add(words)
-                like = f" and {reason.jobs - 1:,} like it" if reason.jobs > 1 else ""
-                self.say(f"{name}{like}: {words}")
+                wait = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
+                self.say(f"{name}{wait}: {words}")
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state

@@ -8,12 +8,13 @@ import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...domain.job_ad import unquoted
 from ...domain.negotiation.misfits import misfit
 from ...replay.outcomes import Ended, Hold
 from ...replay.why.misfits import no_slot
+from ...replay.why.refusals import fits_none
 from ..tools.terminal import visible
 
 if TYPE_CHECKING:
@@ -30,10 +31,18 @@ _OUTPUTS = ("Out", "Err")
 Calls = list[tuple[str, str]]
 
 
-def trouble(found: Sequence[Fared], misfits: Mapping[int, str], interrupted: bool) -> tuple[list[str], Calls]:
+class InVain(NamedTuple):
+    """Why no slot can run the first job of a cluster that waits, and how many there are like it."""
+
+    words: str
+    jobs: int = 1
+
+
+def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: bool) -> tuple[list[str], Calls]:
     """What went wrong, in paragraphs, and what to type next; nothing, if all is well.
 
-    :param misfits: why no slot can run the jobs of a cluster that wait, by its number
+    :param misfits: the jobs that no slot can run, by the number of their cluster
+    :param interrupted: whether somebody ended this; else it ended as nothing was left that could run
     """
     told: list[str] = []
     worth: Calls = []
@@ -51,21 +60,40 @@ def trouble(found: Sequence[Fared], misfits: Mapping[int, str], interrupted: boo
                 (f"release {one.number}", "once that is mended: they may run again, with `poolbook resume`"),
             ]
             break
-    for number, words in misfits.items():
+    for number, vain in misfits.items():
         name = f"{number}.{next(one for one in found if one.number == number).outcomes.first('idle')}"
-        told.append(f"{name} waits: {words}.")
+        told.append(f"{name} waits: {vain.words}.")
         worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
     left = sum(status in _LEFT for one in found for status in one.outcomes.status.values())
-    if left and (interrupted or not misfits):
-        one_left = left == 1
-        jobs = "1 job is left" if one_left else f"{left:,} jobs are left"
-        told.append(f"{jobs}: `poolbook resume` goes on with {'it' if one_left else 'them'}.")
+    left -= sum(vain.jobs for vain in misfits.values())
+    jobs, them = ("1 job is left", "it") if left == 1 else (f"{left:,} jobs are left", "them")
+    if left > 0 and interrupted:
+        told.append(f"{jobs}: `poolbook resume` goes on with {them}.")
         worth.insert(0, ("resume", "go on with what is left"))
+    elif left > 0 and not misfits:
+        told.append(f"{jobs}: no slot takes {them} now.")
+        first = next(f"{one.number}.{proc}" for one in found if (proc := one.outcomes.first("idle")) is not None)
+        worth.append((f"why {first}", "what it waits for"))
     return told, worth
 
 
+def in_vain(engine: Engine, one: Fared) -> InVain | None:
+    """Why no slot could ever have the first job of a cluster that waits; None: one could, or none waits."""
+    proc = one.outcomes.first("idle")
+    words = "" if proc is None else misfit_of(engine, one.number, proc)
+    if not words:
+        return None
+    refused = (
+        reason.jobs
+        for name, reason in engine.state.refusals.items()
+        if name.startswith(f"{one.number}.") and fits_none(reason) and misfit_of(engine, *map(int, name.split(".")))
+    )
+    return InVain(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
+
+
 def misfit_of(engine: Engine, cluster: int, proc: int) -> str:
-    """Why no slot of the pool could ever have a job of the queue, in a sentence; empty: one could, or it needs none."""
+    """Why no slot of the pool, as it is offered, could ever have a job of the queue, in a sentence; empty: one could,
+    or it needs none."""
     state = engine.state
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.local:

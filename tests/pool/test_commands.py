@@ -152,7 +152,7 @@ def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) ->
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
     said = folder.call("run", "job.sub", code=1)
     words = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
-    assert f"poolbook: 1.0: {words}" in said, "at once"
+    assert f"poolbook: 1.0 waits: {words}" in said, "at once"
     assert f"1.0 waits: {words}" in said, "and at the end"
     assert "poolbook rm 1     if it is not to wait" in said
     assert words in folder.call("why", "1.0")

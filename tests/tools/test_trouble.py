@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.report import Fared
-from poolbook.adapters.cli.trouble import TAIL, trouble
+from poolbook.adapters.cli.trouble import TAIL, InVain, trouble
 from poolbook.domain import events as e
 from poolbook.domain.job_ad import quoted
 from poolbook.replay.outcomes import counts, outcomes_of
@@ -88,9 +88,20 @@ def test_jobs_held_for_several_reasons_are_told_by_the_first(tmp_path: Path) -> 
 
 
 def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_path: Path) -> None:
-    told, worth = trouble([fared(tmp_path, 1)], {3: "no slot can run it: it asks for 64 cores"}, False)
-    assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
-    assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
+    vain = InVain("no slot can run it: it asks for 64 cores", 2)
+    for interrupted in (False, True):
+        told, worth = trouble([fared(tmp_path, 2)], {3: vain}, interrupted)
+        assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
+        assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
+    told, worth = trouble([fared(tmp_path, 3)], {3: vain}, True)
+    assert told[1:] == ["1 job is left: `poolbook resume` goes on with it."]
+    assert [call for call, _ in worth] == ["resume", "why 3.0", "rm 3"]
+
+
+def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path: Path) -> None:
+    told, worth = trouble([fared(tmp_path, 3, ended(0))], {}, False)
+    assert told == ["2 jobs are left: no slot takes them now."]
+    assert worth == [("why 3.1", "what it waits for")]
 
 
 @pytest.mark.parametrize(
