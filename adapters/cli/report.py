@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from attrs import define, frozen
@@ -154,9 +154,15 @@ def _table(one: Fared) -> None:
         print(painted(f"{' '.join(cells)}  {row[-1]}"[:width].rstrip()))
     more = Counter(islice(one.outcomes.status.values(), MOST, None))
     if more:
-        left = any(status in more for status in ("held", "idle", "running", "suspended"))
-        where = f"poolbook {'q' if left else 'history'} {one.number}"
-        print(f"... and {', '.join(f'{count:,} {status}' for status, count in more.items())}: {where}")
+        print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")
+
+
+def _where(one: Fared, more: Collection[str]) -> str:
+    """The command that lists jobs which are so."""
+    if set(more) == {"held"}:
+        return f"poolbook q {one.number} -hold"
+    left = any(status in more for status in ("held", "idle", "running", "suspended"))
+    return f"poolbook {'q' if left else 'history'} {one.number}"
 
 
 def _cells(one: Fared, proc: int, row: _Row) -> tuple[str, ...]:

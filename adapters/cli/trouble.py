@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...domain.job_ad import unquoted
 from ...domain.negotiation.misfits import misfit
+from ...domain.variants import Variants
 from ...replay.outcomes import Ended, Hold
 from ...replay.why.misfits import no_slot
 from ...replay.why.refusals import fits_none
@@ -50,14 +51,14 @@ def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: 
     if failed is not None:
         one, proc, ended = failed
         name = f"{one.number}.{proc}"
-        told.append(f"{name} failed ({ended.words}){_stderr(one.ad_of(proc))}")
+        told.append(f"{name} failed ({ended.words}){_stderr(one, proc)}")
         worth.append((f"why {name}", "how it came to fail"))
     for one in found:
         if one.outcomes.held:
             told.append(_held(one))
             worth += [
                 (f"why {one.number}.{one.outcomes.first('held')}", "why it is held"),
-                (f"release {one.number}", "once that is mended: they may run again, with `poolbook resume`"),
+                (f"release {one.number}", "then they may run, with `poolbook resume`"),
             ]
             break
     for number, vain in misfits.items():
@@ -122,15 +123,20 @@ def _held(one: Fared) -> str:
         text = f"{len(held):,} jobs are held for the same reason; {name}: {reason}."
     else:
         text = f"{len(held):,} jobs are held, for several reasons; {name}: {reason}."
-    return f"{text} {_way_out(one.ad_of(proc), hold, one.number)}"
+    return f"{text} {_way_out(one.ad_of(proc), hold, one.number, len(held))}"
 
 
-def _way_out(ad: Mapping[str, str], hold: Hold, number: int) -> str:
+def _way_out(ad: Mapping[str, str], hold: Hold, number: int, jobs: int) -> str:
+    if hold.code == _SUBMITTED_HELD:
+        them = "it" if jobs == 1 else "them"
+        return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."
     missing = next((folder for folder in _folders(ad) if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
     make = f"`mkdir -p {shlex.quote(missing)}`, then " if missing else "When that is mended: "
     return f"{make}`poolbook release {number}` and `poolbook resume`."
 
 
+_SUBMITTED_HELD = "15"
+"""The code of a hold that the submit file asked for."""
 _FILES = ("7", "8")
 """Codes of holds for an output or error file that could not be opened."""
 
@@ -145,15 +151,19 @@ def _path(ad: Mapping[str, str], name: str) -> str:
     return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
 
 
-def _stderr(ad: Mapping[str, str]) -> str:
+def _stderr(one: Fared, proc: int) -> str:
     """The last lines that a job wrote to its stderr, behind the file's name."""
-    path = _path(ad, "Err")
-    lines = _last_lines(path) if path else []
+    path = _path(one.ad_of(proc), "Err")
+    if not path:
+        return "; its stderr was not kept (no `error =` in its submit file)."
+    lines = _last_lines(path)
     if not lines:
         return "."
     shown = os.path.relpath(path)
-    shown = path if shown.startswith("..") else shown
-    return "\n".join([f"; the end of its stderr ({visible(shown)}):", *(f"    {line}" for line in lines)])
+    shown = visible(path if shown.startswith("..") else shown)
+    if one.submitted.count > 1 and "Err" not in Variants(one.submitted.columns).names:
+        shown += ", which other jobs write, too"
+    return "\n".join([f"; the end of its stderr ({shown}):", *(f"    {line}" for line in lines)])
 
 
 def _last_lines(path: str) -> list[str]:
@@ -166,5 +176,5 @@ def _last_lines(path: str) -> list[str]:
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
-    lines = [visible(line.rstrip())[:_LINE] for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
-    return lines[-TAIL:]
+    lines = [visible(line.rstrip()) for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+    return [line if len(line) <= _LINE else f"...{line[3 - _LINE :]}" for line in lines[-TAIL:]]

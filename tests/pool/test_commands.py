@@ -171,6 +171,13 @@ def test_jobs_that_are_held_for_one_reason_end_the_run_with_it_and_the_way_out(f
     assert "\n2 completed in " in folder.call("resume", "-quiet")
 
 
+def test_of_jobs_that_the_table_has_no_room_for_the_command_that_lists_them_is_told(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue 42\n")
+    said = folder.call("run", "job.sub", "-quiet", code=1)
+    assert "\n... and 2 more held: poolbook q 1 -hold\n" in said
+    assert "You submitted them on hold: `poolbook release 1` and `poolbook resume` let them run." in said
+
+
 def test_a_pool_that_is_served_tells_what_happens_when_it_is_to(folder: Folder) -> None:
     folder.write("job.sub", shell("exit 0"))
     with folder.served("-slots", "1", "-verbose") as server:
