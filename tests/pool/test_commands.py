@@ -148,6 +148,11 @@ def test_submissions_beside_a_running_pool_neither_fail_nor_wait_for_long(folder
         folder.wait_for(lambda: folder.call("history", "-af", "ExitCode").count("0") == 16)
 
 
+def test_an_option_of_all_that_serve_a_pool_is_refused_by_the_command_that_was_typed(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    assert "poolbook run: -slots takes a whole number" in folder.call("run", "job.sub", "-slots", "x", code=2)
+
+
 def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
     said = folder.call("run", "job.sub", code=1)
