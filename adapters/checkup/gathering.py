@@ -206,6 +206,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: Place
             for plan in joins.slots
             for text in plan.ad.values()
         ),
+        *(sum(float(plan.ad.get(name, 0)) for plan in joins.slots) for name in ("Cpus", "Memory")),
     )
 
 

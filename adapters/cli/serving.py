@@ -36,7 +36,12 @@ POOL_OPTIONS = (
     Option(
         "lost", 4, "", "run jobs again that were started on another machine or in another folder: they are lost there"
     ),
-    Option("ignore-unenforced", 8, "", "start although the configuration keeps out what Poolbook cannot keep out yet"),
+    Option(
+        "ignore-unenforced",
+        8,
+        "",
+        "start although some rules of the configuration (quotas, limits, submit requirements ...) will not be enforced",
+    ),
 )
 _NEW = ("set", "dialect")
 """What settles how a new log's pool works: a log that is there keeps what it was begun with."""

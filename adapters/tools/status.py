@@ -45,7 +45,7 @@ COMMAND = Command(
         Option("json", 2, "", "whole ads as JSON; --json is valid JSON even where there is no ad"),
         Option("attributes", 2, "<X,Y,...>", "only these attributes in -long, -json, -jsonl and -xml"),
         Option("claimed", 2, "", "claimed slots: whose jobs run there"),
-        Option("run", 1, "", "what the queue runs; after -slots the same as -claimed"),
+        Option("run", 1, "", "how many jobs run and wait; with -slots, whose job runs in which slot"),
         Option("slots", 2, "", "the slots: the default", also="slot"),
         Option("compact", 3, "", "one line for each machine"),
         Option("nocompact", 5, "", "one line for each slot: the default"),

@@ -47,7 +47,7 @@ COMMAND = Command(
         LOG,
         Option("long", 1, "", "the records, one attribute to a line"),
         Option("constraint", 1, "<expr>", "only records for which the expression is true"),
-        Option("legacy", 3, "", "as without"),
+        Option("legacy", 3, "", "accepted for HTCondor's sake, and changes nothing"),
         Option("modular", 3, "", "with -long: an empty line before each record, rather than behind it"),
         *[option for option in FORMS if option.name in ("af", "autoformat")],
         Option("debug", 1, colon=":", refused="the server's log says what it does"),
