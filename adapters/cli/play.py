@@ -37,7 +37,7 @@ COMMAND = Command(
         ("poolbook play week.play -quiet -dialect htcondor-25", "what a week comes to, as the real startd does it"),
         ("poolbook play a.play -log a.db; poolbook why slot1@ws1 -log a.db", "and look around in what happened"),
     ),
-    (("desktop.play", "a scenario's file; - is what comes in"),),
+    (("desktop.play", "a scenario's file; - is standard input"),),
 )
 
 RECORDED = {

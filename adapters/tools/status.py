@@ -57,7 +57,7 @@ COMMAND = Command(
         Option("any", 2, "", "all ads of the pool"),
         Option("sort", 2, "<expr>", "by the value of an expression; `no` for the order in which ads came"),
         Option("submitters", 4, "", "users with jobs"),
-        Option("master", 1, "", "what keeps the daemons alive"),
+        Option("master", 1, "", "the master daemon's ad"),
         Option("collector", 3, "", "the pool as a whole"),
         Option("totals", 1, "", "the totals alone"),
         Option("expert", 1, "", "accepted and ignored: messages are short anyway"),

@@ -71,7 +71,7 @@ COMMAND = Command(
         Option("pool", 1, refused=_ONE_POOL),
         Option("name", 1, refused=_ONE_POOL),
         Option("collector", 3, "", "as without: the log is the only source"),
-        Option("negotiator", 3, "", "as without"),
+        Option("negotiator", 3, "", "accepted for HTCondor's sake, and changes nothing"),
         Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
         *[option for option in FORMS if option.name in ("jsonl", "xml", "attributes", "format")],
     ),
