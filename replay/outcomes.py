@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -40,11 +41,6 @@ class Hold:
     reason: str
 
     @property
-    def kind(self) -> tuple[str, str]:
-        """Equal for jobs that are held for the same reason: the texts may name each job's own file."""
-        return self.code, self.subcode
-
-    @property
     def words(self) -> str:
         """The text, and where there is none what the code means."""
         meaning = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
@@ -79,8 +75,21 @@ class Outcomes:
 
     @property
     def one_hold(self) -> bool:
-        """Whether all held jobs are held for the same reason."""
-        return len({hold.kind for hold in self.held.values()}) == 1
+        """Whether all held jobs are held for the same reason: the texts may have each job's own number in them."""
+        first, *others = self.held.items()
+        return all(_alike(first, other) for other in others)
+
+
+def _alike(one: tuple[int, Hold], other: tuple[int, Hold]) -> bool:
+    """Whether two jobs, by their process numbers, are held for the same reason."""
+    (mine, a), (yours, b) = one, other
+    if (a.code, a.subcode) != (b.code, b.subcode):
+        return False
+    mine_told, yours_told = (re.split(r"([0-9]+)", hold.reason) for hold in (a, b))
+    return len(mine_told) == len(yours_told) and all(
+        left == right or (left.isdigit() and right.isdigit() and (int(left), int(right)) == (mine, yours))
+        for left, right in zip(mine_told, yours_told, strict=True)
+    )
 
 
 _ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idle")

@@ -16,7 +16,7 @@ from ...replay.imports import is_imported
 from ..place import Place, WriterLock
 from ..requests import is_served, is_written
 from ..stores import open_log
-from ..stores.location import locate, shown
+from ..stores.location import Location, locate, shown
 from ..stores.opening import check_mark, mark_of
 from ..views import views_current
 from .facts import Book, Waiting
@@ -31,15 +31,21 @@ def book(url: str, place: Place | None) -> Book:
         location = locate(url)
         if location.kind == "memory" or (location.kind == "sqlite" and not os.path.exists(location.place)):
             return Book(name)
+        if location.kind == "sqlite" and not os.path.getsize(location.place) and not _marked(location):
+            return Book(name, empty=True)
         check_mark(url)
         found = _read(url, name)
     except LogError as error:
         return Book(name, True, str(error))
-    mark = mark_of(location)
-    found = evolve(found, marked=mark is not None and os.path.exists(mark))
+    found = evolve(found, marked=_marked(location))
     if found.imported or place is None:
         return found
     return _queue(url, _beside(url, place, found))
+
+
+def _marked(location: Location) -> bool:
+    mark = mark_of(location)
+    return mark is not None and os.path.exists(mark)
 
 
 def _read(url: str, name: str) -> Book:

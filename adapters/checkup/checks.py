@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from ...replay.wording import counted
 from .facts import Facts, Volume
 
 
@@ -92,19 +94,26 @@ def _command(facts: Facts) -> Iterator[Said]:
 def _cores(facts: Facts) -> Iterator[Said]:
     machine = facts.machine
     granted = machine.granted_cores
-    if granted is not None and granted < machine.cores:
+    if facts.settings.cores > machine.cores:
+        words = f"the configuration offers {facts.settings.cores:g} cores, but this machine has {machine.cores}"
+        yield Said(WARNING, words, "`poolbook config -verbose NUM_CPUS` says which line does that, if it is not meant")
+    elif granted is not None and granted < machine.cores:
         words = (
             f"a pool offers {machine.cores} cores, but this process may use no more than {granted:g} (control group)"
         )
         yield Said(WARNING, words, f"poolbook serve -cpus {max(1, int(granted))}, and run and resume likewise")
     else:
-        yield Said(OK, f"{machine.cores} cores")
+        yield Said(OK, counted(machine.cores, "core"))
 
 
 def _memory(facts: Facts) -> Iterator[Said]:
     machine = facts.machine
     granted = machine.granted_memory
-    if granted is not None and granted < machine.memory:
+    if facts.settings.memory > machine.memory:
+        offered = f"{facts.settings.memory:.0f} MiB of memory"
+        words = f"the configuration offers {offered}, but this machine has {machine.memory} MiB"
+        yield Said(WARNING, words, "`poolbook config -verbose MEMORY` says which line does that, if it is not meant")
+    elif granted is not None and granted < machine.memory:
         words = f"a pool offers {machine.memory} MiB of memory, but this process may use no more than {granted} MiB"
         yield Said(
             WARNING, f"{words} (control group)", f"poolbook serve -memory {granted}, and run and resume likewise"
@@ -166,7 +175,10 @@ def _folder(facts: Facts) -> Iterator[Said]:
     volume = facts.volumes.get("log")
     if volume is None:
         return
-    if not volume.writable:
+    if not volume.there:
+        words = f"there is no folder {volume.folder}, and a log cannot be begun there"
+        yield Said(PROBLEM, words, f"mkdir -p {shlex.quote(volume.folder)}, or name another place: -log FILE")
+    elif not volume.writable:
         words = f"{volume.folder} cannot be written: a log there can be read, and no pool can be served"
         yield Said(PROBLEM, words, "see to its rights, or name another place: -log FILE")
     elif volume.kind in BETWEEN_MACHINES:
@@ -252,6 +264,8 @@ def _log(facts: Facts) -> Iterator[Said]:
     log = facts.log
     if log.error:
         yield Said(PROBLEM, log.error, "`poolbook doc log` tells in which files a log is, and how it is copied")
+    elif log.empty:
+        yield Said(OK, f"{log.url} is empty: `poolbook run` and `poolbook serve` begin a log in it")
     elif not log.there:
         yield Said(OK, f"there is no log at {log.url} yet: `poolbook run` and `poolbook serve` begin one")
     else:
@@ -277,9 +291,14 @@ def _served(facts: Facts) -> Iterator[Said]:
         words = f"process {log.holder} writes the log, and takes no requests"
         yield Said(WARNING, words, "wait for it to end; if it does not, end it: nothing that was acknowledged is lost")
     elif log.claims:
-        how = "go on without a pool" if log.supervised else "were begun, and nobody watches over them"
-        words = f"{log.claims} jobs {how}: their ends are not in the log yet"
-        yield Said(WARNING, words, "`poolbook resume` or `poolbook serve` takes them over")
+        words = (
+            f"{counted(log.claims, 'job goes', 'jobs go')} on without a pool"
+            if log.supervised
+            else f"{counted(log.claims, 'job was', 'jobs were')} begun that nobody watches over"
+        )
+        yield Said(
+            WARNING, f"{words}: the log tells of no end yet", "`poolbook resume` or `poolbook serve` takes them over"
+        )
     elif log.there and not log.imported:
         yield Said(OK, "nobody serves the log: commands write it themselves, and no job runs until one does")
 
@@ -290,7 +309,9 @@ def _jobs(facts: Facts) -> Iterator[Said]:
     if held:
         job, reason = log.held
         yield Said(
-            WARNING, f"{held} jobs are on hold; {job}: {reason}", "`poolbook q -hold`; then `poolbook release JOB`"
+            WARNING,
+            f"{counted(held, 'job is', 'jobs are')} on hold; {job}: {reason}",
+            "`poolbook q -hold`; then `poolbook release JOB`",
         )
     for one in log.unfit:
         words = (
@@ -299,10 +320,12 @@ def _jobs(facts: Facts) -> Iterator[Said]:
             else f"no slot fits job {one.job}"
         )
         yield Said(
-            WARNING, f"{words} ({one.slots} slots were asked)", f"`poolbook q -better-analyze {one.job}` says why"
+            WARNING,
+            f"{words} ({counted(one.slots, 'slot was', 'slots were')} asked)",
+            f"`poolbook q -better-analyze {one.job}` says why",
         )
     if log.counts and not held and not log.unfit:
-        yield Said(OK, f"{running} jobs run, {idle} wait")
+        yield Said(OK, f"{counted(running, 'job runs', 'jobs run')}, {idle} {'waits' if idle == 1 else 'wait'}")
 
 
 CHECKS: Final = (

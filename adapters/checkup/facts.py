@@ -18,13 +18,15 @@ class Program:
 
 @frozen
 class Volume:
-    """The file system of a folder. ``kind``: as /proc/self/mountinfo names it; empty where that does not tell."""
+    """The file system of a folder. ``kind``: as /proc/self/mountinfo names it; empty where that does not tell.
+    ``there``: whether the folder is; where not, the rest is of the nearest one above it."""
 
     folder: str
     kind: str
     free: int
     writable: bool = True
     executable: bool = True
+    there: bool = True
 
 
 @frozen
@@ -50,7 +52,7 @@ class Machine:
 class Settings:
     """The configuration. ``files``: those that hold it, ``named``: by what; none: a machine without a policy.
     ``starts``: each slot's START where it is the same for every job, else None. ``watches``: whether a slot's policy
-    asks for the keyboard."""
+    asks for the keyboard. ``cores`` and ``memory``: what the slots have together."""
 
     files: tuple[str, ...] = ()
     named: str = ""
@@ -59,6 +61,8 @@ class Settings:
     environment: tuple[str, ...] = ()
     starts: Mapping[str, bool | None] = field(factory=dict)
     watches: bool = False
+    cores: float = 0
+    memory: float = 0
 
 
 @frozen
@@ -72,10 +76,11 @@ class Waiting:
 
 @frozen
 class Book:
-    """The log. ``ahead``: by how much its last event is later than this machine's clock. ``holder``: the process that
-    writes it, empty if none does; ``answers``: whether it takes requests. ``claims``: jobs whose processes were begun
-    beside it and whose ends are not yet in it; ``supervised``: whether their supervisor runs. ``counts``: jobs in the
-    queue by JobStatus. ``held``: one of those on hold, and why."""
+    """The log. ``empty``: its file is there, and nothing was ever in it. ``ahead``: by how much its last event is later
+    than this machine's clock. ``holder``: the process that writes it, empty if none does; ``answers``: whether it takes
+    requests. ``claims``: jobs whose processes were begun beside it and whose ends are not yet in it; ``supervised``:
+    whether their supervisor runs. ``counts``: jobs in the queue by JobStatus. ``held``: one of those on hold, and why.
+    """
 
     url: str
     there: bool = False
@@ -88,6 +93,7 @@ class Book:
     answers: bool = False
     claims: int = 0
     supervised: bool = False
+    empty: bool = False
     counts: Mapping[int, int] = field(factory=dict)
     held: tuple[str, str] = ("", "")
     unfit: tuple[Waiting, ...] = ()

@@ -155,6 +155,7 @@ def _volumes(place: Place) -> Iterator[tuple[str, Volume]]:
                 free,
                 os.access(there, os.W_OK | os.X_OK, effective_ids=True),
                 "noexec" not in options,
+                there == folder,
             ),
         )
 
@@ -205,6 +206,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: Place
             for plan in joins.slots
             for text in plan.ad.values()
         ),
+        *(sum(float(plan.ad.get(name, 0)) for plan in joins.slots) for name in ("Cpus", "Memory")),
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import asdict
 
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ..tools.terminal import is_live, rewritten
 from .common import log_of, shown
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class _Progress:
     """Says on standard error how far an import is: on a terminal in one line, elsewhere now and then in a new one."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
+        self._live = is_live(sys.stderr)
         self._next = time.monotonic() + (0.2 if self._live else _TOLD_EVERY)
         self._told = False
 
@@ -153,13 +154,11 @@ class _Progress:
         self._next = now + (0.2 if self._live else _TOLD_EVERY)
         self._told = True
         text = f"{100 * done // max(1, total):3d} %  {events:,} events  {path}"
-        print(
-            f"\r\x1b[K{text[:110]}" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True
-        )
+        print(rewritten(text, sys.stderr) if self._live else f"{text}\n", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._live and self._told:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(rewritten("", sys.stderr), end="", file=sys.stderr, flush=True)
 
 
 def _as_dict(url: str, result: ImportResult) -> dict[str, object]:

@@ -78,7 +78,7 @@ OFF = Command(
         Option("peaceful", 3, "", "let jobs run to their end"),
         Option("graceful", 1, "", "let them have their retirement time and their time to end (the default)"),
         Option("fast", 1, "", "kill them"),
-        Option("startd", 5, "", "the startd: what is taken out of the pool anyway"),
+        Option("startd", 5, "", "the default, and the only daemon that can be turned off"),
         _JSON,
         LOG,
         HELP,
@@ -99,7 +99,13 @@ ON = Command(
     "on",
     "[options]",
     "Brings this machine back into the pool that is served here, after `poolbook off` or a drain that it left by.",
-    (Option("startd", 5, "", "the startd: what comes back anyway"), _JSON, LOG, HELP, *_KIN_OF_DAEMONS),
+    (
+        Option("startd", 5, "", "the default, and the only daemon that can be turned on"),
+        _JSON,
+        LOG,
+        HELP,
+        *_KIN_OF_DAEMONS,
+    ),
     (("poolbook on", ""),),
 )
 RECONFIG = Command(

@@ -3,7 +3,7 @@ here, each with what to use instead."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 PREFIX = "condor_"
 SAME = {"config_val": "config", "vacate_job": "vacate", "master": "serve", "analyze": "why"}
@@ -63,6 +63,14 @@ INSTEAD = {
     "logs": "`poolbook log` prints what happened",
 }
 """Tools and words that are no command of Poolbook's: what does the same, or why there is none."""
+
+
+def aliases() -> Mapping[str, Sequence[str]]:
+    """The other names of commands, without HTCondor's prefix, by the command."""
+    found: dict[str, list[str]] = {}
+    for other, name in SAME.items():
+        found.setdefault(name, []).append(other)
+    return found
 
 
 def meant(name: str, commands: Collection[str]) -> str:

@@ -23,7 +23,7 @@ COMMAND = Command(
     (
         Option("config", 3, "<file>", "read this configuration first; may be given again"),
         Option("dialect", 2, "<name>", "manual or htcondor-25, whatever the scenario says"),
-        Option("seed", 2, "<n>", "what $RANDOM_INTEGER() and $RANDOM_CHOICE() draw from (0)"),
+        Option("seed", 2, "<n>", "the seed of $RANDOM_INTEGER() and $RANDOM_CHOICE(); 0 unless given"),
         Option("quiet", 1, "", "tell the summary, and what was not as expected"),
         Option("audit", 1, "", "have every event judged by the rules of the transitions"),
         Option("trace", 1, "<folder>", "play what was recorded of a real pool, and compare"),
@@ -37,7 +37,7 @@ COMMAND = Command(
         ("poolbook play week.play -quiet -dialect htcondor-25", "what a week comes to, as the real startd does it"),
         ("poolbook play a.play -log a.db; poolbook why slot1@ws1 -log a.db", "and look around in what happened"),
     ),
-    (("desktop.play", "a scenario's file; - is what comes in"),),
+    (("desktop.play", "a scenario's file; - is standard input"),),
 )
 
 RECORDED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from attrs import define, frozen
@@ -19,7 +19,7 @@ from ..engine import Engine
 from ..stores.location import locate
 from ..tools.terminal import folded, painted, visible, width_of
 from .common import calls, shown
-from .trouble import misfit_of, trouble
+from .trouble import in_vain, trouble
 
 MOST = 40
 """Jobs that the table lists."""
@@ -95,7 +95,7 @@ def report(
     where = shown(locate(url).place)
     said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
     print("\n" + painted(folded(said, width_of())))
-    misfits = {one.number: words for one in found if (words := _fits_nowhere(engine, one))}
+    misfits = {one.number: vain for one in found if (vain := in_vain(engine, one)) is not None}
     told, worth_typing = trouble(found, misfits, interrupted)
     for paragraph in told:
         print("\n" + painted(folded(paragraph, width_of())))
@@ -108,12 +108,6 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
         ("history", "the jobs that have left the queue"),
         ("verify", "the log's seal, and that every transition was legal"),
     )
-
-
-def _fits_nowhere(engine: Engine, one: Fared) -> str:
-    """Why no slot could ever have the first job that waits; empty: one could, or none waits."""
-    proc = one.outcomes.first("idle")
-    return "" if proc is None else misfit_of(engine, one.number, proc)
 
 
 def _print_json(found: Iterable[Fared]) -> None:
@@ -160,9 +154,15 @@ def _table(one: Fared) -> None:
         print(painted(f"{' '.join(cells)}  {row[-1]}"[:width].rstrip()))
     more = Counter(islice(one.outcomes.status.values(), MOST, None))
     if more:
-        left = any(status in more for status in ("held", "idle", "running", "suspended"))
-        where = f"poolbook {'q' if left else 'history'} {one.number}"
-        print(f"... and {', '.join(f'{count:,} {status}' for status, count in more.items())}: {where}")
+        print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")
+
+
+def _where(one: Fared, more: Collection[str]) -> str:
+    """The command that lists jobs which are so."""
+    if set(more) == {"held"}:
+        return f"poolbook q {one.number} -hold"
+    left = any(status in more for status in ("held", "idle", "running", "suspended"))
+    return f"poolbook {'q' if left else 'history'} {one.number}"
 
 
 def _cells(one: Fared, proc: int, row: _Row) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..tools.terminal import folded, is_live, rewritten, width_of
 from .common import log_of, shown
 from .submitting import READING, WORDS, source_of
 
@@ -34,7 +36,12 @@ POOL_OPTIONS = (
     Option(
         "lost", 4, "", "run jobs again that were started on another machine or in another folder: they are lost there"
     ),
-    Option("ignore-unenforced", 8, "", "start although the configuration keeps out what Poolbook cannot keep out yet"),
+    Option(
+        "ignore-unenforced",
+        8,
+        "",
+        "start although some rules of the configuration (quotas, limits, submit requirements ...) will not be enforced",
+    ),
 )
 _NEW = ("set", "dialect")
 """What settles how a new log's pool works: a log that is there keeps what it was begun with."""
@@ -74,9 +81,9 @@ SERVE = Command(
 )
 
 
-def open_server(arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
-    """Become the pool of the log that the arguments name, and find what ran before. `create`: begin a log if there is
-    none; `measured`: measure how fast this machine is, unless a configuration says whether."""
+def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
+    """Become the pool of the log that a command's arguments name, and find what ran before. `create`: begin a log if
+    there is none; `measured`: measure how fast this machine is, unless a configuration says whether."""
     from ...domain.dialects import DEFAULT_DIALECT
     from ..founding import open_pool_log
     from ..server import Server
@@ -98,7 +105,7 @@ def open_server(arguments: Arguments, create: bool = True, *, measured: bool = F
     )
     try:
         _tell_what_stays(server, settings, spoken if dialect is not None else "")
-        _offer(server, arguments, measured)
+        _offer(command, server, arguments, measured)
         server.begin()
     except BaseException:
         server.close()
@@ -128,7 +135,7 @@ def _tell_what_stays(server: Server, settings: Mapping[str, str], dialect: str) 
         print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
 
 
-def _offer(server: Server, arguments: Arguments, measured: bool) -> None:
+def _offer(command: Command, server: Server, arguments: Arguments, measured: bool) -> None:
     """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
     from ...domain.config import ConfigError
     from ...domain.policy.slot_types import SlotTypeError
@@ -138,9 +145,9 @@ def _offer(server: Server, arguments: Arguments, measured: bool) -> None:
     for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
         wanted = arguments.last(option)
         if wanted is not None:
-            given[name] = whole_number(SERVE, wanted, 1)
+            given[name] = whole_number(command, wanted, 1)
     slots = arguments.last("slots")
-    static = whole_number(SERVE, slots, 1) if slots is not None else 0
+    static = whole_number(command, slots, 1) if slots is not None else 0
     load = _configured(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
@@ -184,7 +191,7 @@ def run(argv: Sequence[str]) -> int:
     if not arguments.words:
         raise UsageError("poolbook run: no submit file is named: poolbook run FILE.sub")
     source = source_of(arguments)
-    server = open_server(arguments)
+    server = _open_to_submit(arguments)
     try:
         from ..facts import user_name
         from ..requests import Terms, new_id
@@ -203,9 +210,19 @@ def run(argv: Sequence[str]) -> int:
         server.close()
 
 
+def _open_to_submit(arguments: Arguments) -> Server:
+    from ...domain.log import AlreadyServed
+
+    try:
+        return open_server(RUN, arguments)
+    except AlreadyServed as error:
+        call = f"poolbook submit {shlex.join(arguments.words)}"
+        raise AlreadyServed(f"{error}. `{call}` gives the jobs to it") from None
+
+
 def resume(argv: Sequence[str]) -> int:
     arguments = parse(RESUME, argv)
-    server = open_server(arguments, create=False)
+    server = open_server(RESUME, arguments, create=False)
     try:
         if not server.found:
             print("[]" if arguments.has("json") else "There are no jobs in the queue.")
@@ -218,7 +235,7 @@ def resume(argv: Sequence[str]) -> int:
 
 def serve(argv: Sequence[str]) -> int:
     arguments = parse(SERVE, argv)
-    server = open_server(arguments, measured=True)
+    server = open_server(SERVE, arguments, measured=True)
     try:
         server.catch_signals()
         print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
@@ -282,7 +299,7 @@ class Progress:
 
     def __init__(self, server: Server, clusters: Sequence[int], quiet: bool) -> None:
         self._server, self._clusters, self._quiet = server, set(clusters), quiet
-        self._terminal = sys.stderr.isatty()
+        self._terminal = is_live(sys.stderr)
         self._shown = 0.0
         self._begun = time.monotonic()
         self._last = ""
@@ -306,7 +323,7 @@ class Progress:
                 self._done += 1
 
     def _tell_misfits(self) -> None:
-        """Say of the jobs that the last cycles refused which of them no slot can ever run, once."""
+        """Say of the jobs that the last cycles refused which of them no slot can run, whatever else changes, once."""
         from ...replay.why.refusals import fits_none
         from .trouble import misfit_of
 
@@ -319,8 +336,8 @@ class Progress:
             words = misfit_of(self._server.engine, cluster, proc)
             if words and words not in self._misfits:
                 self._misfits.add(words)
-                like = f" and {reason.jobs - 1:,} like it" if reason.jobs > 1 else ""
-                self.say(f"{name}{like}: {words}")
+                wait = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
+                self.say(f"{name}{wait}: {words}")
 
     def counts(self) -> tuple[int, int, int]:
         state = self._server.engine.state
@@ -343,11 +360,9 @@ class Progress:
             return
         self._last = text
         line = f"{text}  ({self.seconds():.0f} s)"
-        print(f"\r{line}\x1b[K" if self._terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
+        print(rewritten(line, sys.stderr) if self._terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        from ..tools.terminal import folded, width_of
-
         words = folded(f"poolbook: {text}", width_of(sys.stderr))
         print(("\n" if self._terminal and self._last else "") + words, file=sys.stderr, flush=True)
 

@@ -8,12 +8,14 @@ import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...domain.job_ad import unquoted
 from ...domain.negotiation.misfits import misfit
+from ...domain.variants import Variants
 from ...replay.outcomes import Ended, Hold
 from ...replay.why.misfits import no_slot
+from ...replay.why.refusals import fits_none
 from ..tools.terminal import visible
 
 if TYPE_CHECKING:
@@ -30,10 +32,18 @@ _OUTPUTS = ("Out", "Err")
 Calls = list[tuple[str, str]]
 
 
-def trouble(found: Sequence[Fared], misfits: Mapping[int, str], interrupted: bool) -> tuple[list[str], Calls]:
+class InVain(NamedTuple):
+    """Why no slot can run the first job of a cluster that waits, and how many there are like it."""
+
+    words: str
+    jobs: int = 1
+
+
+def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: bool) -> tuple[list[str], Calls]:
     """What went wrong, in paragraphs, and what to type next; nothing, if all is well.
 
-    :param misfits: why no slot can run the jobs of a cluster that wait, by its number
+    :param misfits: the jobs that no slot can run, by the number of their cluster
+    :param interrupted: whether somebody ended this; else it ended as nothing was left that could run
     """
     told: list[str] = []
     worth: Calls = []
@@ -41,31 +51,50 @@ def trouble(found: Sequence[Fared], misfits: Mapping[int, str], interrupted: boo
     if failed is not None:
         one, proc, ended = failed
         name = f"{one.number}.{proc}"
-        told.append(f"{name} failed ({ended.words}){_stderr(one.ad_of(proc))}")
+        told.append(f"{name} failed ({ended.words}){_stderr(one, proc)}")
         worth.append((f"why {name}", "how it came to fail"))
     for one in found:
         if one.outcomes.held:
             told.append(_held(one))
             worth += [
                 (f"why {one.number}.{one.outcomes.first('held')}", "why it is held"),
-                (f"release {one.number}", "once that is mended: they may run again, with `poolbook resume`"),
+                (f"release {one.number}", "then they may run, with `poolbook resume`"),
             ]
             break
-    for number, words in misfits.items():
+    for number, vain in misfits.items():
         name = f"{number}.{next(one for one in found if one.number == number).outcomes.first('idle')}"
-        told.append(f"{name} waits: {words}.")
+        told.append(f"{name} waits: {vain.words}.")
         worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
     left = sum(status in _LEFT for one in found for status in one.outcomes.status.values())
-    if left and (interrupted or not misfits):
-        one_left = left == 1
-        jobs = "1 job is left" if one_left else f"{left:,} jobs are left"
-        told.append(f"{jobs}: `poolbook resume` goes on with {'it' if one_left else 'them'}.")
+    left -= sum(vain.jobs for vain in misfits.values())
+    jobs, them = ("1 job is left", "it") if left == 1 else (f"{left:,} jobs are left", "them")
+    if left > 0 and interrupted:
+        told.append(f"{jobs}: `poolbook resume` goes on with {them}.")
         worth.insert(0, ("resume", "go on with what is left"))
+    elif left > 0 and not misfits:
+        told.append(f"{jobs}: no slot takes {them} now.")
+        first = next(f"{one.number}.{proc}" for one in found if (proc := one.outcomes.first("idle")) is not None)
+        worth.append((f"why {first}", "what it waits for"))
     return told, worth
 
 
+def in_vain(engine: Engine, one: Fared) -> InVain | None:
+    """Why no slot could ever have the first job of a cluster that waits; None: one could, or none waits."""
+    proc = one.outcomes.first("idle")
+    words = "" if proc is None else misfit_of(engine, one.number, proc)
+    if not words:
+        return None
+    refused = (
+        reason.jobs
+        for name, reason in engine.state.refusals.items()
+        if name.startswith(f"{one.number}.") and fits_none(reason) and misfit_of(engine, *map(int, name.split(".")))
+    )
+    return InVain(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
+
+
 def misfit_of(engine: Engine, cluster: int, proc: int) -> str:
-    """Why no slot of the pool could ever have a job of the queue, in a sentence; empty: one could, or it needs none."""
+    """Why no slot of the pool, as it is offered, could ever have a job of the queue, in a sentence; empty: one could,
+    or it needs none."""
     state = engine.state
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.local:
@@ -94,15 +123,20 @@ def _held(one: Fared) -> str:
         text = f"{len(held):,} jobs are held for the same reason; {name}: {reason}."
     else:
         text = f"{len(held):,} jobs are held, for several reasons; {name}: {reason}."
-    return f"{text} {_way_out(one.ad_of(proc), hold, one.number)}"
+    return f"{text} {_way_out(one.ad_of(proc), hold, one.number, len(held))}"
 
 
-def _way_out(ad: Mapping[str, str], hold: Hold, number: int) -> str:
+def _way_out(ad: Mapping[str, str], hold: Hold, number: int, jobs: int) -> str:
+    if hold.code == _SUBMITTED_HELD:
+        them = "it" if jobs == 1 else "them"
+        return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."
     missing = next((folder for folder in _folders(ad) if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
     make = f"`mkdir -p {shlex.quote(missing)}`, then " if missing else "When that is mended: "
     return f"{make}`poolbook release {number}` and `poolbook resume`."
 
 
+_SUBMITTED_HELD = "15"
+"""The code of a hold that the submit file asked for."""
 _FILES = ("7", "8")
 """Codes of holds for an output or error file that could not be opened."""
 
@@ -117,15 +151,19 @@ def _path(ad: Mapping[str, str], name: str) -> str:
     return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
 
 
-def _stderr(ad: Mapping[str, str]) -> str:
+def _stderr(one: Fared, proc: int) -> str:
     """The last lines that a job wrote to its stderr, behind the file's name."""
-    path = _path(ad, "Err")
-    lines = _last_lines(path) if path else []
+    path = _path(one.ad_of(proc), "Err")
+    if not path:
+        return "; its stderr was not kept (no `error =` in its submit file)."
+    lines = _last_lines(path)
     if not lines:
         return "."
     shown = os.path.relpath(path)
-    shown = path if shown.startswith("..") else shown
-    return "\n".join([f"; the end of its stderr ({visible(shown)}):", *(f"    {line}" for line in lines)])
+    shown = visible(path if shown.startswith("..") else shown)
+    if one.submitted.count > 1 and "Err" not in Variants(one.submitted.columns).names:
+        shown += ", which other jobs write, too"
+    return "\n".join([f"; the end of its stderr ({shown}):", *(f"    {line}" for line in lines)])
 
 
 def _last_lines(path: str) -> list[str]:
@@ -138,5 +176,5 @@ def _last_lines(path: str) -> list[str]:
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
-    lines = [visible(line.rstrip())[:_LINE] for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
-    return lines[-TAIL:]
+    lines = [visible(line.rstrip()) for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+    return [line if len(line) <= _LINE else f"...{line[3 - _LINE :]}" for line in lines[-TAIL:]]

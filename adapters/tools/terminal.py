@@ -1,7 +1,7 @@
 """What is printed where a person looks: lines folded at words to the terminal's width, outcomes in colour.
 
 What goes to a file or a pipe is not touched. NO_COLOR and TERM=dumb keep colours away, CLICOLOR_FORCE and FORCE_COLOR
-have them everywhere.
+have them everywhere. TERM=dumb keeps lines that are written anew away, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,17 @@ def width_of(stream: IO[str] | None = None) -> int | None:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
     except (OSError, ValueError):
         return None
+
+
+def is_live(stream: IO[str]) -> bool:
+    """Whether a stream goes to a terminal on which a line can be written anew."""
+    return os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def rewritten(line: str, stream: IO[str]) -> str:
+    """What writes a line in place of the one before it on a terminal, cut so that it stays one."""
+    width = width_of(stream)
+    return f"\r{line if width is None else line[: width - 1]}\x1b[K"
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
@@ -79,7 +90,7 @@ def has_colour(stream: IO[str] | None = None) -> bool:
         return False
     if any(os.environ.get(name, "0") != "0" for name in ("CLICOLOR_FORCE", "FORCE_COLOR")):
         return True
-    return os.environ.get("TERM") != "dumb" and (stream or sys.stdout).isatty()
+    return is_live(stream or sys.stdout)
 
 
 def painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None) -> str:

@@ -1,18 +1,19 @@
 """Jobs that no slot could have, however free all of them were: what such a job asks for that there is not.
 
 A cycle asks whether a slot can have a job now; here the question is whether one ever could. A partitionable slot is
-taken whole (TotalSlotCpus in place of Cpus), and an owner's policy (START) is left out, as it may say something else
-later.
+taken whole (TotalSlotCpus in place of Cpus). Of conditions, a job's own and those of an owner's policy (START), only
+those count that come to the same as time passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from attrs import frozen
 
 from ..classad import ClassAd, Context, Expression, Value, explain, unparse
-from ..classad.analysis import references
+from ..classad.analysis import Clause, References, references
 from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
 from ..events import Ad
@@ -42,14 +43,26 @@ class Unmet:
 
 
 @frozen
+class Refused:
+    """Slots that have what a job asks for, whose START refuses it: how many, and of the ``nearest`` one a condition of
+    its START with what that comes to."""
+
+    slots: int
+    condition: str
+    value: str
+
+
+@frozen
 class Misfit:
     """Why none of ``slots`` slots can have a job: ``short`` of resources; else conditions that are ``unmet``, with the
-    name of the slot that is ``nearest``; both empty: what it asks for is there, but in no one slot."""
+    name of the slot that is ``nearest``; else ``refused`` by owners; all empty: what it asks for is there, but in no
+    one slot."""
 
     slots: int
     short: tuple[Short, ...] = ()
     unmet: tuple[Unmet, ...] = ()
     nearest: str = ""
+    refused: Refused | None = None
 
 
 def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int) -> Misfit | None:
@@ -71,8 +84,16 @@ def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Contex
         return Misfit(0)
     has = [{name: _number(ad, name, context) for name in asked} for _, ad in whole]
     enough = [all(amounts[name] >= amount for name, amount in asked.items()) for amounts in has]
-    if any(roomy and requirements_met(mine, ad, context) for roomy, (_, ad) in zip(enough, whole, strict=True)):
-        return None
+    refusing = []
+    for roomy, (name, ad) in zip(enough, whole, strict=True):
+        if roomy and requirements_met(mine, ad, context):
+            against = _against(ad, mine, context)
+            if against is None:
+                return None
+            refusing.append((name, against))
+    if refusing:
+        name, (condition, value) = refusing[0]
+        return Misfit(len(whole), nearest=name, refused=Refused(len(refusing), unparse(condition), unparse(value)))
     most = {name: max(amounts[name] for amounts in has) for name in asked}
     short = tuple(Short(name, amount, most[name]) for name, amount in asked.items() if most[name] < amount)
     if short:
@@ -110,39 +131,50 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
         return None
 
 
+def _against(slot: ClassAd, mine: ClassAd, context: Context) -> Clause | None:
+    """The condition of a slot's START that keeps the job out at all times; None: there is none."""
+    start = slot.get("Start")
+    if start is None:
+        return None
+    said = explain(start, slot, mine, context)
+    return next((one for one in said if not accepts(one.value) and not _moves(one.expression, slot)), None)
+
+
 def _by_conditions(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
-    """Which conditions of Requirements no slot meets; None where one of them may be met at another time."""
+    """Which conditions of Requirements no slot meets at any time; None where there is none, and one of the others may
+    be met at another time."""
     requirements = mine.get("Requirements")
     if requirements is None:
         return None
     met = [[accepts(clause.value) for clause in explain(requirements, mine, ad, context)] for _, ad in whole]
     conditions = [clause.expression for clause in explain(requirements, mine, whole[0][1], context)]
-    if any(_moves(condition, mine) for condition in conditions):
+    moves = [_moves(condition, mine) for condition in conditions]
+    unmet = [one for at, one in enumerate(conditions) if not moves[at] and not any(row[at] for row in met)]
+    if any(moves) and not unmet:
         return None
     best = max(range(len(whole)), key=lambda at: (sum(met[at]), -at))
     name, ad = whole[best]
-    unmet = [condition for at, condition in enumerate(conditions) if not any(row[at] for row in met)]
     told = tuple(Unmet(unparse(condition), _read_of(condition, mine, ad, context)) for condition in unmet)
     return Misfit(len(whole), (), told, name)
 
 
-def _moves(condition: Expression, mine: ClassAd) -> bool:
-    """Whether a condition may come to something else as time passes, all slots staying as they are."""
-    read = {name.rpartition(".")[2].lower() for name in _references(condition, mine)}
+def _moves(condition: Expression, ad: ClassAd) -> bool:
+    """Whether a condition of an ad may come to something else as time passes, all slots staying as they are."""
+    read = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
     return bool(read & MOMENT.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
 
 
 _CLOCKS = ("time(", "random(", "currenttime")
 
 
-def _references(condition: Expression, mine: ClassAd) -> tuple[str, ...]:
+def _references(condition: Expression, ad: ClassAd) -> References:
     try:
-        return references(condition, mine).external
+        return references(condition, ad)
     except EvaluationError:
-        return ()
+        return References((), ())
 
 
 def _read_of(condition: Expression, mine: ClassAd, ad: ClassAd, context: Context) -> dict[str, str]:
-    names = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, mine))
+    names = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, mine).external)
     values = {name: _value(ad, name, context) for name in names}
     return {name: "undefined" if value is None else unparse(value) for name, value in values.items()}

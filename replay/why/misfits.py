@@ -8,23 +8,42 @@ from collections.abc import Callable
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.negotiation.misfits import WHOLE, Misfit, Short
+from ...domain.negotiation.misfits import WHOLE, Misfit, Refused, Short, Unmet
 from ..wording import counted, memory, shortened
 from .refusals import bare
 
 
 def no_slot(found: Misfit) -> str:
     """The reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
+    if found.refused is not None:
+        return _refused(found.nearest, found.refused)
     if not found.slots:
         return "no slot can run it: the pool has no slots"
     if found.short:
         return f"no slot can run it: it asks for {'; and for '.join(map(_short, found.short))}"
     if found.unmet:
+        lacking = [_lacking(one) for one in found.unmet]
+        if all(lacking):
+            return f"no slot can run it: it needs {' and '.join(lacking)}, which no slot has"
         told = " and ".join(shortened(bare(one.condition), 120) for one in found.unmet)
         none = "the slot does not meet" if found.slots == 1 else f"none of {found.slots:,} slots meets"
         return f"no slot can run it: {none} {told}{_nearest(found)}"
     what = "all conditions of its Requirements" if found.nearest else "all that it asks for"
     return f"no slot can run it: none of {counted(found.slots, 'slot')} has {what}{_nearest(found)}"
+
+
+def _refused(slot: str, found: Refused) -> str:
+    condition = shortened(bare(found.condition), 120)
+    if found.slots == 1:
+        return f"{slot} would fit it, but its START is {found.value} for this job: {condition}"
+    others = counted(found.slots - 1, "other")
+    return f"{slot} and {others} would fit it, but START keeps this job out; on {slot} it is {found.value}: {condition}"
+
+
+def _lacking(one: Unmet) -> str:
+    """The attribute which is all that a condition asks for, where the nearest slot has none; else nothing."""
+    name = bare(one.condition).rpartition(".")[2]
+    return name if list(one.has.items()) == [(name, "undefined")] else ""
 
 
 def _nearest(found: Misfit) -> str:

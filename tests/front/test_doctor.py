@@ -91,6 +91,26 @@ def test_what_a_configuration_does_is_found(
     assert words in found["words"]
 
 
+def test_a_configuration_that_offers_more_than_there_is_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "poolbook.conf").write_text("NUM_CPUS = 9999\nMEMORY = 999999999\n")
+    main(["doctor", "-json"])
+    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)}
+    assert "the configuration offers 9999 cores, but this machine has " in found["cores"]["words"]
+    assert "offers 999999999 MiB of memory, but this machine has " in found["memory"]["words"]
+    assert found["cores"]["level"] == found["memory"]["level"] == "warning"
+
+
+def test_an_empty_file_is_a_place_for_a_log_unless_it_had_one(folder: Path, doctor: Doctor) -> None:
+    (folder / "pool.db").touch()
+    assert doctor() == (0, [])
+    (folder / "pool.db").unlink()
+    begun()
+    (folder / "pool.db").write_bytes(b"")
+    assert doctor()[0] == 1
+
+
 def test_a_configuration_is_looked_at_where_serve_would_look(
     folder: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +147,13 @@ def test_a_log_that_is_cut_or_no_log_is_a_problem(folder: Path, doctor: Doctor) 
     assert (code, none["check"]) == (1, "log") and "no SQLite database" in none["words"]
     code, (url,) = doctor("-log", "mysql://host/db")
     assert (code, url["check"]) == (1, "log") and "is no log's URL" in url["words"]
+
+
+def test_a_log_in_a_folder_that_is_not_there_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "-quiet", "-log", "no/such/x.db"]) == 1
+    assert f"-> mkdir -p {folder}/no/such, or" in capsys.readouterr().out
+    (folder / "no/such").mkdir(parents=True)
+    assert main(["doctor", "-quiet", "-log", "no/such/x.db"]) == 0
 
 
 def test_a_log_without_its_mark_is_found(folder: Path, doctor: Doctor) -> None:
@@ -168,7 +195,7 @@ def test_who_writes_the_log_and_what_runs_beside_it_is_found(folder: Path, docto
     (folder / "pool.db.d" / "claims").mkdir(parents=True)
     (folder / "pool.db.d" / "claims" / "1.0-1").write_text("")
     code, (left,) = doctor()
-    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 jobs were begun")
+    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 job was begun that")
     lock = WriterLock("pool.db")
     assert lock.take()
     try:

@@ -32,7 +32,11 @@ NEVER: list[tuple[Ad, list[tuple[str, Ad]], str]] = [
     ({"Requirements": 'TARGET.OpSys == "MACOS" && TARGET.HasBlas'}, ONE,
      'the slot does not meet TARGET.OpSys == "MACOS" (slot1@a has OpSys = "LINUX")'),
     ({"Requirements": "TARGET.HasDocker"}, TWO,
-     "none of 2 slots meets TARGET.HasDocker (the nearest, slot1@a, has HasDocker = undefined)"),
+     "it needs HasDocker, which no slot has"),
+    ({"Requirements": "TARGET.HasJobDeferral && time() >= DeferralTime", "DeferralTime": f"{NOW + 60}"}, ONE,
+     "it needs HasJobDeferral, which no slot has"),
+    ({"Requirements": "TARGET.Cpus > 2 && TARGET.KeyboardIdle > 600"}, ONE,
+     "the slot does not meet TARGET.Cpus > 2 (slot1@a has Cpus = 2)"),
     ({"Requirements": 'TARGET.OpSys == "LINUX" && TARGET.Memory > 4096'}, TWO,
      "none of 2 slots has all conditions of its Requirements (the nearest is slot1@a)"),
     ({}, [], "the pool has no slots"),
@@ -46,6 +50,30 @@ def test_a_job_that_no_slot_could_have_is_told_what_is_missing(
     found = misfit({"Requirements": "true", **job}, slots, NOW)
     assert found is not None
     assert no_slot(found) == f"no slot can run it: {words}"
+
+
+REFUSED: list[tuple[list[str], str]] = [
+    (["RequestMemory > 5000"], "slot1@a would fit it, but its START is false for this job: RequestMemory > 5000"),
+    (["false"], "slot1@a would fit it, but its START is false for this job: false"),
+    (["KeyboardIdle > 900 && (Department == \"x\")"],
+     'slot1@a would fit it, but its START is undefined for this job: Department == "x"'),
+    (["Memory > 9000", "false"],
+     "slot1@a and 1 other would fit it, but START keeps this job out; on slot1@a it is false: Memory > 9000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("starts", "words"), REFUSED)
+def test_of_slots_that_fit_a_job_the_owners_condition_that_keeps_it_out_is_told(starts: list[str], words: str) -> None:
+    slots = [(f"slot1@{name}", {**SMALL, "Start": start}) for name, start in zip("ab", starts, strict=False)]
+    found = misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW)
+    assert found is not None
+    assert no_slot(found) == words
+
+
+@pytest.mark.parametrize("start", ["true", "KeyboardIdle > 900", "RequestMemory < 5000", "time() > 2000000000"])
+def test_a_slot_whose_owner_may_let_the_job_start_keeps_it_waiting(start: str) -> None:
+    slots = [("slot1@a", {**SMALL, "Start": "false"}), ("slot1@b", {**SMALL, "Start": start, "KeyboardIdle": "3"})]
+    assert misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW) is None
 
 
 @pytest.mark.parametrize(

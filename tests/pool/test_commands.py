@@ -148,11 +148,16 @@ def test_submissions_beside_a_running_pool_neither_fail_nor_wait_for_long(folder
         folder.wait_for(lambda: folder.call("history", "-af", "ExitCode").count("0") == 16)
 
 
+def test_an_option_of_all_that_serve_a_pool_is_refused_by_the_command_that_was_typed(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    assert "poolbook run: -slots takes a whole number" in folder.call("run", "job.sub", "-slots", "x", code=2)
+
+
 def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
     said = folder.call("run", "job.sub", code=1)
     words = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
-    assert f"poolbook: 1.0: {words}" in said, "at once"
+    assert f"poolbook: 1.0 waits: {words}" in said, "at once"
     assert f"1.0 waits: {words}" in said, "and at the end"
     assert "poolbook rm 1     if it is not to wait" in said
     assert words in folder.call("why", "1.0")
@@ -169,6 +174,13 @@ def test_jobs_that_are_held_for_one_reason_end_the_run_with_it_and_the_way_out(f
     out.mkdir()
     folder.call("release", "1")
     assert "\n2 completed in " in folder.call("resume", "-quiet")
+
+
+def test_of_jobs_that_the_table_has_no_room_for_the_command_that_lists_them_is_told(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue 42\n")
+    said = folder.call("run", "job.sub", "-quiet", code=1)
+    assert "\n... and 2 more held: poolbook q 1 -hold\n" in said
+    assert "You submitted them on hold: `poolbook release 1` and `poolbook resume` let them run." in said
 
 
 def test_a_pool_that_is_served_tells_what_happens_when_it_is_to(folder: Folder) -> None:

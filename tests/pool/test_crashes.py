@@ -130,6 +130,8 @@ def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
         said = folder.call("serve", code=1)
         assert "serves the log pool.db already" in said
         assert "-log" in said
+        folder.write("job.sub", "executable = /bin/true\nqueue\n")
+        assert "`poolbook submit job.sub` gives the jobs to it" in folder.call("run", "job.sub", code=1)
 
 
 LONG = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"

@@ -111,6 +111,12 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
         (("q", "-held", "-lo"), ["-log", "-long"]),
         (("q", "jo"), []),
         (("hold", "1.0", "-rea"), ["-reason"]),
+        (("doc", "quest"), ["questions"]),
+        (("completion", ""), ["bash", "fish", "zsh"]),
+        (("usage", "-by", "m"), ["machine", "month"]),
+        (("play", "-dialect", ""), ["htcondor-25", "manual"]),
+        (("condor_q", "-no"), ["-nobatch"]),
+        (("condor_config_val", "-verb"), ["-verbose"]),
     ],
 )
 def test_bash_completes_commands_options_and_files(

@@ -9,6 +9,7 @@ import struct
 import subprocess
 from fcntl import ioctl
 from io import StringIO
+from pathlib import Path
 from termios import TIOCSWINSZ
 
 import pytest
@@ -114,6 +115,15 @@ def on_a_terminal(width: int, *words: str, **variables: str) -> str:
     process.wait(60)
     os.close(leader)
     return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("term", "live"), [("xterm", True), ("dumb", False)])
+def test_progress_stays_in_one_line_that_fits_the_terminal(tmp_path: Path, term: str, live: bool) -> None:
+    (tmp_path / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    said = on_a_terminal(44, "run", f"{tmp_path}/job.sub", "-log", f"{tmp_path}/pool.db", TERM=term)
+    shown = [line.partition("\x1b[K")[0] for line in said.replace("\n", "\r").split("\r") if " of 1 done" in line]
+    assert shown and ("\x1b" in said) == live
+    assert all(len(line) < 44 for line in shown) or not live
 
 
 @pytest.mark.parametrize("words", [("help",), ("help", "status"), ("watch_q",)])

@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.report import Fared
-from poolbook.adapters.cli.trouble import TAIL, trouble
+from poolbook.adapters.cli.trouble import TAIL, InVain, trouble
 from poolbook.domain import events as e
 from poolbook.domain.job_ad import quoted
+from poolbook.domain.variants import pack
 from poolbook.replay.outcomes import counts, outcomes_of
 
 AT = 1_800_000_000_000_000
 
 
-def fared(folder: Path, count: int, *events: e.Event, number: int = 3) -> Fared:
-    ad = {"Iwd": quoted(str(folder)), "Err": quoted("err"), "Out": quoted("out/o"), "Cmd": quoted("/bin/sh")}
-    submitted = e.ClusterSubmitted(AT, "submitted", "x", number, "alice", ad, count, (), "Idle")
+def fared(folder: Path, count: int, *events: e.Event, number: int = 3, err: str = "err", each: str = "") -> Fared:
+    """A cluster; ``each``: how the files begin that are each job's own stderr."""
+    ad = {"Iwd": quoted(str(folder)), "Err": quoted(err), "Out": quoted("out/o"), "Cmd": quoted("/bin/sh")}
+    own = pack({"Err": [quoted(f"{each}{proc}") for proc in range(count)]}) if each else ()
+    submitted = e.ClusterSubmitted(AT, "submitted", "x", number, "alice", ad, count, own, "Idle")
     return Fared(number, submitted, events, outcomes_of([submitted, *events]))
 
 
@@ -47,20 +50,28 @@ def test_the_counts_are_by_outcome_and_by_the_way_of_failing(tmp_path: Path) -> 
         (b"".join(b"line %d\n" % number for number in range(20)), [f"line {number}" for number in range(15, 20)]),
         (b"\x1b[2Jgone\n\n\n", ["\\x1b[2Jgone"]),
         (b"\xff\xfe", ["\ufffd\ufffd"]),
-        (b"x" * 100_000, ["x" * 200]),
+        (b"x" * 100_000 + b"end", ["..." + "x" * 194 + "end"]),
     ],
 )
 def test_the_first_failure_is_told_with_the_end_of_its_stderr(tmp_path: Path, written: bytes, shown: list[str]) -> None:
-    (tmp_path / "err").write_bytes(written)
-    (told, *rest), worth = trouble([fared(tmp_path, 2, ended(1, 2), ended(0, 1))], {}, False)
+    (tmp_path / "err1").write_bytes(written)
+    (told, *rest), worth = trouble([fared(tmp_path, 2, ended(1, 2), ended(0, 1), each="err")], {}, False)
     first, *lines = told.split("\n")
     assert first == (
-        f"3.1 failed (exit 2); the end of its stderr ({tmp_path}/err):" if shown else "3.1 failed (exit 2)."
+        f"3.1 failed (exit 2); the end of its stderr ({tmp_path}/err1):" if shown else "3.1 failed (exit 2)."
     )
     assert lines == [f"    {line}" for line in shown]
     assert len(lines) <= TAIL
     assert rest == []
     assert worth == [("why 3.1", "how it came to fail")]
+
+
+def test_a_stderr_that_is_not_the_jobs_alone_or_not_kept_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "err").write_text("oh\n")
+    (told,), _ = trouble([fared(tmp_path, 2, ended(0, 1), ended(1))], {}, False)
+    assert told.startswith(f"3.0 failed (exit 1); the end of its stderr ({tmp_path}/err, which other jobs write, too):")
+    (told,), _ = trouble([fared(tmp_path, 1, ended(0, 1), err=os.devnull)], {}, False)
+    assert told == "3.0 failed (exit 1); its stderr was not kept (no `error =` in its submit file)."
 
 
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
@@ -80,6 +91,29 @@ def test_jobs_held_for_one_reason_are_one_sentence_with_the_way_out(tmp_path: Pa
     assert told_again.endswith("When that is mended: `poolbook release 3` and `poolbook resume`.")
 
 
+@pytest.mark.parametrize(
+    ("names", "one"),
+    [
+        (("out/0", "out/1", "out/2"), True),
+        (("out2/a.000", "out2/a.001", "out2/a.002"), True),
+        (("missing/0", "missing2/1", "missing/2"), False),
+        (("out/a", "out/b", "out/b"), False),
+    ],
+)
+def test_reasons_that_differ_in_more_than_the_jobs_numbers_are_several(
+    tmp_path: Path, names: tuple[str, ...], one: bool
+) -> None:
+    events = (held(proc, proc, "7", f"stdout {name}: No such file") for proc, name in enumerate(names))
+    (told,), _ = trouble([fared(tmp_path, 3, *events)], {}, False)
+    assert told.startswith("3 jobs are held for the same reason; " if one else "3 jobs are held, for several reasons; ")
+
+
+def test_a_job_that_was_submitted_on_hold_needs_no_mending(tmp_path: Path) -> None:
+    (told,), worth = trouble([fared(tmp_path, 1, held(0, 0, "15", "submitted on hold at user's request"))], {}, False)
+    assert told.endswith(". You submitted it on hold: `poolbook release 3` and `poolbook resume` let it run.")
+    assert worth[1] == ("release 3", "then they may run, with `poolbook resume`")
+
+
 def test_jobs_held_for_several_reasons_are_told_by_the_first(tmp_path: Path) -> None:
     (told,), _ = trouble([fared(tmp_path, 3, held(1, 2, "1", "lunch"), held(0, 0, "7", "no room"))], {}, False)
     assert told.startswith("3 jobs are held, for several reasons; 3.1: lunch. When that is mended: ")
@@ -88,9 +122,20 @@ def test_jobs_held_for_several_reasons_are_told_by_the_first(tmp_path: Path) -> 
 
 
 def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_path: Path) -> None:
-    told, worth = trouble([fared(tmp_path, 1)], {3: "no slot can run it: it asks for 64 cores"}, False)
-    assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
-    assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
+    vain = InVain("no slot can run it: it asks for 64 cores", 2)
+    for interrupted in (False, True):
+        told, worth = trouble([fared(tmp_path, 2)], {3: vain}, interrupted)
+        assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
+        assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
+    told, worth = trouble([fared(tmp_path, 3)], {3: vain}, True)
+    assert told[1:] == ["1 job is left: `poolbook resume` goes on with it."]
+    assert [call for call, _ in worth] == ["resume", "why 3.0", "rm 3"]
+
+
+def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path: Path) -> None:
+    told, worth = trouble([fared(tmp_path, 3, ended(0))], {}, False)
+    assert told == ["2 jobs are left: no slot takes them now."]
+    assert worth == [("why 3.1", "what it waits for")]
 
 
 @pytest.mark.parametrize(
