@@ -15,7 +15,8 @@ from ..wording import counted, instant
 from .gather import job_events
 from .imported_job import why_imported_job
 from .job import why_job
-from .records import JobAd, Record, ads_of_cluster, record_of
+from .records import BEGIN, JobAd, Record, ads_of_cluster, record_of
+from .runs import Slots
 from .sentences import Sentence, UnknownThingError, until
 from .unknown import unknown_job
 
@@ -74,10 +75,15 @@ def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
 
 def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
     found = Outcomes()
+    begun: dict[int, Record] = {}
     told = [one for one in singly(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
     for position, event in sorted(told, key=lambda one: one[1].at):
         if isinstance(event, e.JobLogged) and event.proc >= 0:
-            _take(found, event.proc, record_of(position, event))
+            record = record_of(position, event)
+            _take(found, event.proc, record)
+            if record.what == BEGIN:
+                begun[event.proc] = record
+    _end_runs(found, begun, Slots(log, at))
     for proc, ad in ads_of_cluster(log, "history", cluster):
         left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
         if found.status.get(proc) not in _OVER and (at is None or left <= at):
@@ -103,6 +109,16 @@ def _take(found: Outcomes, proc: int, record: Record) -> None:
         found.set((proc,), "held", hold)
     elif record.what in _BECOMES:
         found.set((proc,), _BECOMES[record.what])
+
+
+def _end_runs(found: Outcomes, begun: dict[int, Record], slots: Slots) -> None:
+    """Take the ends of runs of which slots' logs alone tell."""
+    for proc, record in begun.items():
+        if found.status[proc] in ("running", "suspended"):
+            slot = record.facts.get("slot", "")
+            end = slots.end(slot, f"{record.event.cluster}.{proc}", record.at) if slot else None
+            if end is not None:
+                found.set((proc,), "idle" if end.evicted else UNTOLD)
 
 
 def _number(text: str) -> int | None:
