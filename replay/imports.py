@@ -62,6 +62,11 @@ class Places:
                 self.sources.take(event)
         return self.sources
 
+    def chain(self, stimulus: str) -> int:
+        """The first of the rotated files to which that of a record belongs; 0 if it stands in none."""
+        place = place_of(stimulus)
+        return 0 if place is None else self.source(place.source).chain(place.source)
+
     def kind(self, stimulus: str) -> str:
         """Of which kind the record's source is (``reports.KINDS``); empty for an event of no import."""
         place = place_of(stimulus)
