@@ -93,3 +93,13 @@ def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known()
     )
     before = why(log, "1", 1_795_215_160 * SECOND)  # 22:52:40
     assert not any("missing" in sentence.text for sentence in before)
+
+
+def test_a_slot_that_alone_has_its_name_needs_no_machine() -> None:
+    pool = Pool()
+    pool.say("machine h Cpus=1 Memory=1024 kind=static slots=1")
+    (name,) = pool.engine.state.slots
+    assert why(pool.log, "slot1") == why(pool.log, name)
+    pool.say("machine i Cpus=1 Memory=1024 kind=static slots=1")
+    with pytest.raises(ValueError, match=r"'slot1' is none .*; the log has 2 slots of that name, as slot1@h"):
+        why(pool.log, "slot1")
