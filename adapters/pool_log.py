@@ -43,9 +43,10 @@ class Told(ABC):
 
         :param at: as of this instant, in seconds since the epoch; None: as of the log's end
         :raises UnknownThingError: the log knows no such job or slot
-        :raises ValueError: the name is neither a job's nor a slot's
+        :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant
         """
         from ..replay.why.answer import why
+        from .values import instant_of
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
-        return [sentence.text for sentence in why(self._log, name, None if at is None else round(at * 1_000_000))]
+        return [sentence.text for sentence in why(self._log, name, None if at is None else instant_of(at, "at"))]

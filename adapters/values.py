@@ -78,6 +78,16 @@ def seconds_of(value: object, name: str) -> float:
     return float(value)
 
 
+def instant_of(value: object, name: str) -> int:
+    """An instant in microseconds, which a call's argument of this name has in seconds since the epoch.
+
+    :raises ValueError: it is no number, or less than 0
+    """
+    if not _is_number(value) or value < 0:
+        raise ValueError(f"{name} = {value!r} is no instant: give a number of seconds since the epoch")
+    return round(value * 1_000_000)
+
+
 def number_of(value: object, name: str) -> float:
     """A number, as a call's argument of this name has it.
 

@@ -12,6 +12,7 @@ from ..domain import events as e
 from ..domain.log import Log
 from ..domain.reports import place_of
 from .audit.sources import Sources
+from .listing import EVER
 
 IMPORTED = "Imported"
 """The setting of a log's first event that says that it was imported."""
@@ -23,16 +24,17 @@ def is_imported(log: Log) -> bool:
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
 
 
-def last_told(log: Log) -> int:
-    """The last instant of which an imported log's records tell, in microseconds. Reads the whole log, which stands in
-    the order of reading."""
-    found = 0
+def span_told(log: Log) -> tuple[int, int]:
+    """The first and the last instant of which a log's events or records tell, in microseconds; zeros if there are
+    none. Reads the whole log, which stands in the order of reading where it was imported."""
+    first, last = EVER, 0
     for _, event in log.read(1):
         if isinstance(event, e.JobsLogged):
-            found = max(found, *(entry[0] for entry in event.entries))
+            instants = [entry[0] for entry in event.entries]
+            first, last = min(first, *instants), max(last, *instants)
         elif not isinstance(event, e.SourceEvent | e.AdsKept):  # what these say of an instant is when they were read
-            found = max(found, event.at)
-    return found
+            first, last = min(first, event.at), max(last, event.at)
+    return (first, last) if last else (0, 0)
 
 
 def singly(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
@@ -61,6 +63,11 @@ class Places:
             for _, event in self.log.read_stream(f"source/{number}"):
                 self.sources.take(event)
         return self.sources
+
+    def chain(self, stimulus: str) -> int:
+        """The first of the rotated files to which that of a record belongs; 0 if it stands in none."""
+        place = place_of(stimulus)
+        return 0 if place is None else self.source(place.source).chain(place.source)
 
     def kind(self, stimulus: str) -> str:
         """Of which kind the record's source is (``reports.KINDS``); empty for an event of no import."""

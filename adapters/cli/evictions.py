@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...replay.imports import Places, is_imported
 from ...replay.runs import evictions
-from ...replay.runs.tables import hours, of_unknown, table
+from ...replay.runs.tables import of_unknown, table
 from ...replay.wording import counted, instant, interval
+from ..tools.cells import length_of
 from ..tools.options import UsageError
+from ..tools.terminal import folded, width_of
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -42,14 +45,26 @@ def print_evictions(log: Log, what: Wanted | None, window: Window, zone: tzinfo,
         }
         print(json.dumps(found, indent=2))
         return 0
+    width = width_of()
     if runs:
         rows = [_row(run, zone, place(run.stimulus)) for run in runs]
-        print("\n".join(table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,))))
+        for line in table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
+            print(_fitted(line, width))
         print()
-    print("\n".join(_summary(runs, shares, window.words(zone))))
-    for line in of_unknown(told.unknown):
-        print(line)
+    for line in (*_summary(runs, shares, window.words(zone)), *of_unknown(told.unknown)):
+        print(folded(line, width))
     return 0
+
+
+_INDENT = 4
+"""How much deeper what is folded off a line goes on."""
+
+
+def _fitted(line: str, width: int | None) -> str:
+    """A line of the table, folded to the terminal's width, without the columns where it has to be."""
+    if width is not None and len(line) > width:
+        line = re.sub(r" {2,}", "  ", line)
+    return folded(line, width, _INDENT)
 
 
 def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
@@ -64,6 +79,6 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[evictions.Share], when: st
     if not runs:
         yield f"There were no evictions{when}."
         return
-    yield f"{counted(len(runs), 'eviction')}{when}: {hours(lost)} hours on slots were lost."
-    rows = [(str(share.evictions), hours(share.lost), share.cause.words) for share in shares]
-    yield from table(("COUNT", "HOURS", "CAUSE"), rows, right=(0, 1))
+    yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost)} on slots were lost."
+    rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
+    yield from table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...projections.archive import BY
-from ..tools.cells import length
+from ..tools.cells import length_of
 from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
 from ..views import views_current
 from .common import log_of
 
 if TYPE_CHECKING:
+    from ...domain.log import Log
     from ...projections.archive import Spent
+    from ...replay.runs.sums import Sum
 
 COMMAND = Command(
     "usage",
@@ -30,7 +32,8 @@ COMMAND = Command(
         Option("from", 1, "<time>", "from an instant on: 2027-01-15, 3:00, yesterday, or '7 days' (ago)"),
         Option("to", 1, "<time>", "before an instant; a date alone is its midnight"),
         HELP,
-        Option("json", 1, "", "the same as JSON: of the history in microseconds, of runs in seconds"),
+        Option("json", 1, "", "the same as JSON: times are in microseconds; with -from, -to, -by machine, "
+               "slot, day or month in seconds"),
         LOG,
     ),
     examples=(
@@ -43,7 +46,7 @@ COMMAND = Command(
 )  # fmt: skip
 
 _HEADS = ("JOBS", "WALL_TIME", "CPU_TIME", "SLOT_TIME")
-_OF_RUNS = ("JOBS", "RUNS", "HOURS", "GOOD", "WASTED", "EVICTIONS")
+_OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")
 
 
 def usage(argv: Sequence[str]) -> int:
@@ -79,7 +82,7 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     from ...replay.runs.evictions import told, unknown_as_dict
     from ...replay.runs.sums import BY as KEYS
     from ...replay.runs.sums import names, sums
-    from ...replay.runs.tables import hours, of_unknown, table
+    from ...replay.runs.tables import of_open, of_unknown
     from ...replay.wording import iso
     from ..stores import open_log
     from .windows import here, window_of
@@ -91,6 +94,7 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     try:
         window = window_of("usage", arguments, "from", "to", log)
         found = told(log, *window, zone=here())
+        span = "" if found.runs else _span(log)
     finally:
         log.close()
     words = set(arguments.words)
@@ -105,22 +109,42 @@ def _of_runs(arguments: Arguments, said: str) -> int:
         answer = {"from": begin, "to": end, "rows": told_rows, "total": total.as_dict()}
         print(json.dumps(answer | {"unknown": unknown_as_dict(found.unknown)}, indent=2))
         return 0
+    if runs:
+        print("\n".join(_rows(by, order, total)))
+    elif not found.unknown.silent:
+        print(f"There are no runs{window.words(here())}{span}.")
+    for line in (*of_open(runs), *of_unknown(found.unknown)):
+        print(line)
+    return 0
+
+
+def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
+    """The rows of what runs used, and their sum."""
+    from ...replay.runs.tables import table
+
     cells = [
-        (*keys, str(len(row.jobs)), str(row.runs), *map(hours, row.times), str(row.evictions))
+        (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
         for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
     ]
     cells = [tuple(cell or "(none)" for cell in row) for row in cells]
-    print("\n".join(table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))))
-    for line in of_unknown(found.unknown):
-        print(line)
-    return 0
+    return table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))
+
+
+def _span(log: Log) -> str:
+    """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
+    from ...replay.imports import span_told
+    from ...replay.wording import instant
+    from .windows import here
+
+    first, last = span_told(log)
+    return f"; the log tells of {instant(first, here())} to {instant(last, here())}" if last else ""
 
 
 def _table(by: str, rows: Sequence[Spent]) -> Iterator[str]:
     """The rows and their sum; lengths of time as condor_history prints them."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
     texts = [
-        (name, str(amounts[0]), *map(_length, amounts[1:]))
+        (name, str(amounts[0]), *map(length_of, amounts[1:]))
         for name, amounts in [*((row.name or "(none)", row[1:]) for row in rows), ("total", total)]
     ]
     heads = (by.upper(), *_HEADS)
@@ -128,7 +152,3 @@ def _table(by: str, rows: Sequence[Spent]) -> Iterator[str]:
     for name, *cells in (heads, *texts):
         right = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         yield f"{name:<{widths[0]}}  {right}"
-
-
-def _length(amount: int) -> str:
-    return length(amount // 1_000_000).strip()

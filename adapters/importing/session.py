@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Event
 from types import TracebackType
 from typing import Self
@@ -19,14 +18,15 @@ from ..stores.location import locate, shown
 from ..views import views_current
 from .driver import Importer, ImportResult, Options, Progress, found_import
 
-Folders = str | Path | Sequence[str | Path]
+Place = str | os.PathLike[str]
+Folders = Place | Sequence[Place]
 """What to import: a folder with all that is below it, or a file; or several."""
 
 
 class ImportSession:
     """The import of some folders into one log, which nobody else writes meanwhile. Close it after use."""
 
-    def __init__(self, folders: Folders, url: str, options: Options | None = None) -> None:
+    def __init__(self, folders: Folders, url: Place, options: Options | None = None) -> None:
         """Take the log at `url`, which is begun if there is none.
 
         :raises Refusal: one of the folders is not there
@@ -34,8 +34,8 @@ class ImportSession:
         :raises AlreadyServed: another process writes the log
         :raises LogError: it cannot be opened, or is a pool's own
         """
-        self.url = url
-        paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | Path) else folders)]
+        self.url = os.fspath(url)
+        paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | os.PathLike) else folders)]
         if not paths:
             raise ValueError("name a folder to import")
         for path in paths:
@@ -43,9 +43,9 @@ class ImportSession:
                 raise Refusal(f"there is no {path}: name a folder of HTCondor's, such as its LOG or SPOOL, or a file")
         with ExitStack() as stack:
             self._lock(stack)
-            self.log: Log = open_log(url, create=True)
+            self.log: Log = open_log(self.url, create=True)
             stack.callback(self.log.close)
-            self._importer = Importer(self.log, paths, options or Options(), _beside(url))
+            self._importer = Importer(self.log, paths, options or Options(), _beside(self.url))
             if self.log.head.position:
                 found_import(self.log, "", 0)
             self._close = stack.pop_all().close
@@ -106,7 +106,7 @@ def _beside(url: str) -> list[str]:
 
 def import_pool(
     folders: Folders,
-    log: str,
+    log: Place,
     *,
     zone: str = "",
     machine: str = "",
@@ -136,7 +136,7 @@ def import_pool(
 
 def follow_pool(
     folders: Folders,
-    log: str,
+    log: Place,
     *,
     zone: str = "",
     machine: str = "",

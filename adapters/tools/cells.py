@@ -116,6 +116,11 @@ def length(seconds: float) -> str:
     return f"{days:3d}+{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
+def length_of(microseconds: int) -> str:
+    """The same of microseconds, in as many columns as it needs."""
+    return length(microseconds // 1_000_000).strip()
+
+
 LAST_YEAR = 253370764800  # 9999 begins
 
 

@@ -35,6 +35,7 @@ _TABLE: Final = (
     Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
     Cause("vacated", "somebody asked for the slot or job to be vacated", ("vacate_command", "user_vacate"),
           (1004, 1010, 1015)),
+    Cause("stopped", "the pool was stopped"),
     Cause("policy", "the periodic_vacate of the job or of its access point was true", codes=(1000, 1001)),
     Cause("held", "the job was put on hold", ("user_hold", "held_by_machine", "limit_exceeded")),
     Cause("removed", "the job was removed", ("user_remove",), (1023,)),
@@ -53,6 +54,8 @@ _TABLE: Final = (
 CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}
 """Every cause of an eviction, by its name."""
 UNKNOWN: Final = CAUSES["unknown"]
+_STOPPING: Final = "stop-"
+"""How the names of the stimuli begin with which a server stops."""
 _OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
 _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
 
@@ -108,9 +111,11 @@ def of_code(text: str) -> Cause | None:
     return CAUSES["held"] if int(text) < FIRST_VACATE_CODE else _CODES.get(int(text))
 
 
-def of_own(word: str) -> Cause | None:
-    """The cause that an event of a pool's own log names; None if it is no cause of an eviction."""
-    return _OWN.get(word)
+def of_own(word: str, stimulus: str = "") -> Cause | None:
+    """The cause that an event of a pool's own log names; None if it is no cause of an eviction. A server that stops has
+    all slots and jobs vacated."""
+    cause = _OWN.get(word)
+    return CAUSES["stopped"] if cause is CAUSES["vacated"] and stimulus.startswith(_STOPPING) else cause
 
 
 def first(found: Iterable[Cause | None]) -> Cause:

@@ -63,7 +63,7 @@ class _Reader:
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
             if (run := self.active.get((event.cluster, event.proc))) is not None:
-                run.told.append(of_own(event.cause))
+                run.told.append(of_own(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
             self.preferred.update((match.slot, match.reason) for match in event.matches if match.reason)
         return None
@@ -76,7 +76,7 @@ class _Reader:
             run.of_slot.clear()
             run.of_claim.clear()
         elif event.target in _ENDINGS:
-            cause = of_own(event.cause)
+            cause = of_own(event.cause, event.stimulus)
             run.of_slot.append(self._better(event.slot) if cause is CAUSES["preempted"] else cause)
 
     def _better(self, slot: str) -> Cause:
@@ -95,7 +95,7 @@ class _Reader:
             run.of_claim.clear()
 
     def _jobs_moved(self, event: e.JobsMoved) -> None:
-        cause = of_own(event.cause)
+        cause = of_own(event.cause, event.stimulus)
         if cause is None:
             return
         for (cluster, proc), run in self.active.items():
@@ -110,7 +110,7 @@ class _Reader:
         self.on.pop(event.slot, None)
         if event.outcome == "exited":
             return self._run(run, event.ended or event.at, COMPLETED, position, event.stimulus)
-        cause = first([*run.of_job, of_own(event.cause), *run.of_slot, *run.of_claim, *run.told])
+        cause = first([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])
         run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 

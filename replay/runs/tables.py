@@ -1,17 +1,13 @@
-"""How runs are shown to people: columns, hours, and what is said of time that is known in total only."""
+"""How runs are shown to people: columns, and what is said of runs whose ends or instants are not known."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
-from ..wording import counted
+from ..wording import counted, interval
 from .imported import Unknown
-
-
-def hours(microseconds: int) -> str:
-    """An amount of time in hours; of less than six minutes with four decimals."""
-    amount = microseconds / 3_600_000_000
-    return f"{amount:,.2f}" if not microseconds or amount >= 0.1 else f"{amount:.4f}"
+from .run import ENDED, RUNNING, JobRun
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
@@ -35,6 +31,21 @@ def of_unknown(unknown: Unknown) -> Iterator[str]:
     if unknown.jobs:
         jobs = counted(unknown.jobs, "job")
         yield (
-            f"Of {jobs} the history has totals alone: {hours(unknown.time)} hours on slots, of which no record says "
+            f"Of {jobs} the history has totals alone: {interval(unknown.time)} on slots, of which no record says "
             "when and where, are not counted here."
         )
+
+
+_OPEN: Final = {
+    ENDED: ("how it ended is not known; its", "how they ended is not known; their"),
+    RUNNING: ("it had not ended where the log ends; its", "they had not ended where the log ends; their"),
+}
+
+
+def of_open(runs: Iterable[JobRun]) -> Iterator[str]:
+    """What is said of runs whose time is neither good nor wasted."""
+    outcomes = [run.outcome for run in runs]
+    for outcome, words in _OPEN.items():
+        count = outcomes.count(outcome)
+        if count:
+            yield f"{counted(count, 'run')}: {words[count > 1]} time is in TIME alone."

@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 from ...domain.log import Log
 from ..imports import is_imported
 from ..listing import Wanted, wanted
+from ..wording import counted
 from .cluster import why_cluster
 from .gather import job_events, slot_events
 from .imported_job import why_imported_job
@@ -14,16 +15,17 @@ from .imported_slot import why_imported_slot
 from .job import why_job
 from .sentences import Sentence
 from .slot import why_slot
+from .unknown import slots_called
 
 
 def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
     """Why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given; of a
-    cluster (12), how its jobs fared.
+    cluster (12), how its jobs fared. A slot that alone has its name needs no machine (slot1).
 
     :raises ValueError: the name is no job's, cluster's or slot's
     :raises UnknownThingError: the log knows no such thing
     """
-    what = _named(name)
+    what = _named(log, name)
     kind, _, which = what.stream.partition("/")
     if kind == "cluster" and what.proc is not None:
         if is_imported(log):
@@ -42,8 +44,13 @@ def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[
 _ASKED = "why is told of a job (12.3), a cluster (12) and a slot (slot1@host)"
 
 
-def _named(name: str) -> Wanted:
+def _named(log: Log, name: str) -> Wanted:
+    """What a name means: also a slot's without its machine, if there is one slot of that name."""
     try:
         return wanted(name)
     except ValueError:
-        raise ValueError(f"{name!r} is none of these: {_ASKED}") from None
+        slots = slots_called(log, name)
+    if len(slots) == 1:
+        return wanted(slots[0])
+    near = f"; the log has {counted(len(slots), 'slot')} of that name, as {slots[0]}" if slots else ""
+    raise ValueError(f"{name!r} is none of these: {_ASKED}{near}")

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from ...domain import events as e
 from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
 from ...domain.lifecycle.rows import HTCONDOR_25
 from ...domain.log import Log
-from ..imports import is_imported, singly
+from ..imports import Places, is_imported, singly
+from ..listing import EVER
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
 from ..tables import NotKnown, queue
 from ..wording import counted, instant
 from .gather import job_events
 from .imported_job import why_imported_job
 from .job import why_job
-from .records import JobAd, Record, ads_of_cluster, record_of
-from .sentences import Sentence, UnknownThingError, until
+from .records import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
+from .runs import Slots
+from .sentences import Sentence, Told, UnknownThingError, until
 from .unknown import unknown_job
 
 _NUMBERS = NUMBERS[HTCONDOR_25]
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}
 _OVER = ("completed", "failed", "removed")
 UNTOLD = "in a state that no record tells of"
+_OPEN = ("idle", "running", "suspended", UNTOLD)
 
 
 def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Sentence]:
@@ -47,7 +51,33 @@ def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Se
         last.cause if last else "reported",
         last.stimulus if last else "",
     )
-    return [first, *_of_the_first(log, cluster, found, at, zone)]
+    return [first, *_missing(log, events, found, at, zone), *_of_the_first(log, cluster, found, at, zone)]
+
+
+def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, zone: tzinfo) -> Iterator[Sentence]:
+    """That records are missing, if jobs may have come to their ends there: every log that tells of the cluster lacks
+    something behind what it has of them last."""
+    records = [record_of(position, event) for position, event in events if isinstance(event, e.JobLogged)]
+    last: dict[int, int] = {}
+    for record in records:
+        last[record.event.proc] = max(last.get(record.event.proc, 0), record.at)
+    places = Places(log)
+    gaps = [gap for _, gap in gaps_of(log, records) if at is None or (gap.since or gap.at) <= at]
+    dark = {places.chain(record.event.stimulus): 0 for record in records}
+    for gap in gaps:
+        chain = places.chain(gap.stimulus)
+        dark[chain] = max(dark.get(chain, 0), gap.until or EVER)
+    light = min(dark.values(), default=0)
+    unknown = [proc for proc, status in found.status.items() if status in _OPEN and last.get(proc, 0) < light]
+    behind = [gap for gap in gaps if (gap.until or EVER) > min((last.get(proc, 0) for proc in unknown), default=EVER)]
+    if not behind:
+        return
+    since, end = min(gap.since or gap.at for gap in behind), max(gap.until or EVER for gap in behind)
+    when = f"from {instant(since, zone)} {f'to {instant(end, zone)}' if end < EVER else 'on'}"
+    ends = "the end of 1 job is" if len(unknown) == 1 else f"the ends of {len(unknown):,} jobs are"
+    names = ", ".join(dict.fromkeys(filter(None, (places.name(gap.stimulus) for gap in behind))))
+    text = f"Records are missing {when}: {ends} not known.{f' [{names}]' if names else ''}"
+    yield Sentence(since, 0, text, behind[0].cause, behind[0].stimulus)
 
 
 def _of_the_first(log: Log, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Sentence]:
@@ -74,10 +104,15 @@ def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
 
 def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
     found = Outcomes()
+    begun: dict[int, Record] = {}
     told = [one for one in singly(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
     for position, event in sorted(told, key=lambda one: one[1].at):
         if isinstance(event, e.JobLogged) and event.proc >= 0:
-            _take(found, event.proc, record_of(position, event))
+            record = record_of(position, event)
+            _take(found, event.proc, record)
+            if record.what == BEGIN:
+                begun[event.proc] = record
+    _end_runs(found, begun, Slots(log, at))
     for proc, ad in ads_of_cluster(log, "history", cluster):
         left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
         if found.status.get(proc) not in _OVER and (at is None or left <= at):
@@ -103,6 +138,16 @@ def _take(found: Outcomes, proc: int, record: Record) -> None:
         found.set((proc,), "held", hold)
     elif record.what in _BECOMES:
         found.set((proc,), _BECOMES[record.what])
+
+
+def _end_runs(found: Outcomes, begun: dict[int, Record], slots: Slots) -> None:
+    """Take the ends of runs of which slots' logs alone tell."""
+    for proc, record in begun.items():
+        if found.status[proc] in ("running", "suspended"):
+            slot = record.facts.get("slot", "")
+            end = slots.end(slot, f"{record.event.cluster}.{proc}", record.at) if slot else None
+            if end is not None:
+                found.set((proc,), "idle" if end.evicted else UNTOLD)
 
 
 def _number(text: str) -> int | None:

@@ -147,12 +147,8 @@ class Deaths:
             if since <= ended + LATER:
                 yield Death(daemon, machine, since, event.at, "", position, event.stimulus)
 
-    def _chain(self, event: e.Event) -> int:
-        place = place_of(event.stimulus)
-        return 0 if place is None else self.places.source(place.source).chain(place.source)
-
     def _same_log(self, event: e.Event, other: e.Event) -> bool:
-        return self._chain(event) == self._chain(other)
+        return self.places.chain(event.stimulus) == self.places.chain(other.stimulus)
 
     def _gap(self, event: e.Event, other: e.Event) -> bool:
         """Whether lines are missing between two records of one log."""

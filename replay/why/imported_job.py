@@ -24,7 +24,7 @@ from ..wording import counted, instant, interval, memory
 from . import record_words as tables
 from .deaths import Death, Deaths, killed
 from .matches import Matches, unled_words
-from .record_words import ad_ending, code_words, ending, hold, host_of, lower
+from .record_words import ad_ending, code_words, disagreement, ending, hold, host_of, lower, usage
 from .records import APART, BEGIN, ENDS, SECOND, JobAd, Record, ads_of_job, ads_of_life, gaps_of, last_life, records_of
 from .runs import Slots, left_for, moves
 from .sentences import Sentence, Told, UnknownThingError, capital
@@ -52,6 +52,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     life.user = Matches(everything).user if at is not None else life.matches.user
     for record in records:
         life.read(record)
+    life.read_end()
     life.read_ads()
     for position, gap in gaps_of(log, logged):
         if gap.until == 0 or gap.until >= begin:
@@ -167,7 +168,7 @@ class _Life:
             died, also_died = self._died(record.at)
             self._say(record, f"No record tells of the end of its run on {self.slot}{died}", *also_died)
         self._tell_match_of(slot, record.at)
-        also = self._disagree(record, "slot")
+        also = disagreement(record, self.places, "slot")
         self.slot, self.began, self.attended, self.size = slot, record.at, 0, None
         self.run = self.slots.run(slot, self.name, record.at)
         self._is("running", self._say(record, f"It started on {slot}{also}"))
@@ -220,26 +221,9 @@ class _Life:
     def on_ended(self, record: Record) -> None:
         ran = f"{self._after(record)} on {self.slot}" if self.slot else ""
         how = ending(record.facts)
-        text = f"It ended{ran}, with {how or 'no exit code'}{self._usage(record)}"
-        text += self._disagree(record, "code", "signal") + self._history_disagrees(how)
+        text = f"It ended{ran}, with {how or 'no exit code'}{usage(record, self.size)}"
+        text += disagreement(record, self.places, "code", "signal") + self._history_disagrees(how)
         self._is("completed", self._say(record, text))
-
-    def _usage(self, record: Record) -> str:
-        cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
-        used = [f"CPU {interval(cpu)}"] if cpu else []
-        if self.size is not None and self.size.facts.get("resident", "").isdecimal():
-            used.append(f"memory {memory(int(self.size.facts['resident']))}")
-        return f" ({', '.join(used)})" if used else ""
-
-    def _disagree(self, record: Record, *names: str) -> str:
-        """What other sources of the same entry say otherwise."""
-        said = ""
-        for other in record.others:
-            theirs = {name: other.facts[name] for name in names if name in other.facts}
-            if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
-                words = ", ".join(f"{name} {value}" for name, value in theirs.items())
-                said += f"; but {self.places.name(other.event.stimulus) or 'another record'} says {words}"
-        return said
 
     def _history_disagrees(self, how: str) -> str:
         ad = next((ad for ad in self.ads if ad.kind == "history"), None)
@@ -250,7 +234,7 @@ class _Life:
 
     def on_held(self, record: Record) -> None:
         ran = f", which ended its run on {self.slot}{self._after(record)}" if self.status == "running" else ""
-        text = f"It was put on hold{ran}: {hold(record.facts)}{self._disagree(record, 'code')}"
+        text = f"It was put on hold{ran}: {hold(record.facts)}{disagreement(record, self.places, 'code')}"
         self._is("held", self._say(record, text))
 
     def on_released(self, record: Record) -> None:
@@ -368,6 +352,21 @@ class _Life:
         sentence = self._say(record, f"{text}{why and f'; it went from {slot}{why}'}", *also)
         if became != self.status:
             self._is(became, sentence)
+
+    # What its slot tells where its own records end
+
+    def read_end(self) -> None:
+        """The end of its run, of which its slot's log alone tells."""
+        end = self.slots.end(self.slot, self.name, self.began) if self.status in ("running", "suspended") else None
+        if end is None:
+            return
+        self.last = max(self.last, end.at)
+        why, also = self.slots.eviction(self.slot, self.name, end.at, self.run)
+        died, place = self._died(end.at)
+        after = f" after {interval(max(0, end.at - self.began))}"
+        text = f"Its run on {self.slot} {'was ended' if end.evicted else 'ended'}{after}{why}{died}"
+        sentence = self._tell(end.at, end.position, end.stimulus, text, "reported", *also, *place)
+        self._is("idle" if end.evicted else "", sentence)
 
     # What ads tell
 

@@ -6,7 +6,9 @@ import re
 
 from ...domain.lifecycle import HOLD_CODES, VACATE_CODES
 from ...domain.reports import KINDS
-from .records import JobAd
+from ..imports import Places
+from ..wording import interval, memory
+from .records import JobAd, Record
 
 _ALIAS = re.compile(r"[?&]alias=([^&>]+)")
 _ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
@@ -85,3 +87,23 @@ def lower(text: str) -> str:
 def said_by(kind: str) -> str:
     """What a kind of source is called in a sentence."""
     return KINDS[kind].name if kind in KINDS else kind
+
+
+def usage(record: Record, size: Record | None) -> str:
+    """What a job used, in brackets: CPU by the entry of its end, memory by the last that measured it."""
+    cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
+    used = [f"CPU {interval(cpu)}"] if cpu else []
+    if size is not None and size.facts.get("resident", "").isdecimal():
+        used.append(f"memory {memory(int(size.facts['resident']))}")
+    return f" ({', '.join(used)})" if used else ""
+
+
+def disagreement(record: Record, places: Places, *names: str) -> str:
+    """What other sources of the same entry say otherwise of the facts with these names."""
+    said = ""
+    for other in record.others:
+        theirs = {name: other.facts[name] for name in names if name in other.facts}
+        if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
+            words = ", ".join(f"{name} {value}" for name, value in theirs.items())
+            said += f"; but {places.name(other.event.stimulus) or 'another record'} says {words}"
+    return said

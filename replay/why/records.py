@@ -104,8 +104,7 @@ def records_of(events: Iterable[Told], proc: int, places: Places) -> list[Record
     reported: dict[int, list[Record]] = {}
     for position, event in events:
         if isinstance(event, e.JobLogged | e.JobReported) and event.proc == proc:
-            place = place_of(event.stimulus)
-            source = 0 if place is None else places.source(place.source).chain(place.source)
+            source = places.chain(event.stimulus)
             chains = logged if isinstance(event, e.JobLogged) else reported
             chains.setdefault(source, []).append(record_of(position, event))
     return in_order(once(_ranked(logged, places)), once(_ranked(reported, places)))

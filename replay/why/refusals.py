@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import tzinfo
 
-from attrs import asdict, define, field
+from attrs import asdict, define, evolve, field
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse, unparse
@@ -48,6 +48,9 @@ class Refusals:
         if found is None:
             return None
         position, event, reason = found
+        alone = event.statistics.get("ActiveSubmitterCount") == 1
+        if alone and _left(reason) <= reason.refused_by_slot + reason.taken:
+            reason = evolve(reason, limit=_LIMIT_OF_ONE.get(reason.limit, reason.limit))
         text = f"The negotiation cycle at {instant(event.at, zone)} had no slot for it: {_explained(reason, ad)}."
         more = _conditions(reason, ad)
         return _in_short(reason), Sentence(event.at, position, text, event.cause, event.stimulus, more)
@@ -181,6 +184,10 @@ def _so_many(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
+_LIMIT_OF_ONE = {"share": "slots"}
+"""What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
+
+
 def _limit(reason: e.Unmatched) -> str:
     """The limit that was in the way, in cores."""
     if reason.limit == "share":
@@ -188,6 +195,8 @@ def _limit(reason: e.Unmatched) -> str:
             f"the fair share of {reason.submitter} was used up: it was to have {_cores(reason.allowed)}, and had "
             f"{reason.used:g}"
         )
+    if reason.limit == "slots":
+        return f"{reason.submitter}, the only submitter, had {_cores(reason.used)}, which is all there are"
     if reason.limit == "ceiling":
         return f"{reason.submitter} may have no more than {_cores(reason.allowed)}, and had {reason.used:g}"
     if reason.limit == "matches":
@@ -202,6 +211,8 @@ def _cores(cores: float) -> str:
 def _in_short(reason: e.Unmatched) -> str:
     if reason.limit == "share":
         return f"the fair share of {reason.submitter} is used up"
+    if reason.limit == "slots":
+        return "every slot that it fits on is in use"
     if reason.limit == "ceiling":
         return f"{reason.submitter} has as much as its ceiling allows"
     if reason.limit == "matches":

@@ -12,7 +12,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.lifecycle import state
 from ...domain.log import Log
-from ..runs.causes import meaning
+from ..runs.causes import first, meaning, of_reason
 from .sentences import Told
 
 SECOND: Final = 1_000_000
@@ -42,6 +42,17 @@ class Begun(NamedTuple):
     at: int
     job: str
     user: str
+
+
+class End(NamedTuple):
+    """The end of a run that a slot's log tells of, by the record that says why or else by the slot's being free.
+    ``evicted``: whether it tells that the slot's own side ended it, after which the job is idle; else the job may have
+    been done, or held, or removed."""
+
+    position: int
+    at: int
+    stimulus: str
+    evicted: bool
 
 
 @define
@@ -82,6 +93,18 @@ class Slots:
                 if busy and _is_free(event):
                     break
         return found
+
+    def end(self, slot: str, job: str, began: int) -> End | None:
+        """The end of the run of a job that began at about an instant; None if the slot's log does not tell of it."""
+        run = self.run(slot, job, began)
+        last = run[-1][1] if run else None
+        if not isinstance(last, e.SlotMoved) or not _is_free(last):  # a startd that began anew: the schedd may wait
+            return None
+        at = last.at
+        left = left_for(run, at)
+        position, event = left[0] if left else run[-1]
+        evicted = not first(of_reason(move.reason) for _, move in left).weak
+        return End(position, at, event.stimulus, evicted)
 
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
         """The first job that was started on a slot, or on one that was carved from it, between two instants; None if

@@ -1,4 +1,4 @@
-"""What is said of a job or slot of which an imported log has no record: what it has. The whole log is read for it."""
+"""What is said of a job or slot that a log does not have under the name: what it has. The whole log is read for it."""
 
 from __future__ import annotations
 
@@ -51,9 +51,18 @@ def _range(names: list[str], one: str = "", many: str = "") -> str:
     return f"{many}{', '.join(names)}" if len(names) <= 5 else f"{many}{names[0]} to {names[-1]} ({len(names):,})"
 
 
+def slots_called(log: Log, name: str) -> list[str]:
+    """The slots of this name, on whichever machine: what stands before the @. Reads the whole log."""
+    return [slot for slot in _slots(log) if slot.partition("@")[0] == name]
+
+
+def _slots(log: Log) -> list[str]:
+    return sorted({event.slot for _, event in log.read() if isinstance(event, e.SlotEvent)})
+
+
 def unknown_slot(log: Log, name: str, at: int | None, zone: tzinfo) -> str:
     """What is said of a slot of which no record tells: which there are. Reads the whole log."""
-    names = sorted({event.slot for _, event in log.read() if isinstance(event, e.SlotEvent)})
+    names = _slots(log)
     head = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
     near = get_close_matches(name, names, NEAR_NAMES, 0.5)
     if name in names or not names:

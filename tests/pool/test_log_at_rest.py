@@ -175,7 +175,7 @@ def test_an_import_reads_once_and_says_what_it_read(tmp_path: Path) -> None:
 def grown(folder: Path) -> Iterator[ImportResult]:
     """Follows an import that finds something new after its first look."""
     stop = threading.Event()
-    for result in follow_pool(folder, str(folder / "audit.db"), interval=0.01, timeout=60, stop=stop):
+    for result in follow_pool(folder, folder / "audit.db", interval=0.01, timeout=60, stop=stop):
         yield result
         shutil.copytree(REAL, folder / "pool", dirs_exist_ok=True)
         if result.events > 1000:
@@ -210,6 +210,12 @@ def test_new_events_come_as_they_are_appended(own: str) -> None:
     [
         (lambda log: log.why("99.0"), UnknownThingError, "no job 99.0"),
         (lambda log: log.why("nonsense"), ValueError, "'nonsense' is none of these"),
+        (
+            lambda log: log.why("1.0", at="yesterday"),
+            ValueError,
+            "at = 'yesterday' is no instant: give a number of sec",
+        ),
+        (lambda log: log.why("1.0", at=float("nan")), ValueError, "at = nan is no instant"),
         (lambda log: log.jobs("(("), ClassAdSyntaxError, "expected an operand"),
         (lambda log: log.events(stream="nonsense"), ValueError, "names nothing"),
         (lambda log: log.usage(by="moon"), ValueError, "not by 'moon'"),
@@ -241,7 +247,7 @@ def test_what_was_not_imported_is_not_made_up(tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
     (log_file,) = (TRACES / "01-plain").glob("alice-job.log*")
     shutil.copy(log_file, tmp_path / "pool")
-    import_pool(tmp_path / "pool", str(tmp_path / "audit.db"))
+    import_pool(tmp_path / "pool", tmp_path / "audit.db")
     with Log.open(tmp_path / "audit.db") as log:
         for tells in (log.jobs, log.submitters):
             with pytest.raises(NotKnown, match="nothing that was imported tells of this"):

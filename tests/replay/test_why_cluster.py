@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.stores import open_log
 from poolbook.replay.virtual import EPOCH, SECOND
 from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
+from poolbook.replay.why.cluster import UNTOLD
 
+from ..importing.folders import TRACES
 from .virtual_pool import Pool
 
 STORIES: list[tuple[tuple[str, ...], list[str]]] = [
@@ -77,3 +81,25 @@ def test_what_has_no_why_is_told_where_it_stands(name: str, said: str) -> None:
     with pytest.raises(ValueError) as raised:
         why(pool.log, name)
     assert said in str(raised.value)
+
+
+def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known() -> None:
+    log = open_log("memory:", create=True)
+    Importer(log, [str(TRACES / "10-fairshare")], Options(zone="UTC")).run()
+    summary, missing, *_ = [sentence.text for sentence in why(log, "1")]
+    assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 12 idle, 2 {UNTOLD}."
+    assert missing.startswith(
+        "Records are missing from 2026-11-20 22:52:52 to 2026-11-20 22:55:08: the ends of 14 jobs are not known. ["
+    )
+    before = why(log, "1", 1_795_215_160 * SECOND)  # 22:52:40
+    assert not any("missing" in sentence.text for sentence in before)
+
+
+def test_a_slot_that_alone_has_its_name_needs_no_machine() -> None:
+    pool = Pool()
+    pool.say("machine h Cpus=1 Memory=1024 kind=static slots=1")
+    (name,) = pool.engine.state.slots
+    assert why(pool.log, "slot1") == why(pool.log, name)
+    pool.say("machine i Cpus=1 Memory=1024 kind=static slots=1")
+    with pytest.raises(ValueError, match=r"'slot1' is none .*; the log has 2 slots of that name, as slot1@h"):
+        why(pool.log, "slot1")

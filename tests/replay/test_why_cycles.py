@@ -31,8 +31,8 @@ REFUSED = [
      "(PREEMPTION_REQUIREMENTS is not true of 3, 4 are used by somebody with no worse priority, 4 are used by its "
      "submitter)."),
     # limits
-    ("2.1", 60, "the fair share of alice@example.org is used up",
-     "; the fair share of alice@example.org was used up: it was to have 12 cores, and had 12."),
+    ("2.1", 60, "every slot that it fits on is in use",
+     "; alice@example.org, the only submitter, had 12 cores, which is all there are."),
     # clauses
     ("6.0", 906,
      "no slot can run it: it asks for 87.9 GiB of memory; the largest slot has 8.0 GiB (request_memory)",
@@ -48,6 +48,21 @@ def test_a_job_that_waits_is_told_what_stood_in_its_way(
     assert answer.text.endswith(f": {short}.")
     assert cycle.text.startswith("The negotiation cycle at 2027-01-15 08:")
     assert cycle.text.endswith(said)
+
+
+@pytest.mark.parametrize("slots", ["", " kind=static slots=4"])
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ([], "every slot that it fits on is in use"),
+        (["submit bob 4 seconds=900"], "the fair share of alice@example.org is used up"),
+    ],
+)
+def test_a_share_is_of_several_submitters(slots: str, others: list[str], said: str) -> None:
+    pool = Pool()
+    for command in ("submit alice 6 seconds=900", *others, f"machine h Cpus=4 Memory=2048{slots}", "run 3 min"):
+        pool.say(command)
+    assert why(pool.log, "1.5")[0].text.endswith(f": {said}.")
 
 
 MATCHED = [

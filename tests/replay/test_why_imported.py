@@ -21,7 +21,7 @@ from poolbook.replay.imports import IMPORTED, Places, shortest
 from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
-from poolbook.replay.why.cluster import outcomes
+from poolbook.replay.why.cluster import UNTOLD, outcomes
 
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
@@ -161,6 +161,37 @@ ANSWERS = {
 @pytest.mark.parametrize("seconds", ANSWERS)
 def test_the_answer_is_that_of_the_instant(seconds: int) -> None:
     assert told(log_of(EVERYTHING), "1.0", seconds)[0].startswith(ANSWERS[seconds])
+
+
+# How the slot's log ends the run, behind what it has of its beginning -> the answer, and the count of the cluster.
+ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
+    "its startd was shut down": (
+        [
+            moved(17, 94, "13b", "Claimed/Busy", "Preempting/Killing", "shutdown fast"),
+            moved(17, 98, "25", "Preempting/Killing", "Owner/Idle", "starter exited"),
+        ],
+        "Job 1.0 is idle since 2026-11-20 22:36:57: its run on slot1@node was ended after 10 s: the startd was shut "
+        "down (the slot went to Preempting/Killing: shutdown fast). [StartLog:94] No record",
+        "1 idle",
+    ),
+    "nobody says why": (
+        [moved(17, 94, "12", "Claimed/Busy", "Claimed/Idle", "Called deactivate_claim_job_done")],
+        "Job 1.0 is somewhere that no record tells of since 2026-11-20 22:36:57: its run on slot1@node ended after "
+        "10 s. [StartLog:94] Its",
+        f"1 {UNTOLD}",
+    ),
+    "it goes on": ([], f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:47", "1 running"),
+}
+
+
+@pytest.mark.parametrize("how", ENDS_OF_RUNS)
+def test_the_end_of_a_run_of_which_the_slots_log_alone_tells_is_the_answer(how: str) -> None:
+    ends, answer, count = ENDS_OF_RUNS[how]
+    log = log_of([*LOGGED[:2], *OF_SLOT[:6], *ends])
+    assert told(log, "1.0")[0].startswith(answer)
+    assert told(log, "1.0", 12)[0].startswith(f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:47")
+    assert told(log, "1")[0] == f"Cluster 1 has 1 job: {count}."
+    assert told(log, "1", 12)[0] == "Cluster 1 has 1 job: 1 running."
 
 
 def test_what_two_logs_say_alike_is_told_once() -> None:
@@ -445,8 +476,15 @@ FARED = {
     "suspended": "is suspended",
     "running": "runs",
     "idle": "is idle",
+    UNTOLD: "is somewhere that no record tells of",
 }
 """How a job's own answer says what its cluster's summary counts it as."""
+BY_SLOTS = {
+    "05-prio-preempt": {"2.1": "was ended after 16 s: the startd was shut down"},
+    "09a-quota-static-nosurplus": {f"3.{proc}": "was ended after 1" for proc in range(10)},
+    "10-fairshare": {f"{job}": "ended after 5 s." for job in (1.7, 1.8, 2.7, 2.8, 3.7)},
+}
+"""Jobs whose logs end, or have a gap, while they run: what the StartLog has of the ends of their runs."""
 
 
 @pytest.mark.parametrize("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
@@ -463,6 +501,10 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
         assert f"Job {job} {FARED[fared[int(cluster)].status[int(proc)]]} " in answer
         for number, words in ((1, "It started on "), (4, "It was evicted from "), (12, "It was put on hold")):
             assert sum(text.startswith(words) for text in life) == sum(entry[1] == number for entry in logged), job
+        by_slot = BY_SLOTS.get(trace, {}).get(job)
+        assert [f" {by_slot}" in text for text in life if text.startswith("Its run on ")] == [True] * bool(by_slot), job
+        if by_slot:
+            continue
         known = [(time, LAST[number]) for time, number in logged if number in LAST]
         of_last_second = [words for time, words in known if time == known[-1][0]]
         assert not known or any(answer.startswith(f"Job {job} {words}") for words in of_last_second), answer

@@ -43,6 +43,9 @@ def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:
         (of_reason("received RELEASE_CLAIM command"), "given_back"),
         (of_own("user_remove"), "removed"),
         (of_own("retirement_over"), None),
+        (of_own("vacate_command", "vacate-7-1"), "vacated"),
+        (of_own("vacate_command", "stop-7-1"), "stopped"),
+        (of_own("user_remove", "stop-7-1"), "removed"),
     ],
 )  # fmt: skip
 def test_a_record_names_its_cause(found: object, name: str | None) -> None:

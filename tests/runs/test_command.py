@@ -94,6 +94,33 @@ def test_a_name_of_which_there_is_no_run_is_told(said: Said) -> None:
     assert "no run is of nobody" in said("usage", "nobody", "-by", "machine", code=1)
 
 
+def test_a_window_without_runs_is_named_with_the_time_of_which_the_log_tells(said: Said) -> None:
+    assert said("usage", "-from", "3:00", "-to", "3:30", "-by", "user") == (
+        "There are no runs from 2026-11-20 03:00:00 until 2026-11-20 03:30:00; the log tells of 2026-11-20 22:36:41 to "
+        "2026-11-20 22:38:56.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("trace", "said_of"),
+    [
+        ("10-fairshare", " how they ended is not known; their time is in TIME alone."),
+        ("05-prio-preempt", ""),
+    ],
+)
+def test_runs_whose_ends_are_not_known_are_counted_below_the_table(
+    said: Said, tmp_path: Path, trace: str, said_of: str
+) -> None:
+    path = str(tmp_path / "audit.db")
+    log = open_log(path, create=True)
+    Importer(log, [str(TRACES / trace)], Options(zone="UTC")).run()
+    log.close()
+    *_, total, last = said("usage", "-by", "machine", log=path).splitlines()
+    row = json.loads(said("usage", "-by", "machine", "-json", log=path))["total"]
+    assert (row["used"] > row["goodput"] + row["wasted"]) == bool(said_of)
+    assert last.endswith(said_of) and (total if said_of else last).startswith("total ")
+
+
 def test_a_log_without_records_of_runs_says_so(said: Said, tmp_path: Path) -> None:
     path = str(tmp_path / "match.db")
     log = open_log(path, create=True)

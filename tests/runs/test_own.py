@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import JobExited
 from poolbook.replay.runs.evictions import told
 from poolbook.replay.runs.own import own_runs
@@ -32,6 +33,20 @@ def test_the_cause_of_an_eviction_is_what_was_done(line: str) -> None:
         "1.0", "alice@example.org", "slot1_1@h", "h", STORIES[line],
     )  # fmt: skip
     assert 10_000_000 <= run.lasted <= 15_000_000
+
+
+@pytest.mark.parametrize("slots", [["slot1_1@h"], []])
+def test_a_pool_that_is_stopped_is_why_its_runs_are_ended(slots: list[str]) -> None:
+    """As a server does it: the slots are vacated, and then the jobs."""
+    pool = PointPool()
+    for said in ("machine h Cpus=1 Memory=2048", "submit alice 1 seconds=3600 grace=5", "run 10 s"):
+        pool.say(said)
+    engine = pool.engine
+    engine.handle([s.VacateSlot(engine.id("stop"), "root", name, False) for name in slots])
+    engine.handle([s.Act(engine.id("stop"), "root", "vacate", s.Selection(everything=True))])
+    pool.say("run 20 s")
+    (run,) = told(pool.log, evicted=True).runs
+    assert (run.job, run.cause.name) == ("1.0", "stopped")
 
 
 # How the processes end -> outcome and cause.

@@ -16,8 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.stores import open_log
 from poolbook.adapters.tools.terminal import columns, folded, has_colour, painted, visible, width_of
 
+from ..importing.folders import TRACES
 from ..pool.real import POOLBOOK, environment
 
 
@@ -131,3 +134,13 @@ def test_help_and_complaints_fit_the_terminal(words: tuple[str, ...]) -> None:
     lines = on_a_terminal(64, *words).split("\n")
     assert len(lines) > 1
     assert max(map(len, lines)) <= 64
+
+
+def test_the_table_of_evictions_fits_the_terminal(tmp_path: Path) -> None:
+    log = open_log(path := str(tmp_path / "audit.db"), create=True)
+    Importer(log, [str(TRACES / "05-prio-preempt")], Options(zone="UTC")).run()
+    log.close()
+    lines = on_a_terminal(40, "log", "-evicted", "-since", "22:38:30", "-log", path, TZ="UTC").split("\n")
+    assert max(map(len, lines)) <= 40
+    assert "TIME  JOB  USER  SLOT  LOST  CAUSE" in lines
+    assert " ".join(map(str.strip, lines)).count("priority was given the slot") == 3
