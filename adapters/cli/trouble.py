@@ -73,8 +73,8 @@ def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: 
         worth.insert(0, ("resume", "go on with what is left"))
     elif left > 0 and not misfits:
         told.append(f"{jobs}: no slot takes {them} now.")
-        first = next(f"{one.number}.{proc}" for one in found if (proc := one.outcomes.first("idle")) is not None)
-        worth.append((f"why {first}", "what it waits for"))
+        waiting = [f"{one.number}.{first}" for one in found if (first := one.outcomes.first("idle")) is not None]
+        worth += [(f"why {name}", "what it waits for") for name in waiting[:1]]
     return told, worth
 
 
