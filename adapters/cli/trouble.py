@@ -73,8 +73,8 @@ def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: 
         worth.insert(0, ("resume", "go on with what is left"))
     elif left > 0 and not misfits:
         told.append(f"{jobs}: no slot takes {them} now.")
-        idle = ((one.number, one.outcomes.first("idle")) for one in found)
-        worth += [(f"why {number}.{first}", "what it waits for") for number, first in idle if first is not None][:1]
+        waiting = [f"{one.number}.{first}" for one in found if (first := one.outcomes.first("idle")) is not None]
+        worth += [(f"why {name}", "what it waits for") for name in waiting[:1]]
     return told, worth
 
 
