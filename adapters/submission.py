@@ -54,15 +54,18 @@ class DiskFiles:
             return None
 
 
-def configured() -> dict[str, str]:
-    """What the configuration of whoever submits (``configuration.config_files``) says to submissions.
+def configured() -> tuple[dict[str, str], list[str]]:
+    """What the configuration of whoever submits (``configuration.load``) says to submissions, and its warnings.
 
     :raises ConfigError: it cannot be read
     """
     from ..domain.following import submissions
-    from .configuration import config_files, load
+    from .configuration import config_files, is_set_outside_of_files, load
 
-    return for_submissions(submissions(load(subsystem="SUBMIT"))) if config_files() else {}
+    if not config_files() and not is_set_outside_of_files():
+        return {}, []
+    configuration = load(subsystem="SUBMIT")
+    return for_submissions(submissions(configuration)), configuration.warnings
 
 
 def not_followed(own: Mapping[str, str], terms: Terms) -> list[str]:

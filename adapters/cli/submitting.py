@@ -145,7 +145,7 @@ def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
-    own = _own_settings()
+    own = _own_settings(log_of(arguments))
     dry = arguments.last("dry-run")
     if dry is not None and not arguments.words and Path(dry.values[0]).is_file():
         # `submit --dry-run job.sub`: its value is what is to be submitted, and there is nowhere to write but here.
@@ -186,14 +186,18 @@ def _verbose(parsed: Any, proc: int) -> str:
     return f"** Proc {ad['ClusterId']}.{proc}:\n{lines}\n"
 
 
-def _own_settings() -> dict[str, str]:
+def _own_settings(url: str) -> dict[str, str]:
     from ...domain.config import ConfigError
     from ..submission import configured
 
     try:
-        return configured()
+        own, warnings = configured()
     except ConfigError as error:
         raise Refusal(f"poolbook: {error}") from None
+    if warnings and not is_served(url):  # a server has told them
+        for warning in warnings:
+            print(f"poolbook submit: warning: {warning}", file=sys.stderr)
+    return own
 
 
 def _domains(own: Mapping[str, str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from poolbook.domain.negotiation.settings import followed
 from poolbook.domain.policy import offer
 from poolbook.domain.policy.settings import SETTINGS
 
+from ..pool.real import Folder
 from . import code
 
 EVERYTHING = """
@@ -249,3 +250,24 @@ def test_what_the_environment_sets_counts_without_a_file(
     monkeypatch.setenv("_CONDOR_MAX_JOBS_PER_OWNER", "3")
     assert main(["run", "job.sub", "-quiet"]) == 1
     assert "MAX_JOBS_PER_OWNER: Poolbook does not enforce" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["a file", "the environment"])
+def test_a_submission_to_a_pool_that_does_not_run_names_what_is_not_followed(
+    place: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    if place == "a file":
+        (folder / "poolbook.conf").write_text("HAD_LIST = a:1\n")
+    else:
+        monkeypatch.setenv("_CONDOR_HAD_LIST", "a:1")
+    assert main(["submit", "job.sub"]) == 0
+    assert capsys.readouterr().err.count("HAD_LIST is a setting of HTCondor's that Poolbook does not follow") == 1
+
+
+def test_a_submission_leaves_it_to_the_server_to_name_what_is_not_followed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    folder.write("poolbook.conf", "HAD_LIST = a:1\n")
+    with folder.served():
+        assert "HAD_LIST" not in folder.call("submit", "job.sub")
