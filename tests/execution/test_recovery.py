@@ -80,7 +80,7 @@ def test_an_acknowledged_directory_that_the_job_used_is_removed(bench: Bench) ->
 def test_a_directory_below_another_place_is_removed_too_even_by_a_successor(bench: Bench, crash: bool) -> None:
     place = bench.home / "place"
     place.mkdir()
-    bench.sh("1", "echo $_CONDOR_SCRATCH_DIR; touch file; exec sleep 1000", stdout="out", execute=str(place))
+    bench.sh("1", "touch file; echo $_CONDOR_SCRATCH_DIR; exec sleep 1000", stdout="out", execute=str(place))
     made = bench.file("out").strip()
     assert made == f"{place}/dir_1/scratch"
     if crash:
