@@ -33,11 +33,11 @@ def config_files(files: Sequence[Path | str] = (), environment: Mapping[str, str
     return [Path(FILE)] if Path(FILE).exists() else []
 
 
-def is_set_outside_of_files(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the environment sets one of HTCondor's settings (``_CONDOR_START``): then it counts without any file.
+def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
+    """The variables that set one of HTCondor's settings (``_CONDOR_START``): they count without any file, too.
     What else begins so is of a job's own environment (``_CONDOR_SCRATCH_DIR``)."""
     given = os.environ if environment is None else environment
-    return any(name[:8].lower() == "_condor_" and is_known(name[8:]) for name in given)
+    return sorted(name for name in given if name[:8].lower() == "_condor_" and is_known(name[8:]))
 
 
 def load(

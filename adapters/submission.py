@@ -60,9 +60,9 @@ def configured() -> tuple[dict[str, str], list[str]]:
     :raises ConfigError: it cannot be read
     """
     from ..domain.following import submissions
-    from .configuration import config_files, is_set_outside_of_files, load
+    from .configuration import config_files, environment_settings, load
 
-    if not config_files() and not is_set_outside_of_files():
+    if not config_files() and not environment_settings():
         return {}, []
     configuration = load(subsystem="SUBMIT")
     return for_submissions(submissions(configuration)), configuration.warnings

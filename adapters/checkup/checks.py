@@ -226,6 +226,8 @@ def _configuration(facts: Facts) -> Iterator[Said]:
         )
     elif settings.files:
         yield Said(OK, f"this machine is offered under {', '.join(settings.files)} ({settings.named})")
+    elif settings.environment:
+        yield Said(OK, "this machine is offered under what the environment sets: there is no file of a configuration")
     else:
         yield Said(
             OK, "this machine is offered without a policy: no configuration is named, and no poolbook.conf is here"
@@ -239,11 +241,8 @@ def _environment(facts: Facts) -> Iterator[Said]:
     if not settings.environment:
         return
     names = ", ".join(settings.environment)
-    if settings.files:
-        yield Said(WARNING, f"the environment sets {names}: that goes before every file", "unset what is not meant")
-    else:
-        words = f"the environment sets {names}, but no configuration is named: a pool here does not read it"
-        yield Said(WARNING, words, "write a poolbook.conf, if only an empty one, or unset them")
+    effect = "that goes before every file" if settings.files else "a pool here follows that without any file"
+    yield Said(WARNING, f"the environment sets {names}: {effect}", "unset what is not meant")
 
 
 def _start(facts: Facts) -> Iterator[Said]:

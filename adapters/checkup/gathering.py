@@ -20,7 +20,7 @@ from ...domain.policy.offer import offer
 from ...domain.policy.slot_types import SlotTypeError
 from ...domain.settings import DOMAINS
 from ...domain.texts import ad_of
-from ..configuration import VARIABLE, config_files, load
+from ..configuration import VARIABLE, config_files, environment_settings, load
 from ..execution.supervisor import processes
 from ..facts import host_name
 from ..machines import detected, equipment, system_ad, volume
@@ -30,7 +30,6 @@ from ..stores.location import locate
 from .about_log import book
 from .facts import Facts, Machine, Program, Settings, Volume
 
-PREFIX = "_condor_"
 _PER_MIB = 2**20
 _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")
 
@@ -181,11 +180,11 @@ def _mount_of(mounts: Mapping[str, tuple[str, list[str]]], folder: Path) -> tupl
 
 def _settings(files: Sequence[str], environment: Mapping[str, str], place: Place | None) -> Settings:
     named = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current folder"
-    variables = tuple(sorted(name for name in environment if name.lower().startswith(PREFIX)))
+    variables = tuple(environment_settings(environment))
     paths = config_files(files, environment)
     names = tuple(map(str, paths))
-    if not paths:
-        return Settings(environment=variables)
+    if not paths and not variables:
+        return Settings()
     try:
         found = load(paths, environment=environment)
         folder = Path.cwd() if place is None else place.folder

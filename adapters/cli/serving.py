@@ -174,10 +174,10 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
 def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
     """How the configuration is read, as often as it is; None: there is none. Amounts that are ``given`` are what it
     finds detected."""
-    from ..configuration import config_files, is_set_outside_of_files, load
+    from ..configuration import config_files, environment_settings, load
 
     files = [path.absolute() for path in config_files([given.values[0] for given in arguments.every("config")])]
-    if not files and not is_set_outside_of_files():
+    if not files and not environment_settings():
         return None
     detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}
     return lambda daemon: load(files, detected=detected, subsystem=daemon)

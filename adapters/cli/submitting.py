@@ -194,7 +194,7 @@ def _own_settings(url: str) -> dict[str, str]:
         own, warnings = configured()
     except ConfigError as error:
         raise Refusal(f"poolbook: {error}") from None
-    if warnings and not is_served(url):  # a server has told them
+    if warnings and not is_served(url):  # where one runs, it has told them
         for warning in warnings:
             print(f"poolbook submit: warning: {warning}", file=sys.stderr)
     return own
@@ -210,14 +210,14 @@ def _domains(own: Mapping[str, str]) -> dict[str, str]:
 def _terms(url: str, own: Mapping[str, str]) -> Terms:
     """The terms of the pool to which nothing is submitted; if there is none, those of the one that would be begun."""
     from ...domain.evolve import fold
-    from ...domain.log import LogError
+    from ...domain.log import LogMissing
     from ...domain.settings import DOMAINS
     from ..facts import host_name
     from ..stores import open_log
 
     try:
-        log = open_log(url, create=False)
-    except LogError:
+        log = open_log(url, create=False, read_only=True)
+    except LogMissing:
         return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **_domains(own)})
     try:
         return Terms.of(fold(log.read_stream("pool")), 1)

@@ -7,6 +7,9 @@ keeps a job only where it is true.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from attrs import Factory, frozen
 
 from ..classad import ClassAd, EvaluationError, unparse
@@ -21,7 +24,6 @@ from .draft import Draft
 
 HELD_BY_POLICY = 3
 """HoldReasonCode of a job that its own policy holds."""
-
 
 LEAVE = "LeaveJobInQueue"
 
@@ -46,7 +48,16 @@ def constant(text: str) -> Answer | None:
     return Answer(found, unparse_old(asked))
 
 
-def ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
+def _answer(draft: Draft, cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]) -> Answer:
+    """What an expression of a job's policy comes to, ``default`` if the job has none. ``ad`` is the job's, made only
+    where the expression reads anything."""
+    text = cluster.wish(proc, name)
+    if not text:
+        return Answer(default, "")
+    return constant(text) or _ask(draft, name, text, ad())
+
+
+def _ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
     """Evaluate an expression of a job's policy in its ad, and write down what it read."""
     asked = expression(text)
     if asked is None:
@@ -73,21 +84,11 @@ class Ending:
 
 def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
     """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
-    hold, remove = (cluster.wish(exited.proc, name) for name in ("OnExitHold", "OnExitRemove"))
-    held = constant(hold) if hold else Answer(False, "")
-    done = constant(remove) if remove else Answer(True, "")
-    ad = None
-    if held is None or done is None or held.truth:
-        ad = ad_of(at_exit(cluster.attributes(exited.proc), exited))
-    if held is None:
-        assert ad is not None
-        held = ask(draft, "OnExitHold", hold, ad)
+    ad = cache(lambda: ad_of(at_exit(cluster.attributes(exited.proc), exited)))
+    held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
     if held.truth:
-        assert ad is not None
-        return _hold(draft, held, ad)
-    if done is None:
-        assert ad is not None
-        done = ask(draft, "OnExitRemove", remove, ad)
+        return _hold(draft, held, ad())
+    done = _answer(draft, cluster, exited.proc, "OnExitRemove", True, ad)
     if done.truth is not False:
         return Ending(evidence=done.evidence)
     return Ending("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
@@ -128,5 +129,4 @@ def constant_wish(cluster: Cluster, proc: int) -> Answer | None:
 
 def stays(draft: Draft, cluster: Cluster, proc: int) -> Answer:
     """Whether a job that has come to its end stays in the queue."""
-    answer = constant_wish(cluster, proc)
-    return answer or ask(draft, LEAVE, cluster.wish(proc, LEAVE), ad_of(cluster.attributes(proc)))
+    return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

@@ -63,7 +63,7 @@ def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
         (of("machine", unknown_zone="Europe/Berlni"), "time zone", "warning", "TZ=Europe/Berlni is no", "TZ=Europe"),
         (of("settings", files=("a.conf",), error="line 3: no"), "configuration", "problem", "taken: line 3", "mend it"),
         (of("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "config -verbose"),
-        (of("settings", environment=("_CONDOR_START",)), "environment", "warning", "does not read it", "poolbook.conf"),
+        (of("settings", environment=("_CONDOR_START",)), "environment", "warning", "follows that", "unset"),
         (
             of("settings", files=("a.conf",), environment=("_CONDOR_START",)),
             *("environment", "warning", "_CONDOR_START: that goes before every file", "unset"),

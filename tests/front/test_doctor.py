@@ -125,6 +125,17 @@ def test_a_configuration_is_looked_at_where_serve_would_look(
     assert doctor("-config", "missing.conf")[0] == 1
 
 
+def test_what_the_environment_sets_is_looked_at_without_a_file_as_a_pool_would_follow_it(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
+    assert doctor() == (0, [])
+    monkeypatch.setenv("_CONDOR_START", "False")
+    code, found = doctor()
+    assert (code, [one["check"] for one in found]) == (1, ["environment", "START"])
+    assert "a pool here follows that without any file" in found[0]["words"]
+
+
 def test_a_time_zone_that_is_misspelled_is_found(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, count in (("Europe/Berlni", 1), ("Asia/Tokyo", 0), ("CET-1CEST,M3.5.0,M10.5.0/3", 0)):
         with monkeypatch.context() as patched:

@@ -205,6 +205,14 @@ def test_without_a_configuration_all_is_of_this_machine(tmp_path: Path, call: Ca
     assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@{host_name()}"', "1")
 
 
+def test_a_dry_run_is_refused_for_a_log_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("job.sub", "executable = /bin/true\nqueue\n")
+    folder.write("pool.db", "no log, but a text " * 100)
+    told = folder.call("submit", "job.sub", "-dry-run", "-", code=1)
+    assert "pool.db" in told and "Dry-Run" not in told
+
+
 def test_run_goes_by_the_configuration_that_it_names(tmp_path: Path, call: Call) -> None:
     (tmp_path / "poolbook.conf").write_text("UID_DOMAIN = other.dom\nJOB_DEFAULT_REQUESTMEMORY = 17\n")
     (tmp_path / "pool.conf").write_text(OURS + "JOB_DEFAULT_REQUESTDISK = 2000\nRUNBENCHMARKS = False\n")
