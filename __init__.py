@@ -10,70 +10,70 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import events
-    from .adapters.aio import AsyncLog, AsyncPool
-    from .adapters.execution.client import SupervisorError
-    from .adapters.importing.driver import ImportResult
-    from .adapters.importing.session import follow_pool, import_pool
-    from .adapters.log import Log
-    from .adapters.pool import Pool
-    from .adapters.values import Expr
-    from .adapters.verdicts import Verification
-    from .domain.accounting import Standing
+    from .adapters.condor_files.importing.driver import ImportResult
+    from .adapters.condor_files.importing.session import follow_pool, import_pool
+    from .adapters.library.aio import AsyncLog, AsyncPool
+    from .adapters.library.log import Log
+    from .adapters.library.pool import Pool
+    from .adapters.library.python_values import Expr
+    from .adapters.machine.execution.client import SupervisorError
+    from .adapters.runtime.verdicts import Verification
     from .domain.classad import ClassAdSyntaxError, EvaluationError
     from .domain.config import ConfigError, ConfigWarning
     from .domain.decide import Refusal
     from .domain.errors import PoolbookError
-    from .domain.lifecycle import UnknownDialectError
-    from .domain.log import AlreadyServed, Fenced, LogClosed, LogDamaged, LogError, LogNewer, LogUnavailable
-    from .domain.policy.slot_types import SlotTypeError
+    from .domain.negotiator.accounting import Standing
+    from .domain.ports.log import AlreadyServed, Fenced, LogClosed, LogDamaged, LogError, LogNewer, LogUnavailable
+    from .domain.ports.world import Launch
+    from .domain.startd.slot_types import SlotTypeError
+    from .domain.state_machines import UnknownDialectError
     from .domain.submit import SubmitError, SubmitWarning
-    from .domain.world import Launch
-    from .projections.archive import Spent
-    from .replay.audit.verdict import Audit
-    from .replay.legality import Violation
-    from .replay.tables import NotKnown
-    from .replay.virtual import Behaviour
+    from .projections.imported_ads import Spent
+    from .replay.forensics.audit.verdict import Audit
+    from .replay.forensics.daemon_tables import NotKnown
+    from .replay.validation import Violation
+    from .replay.virtual_world import Behaviour
     from .replay.why import UnknownThingError
 
 __version__ = "0.1.0"
 
 # Loaded when asked for: a short command must not wait for the whole of a pool.
 _LATE = {
-    "AlreadyServed": ".domain.log",
-    "AsyncLog": ".adapters.aio",
-    "AsyncPool": ".adapters.aio",
-    "Audit": ".replay.audit.verdict",
-    "Behaviour": ".replay.virtual",
+    "AlreadyServed": ".domain.ports.log",
+    "AsyncLog": ".adapters.library.aio",
+    "AsyncPool": ".adapters.library.aio",
+    "Audit": ".replay.forensics.audit.verdict",
+    "Behaviour": ".replay.virtual_world",
     "ClassAdSyntaxError": ".domain.classad",
     "ConfigError": ".domain.config",
     "ConfigWarning": ".domain.config",
     "EvaluationError": ".domain.classad",
-    "Expr": ".adapters.values",
-    "Fenced": ".domain.log",
-    "ImportResult": ".adapters.importing.driver",
-    "Launch": ".domain.world",
-    "Log": ".adapters.log",
-    "LogClosed": ".domain.log",
-    "LogDamaged": ".domain.log",
-    "LogError": ".domain.log",
-    "LogNewer": ".domain.log",
-    "LogUnavailable": ".domain.log",
-    "NotKnown": ".replay.tables",
-    "Pool": ".adapters.pool",
+    "Expr": ".adapters.library.python_values",
+    "Fenced": ".domain.ports.log",
+    "ImportResult": ".adapters.condor_files.importing.driver",
+    "Launch": ".domain.ports.world",
+    "Log": ".adapters.library.log",
+    "LogClosed": ".domain.ports.log",
+    "LogDamaged": ".domain.ports.log",
+    "LogError": ".domain.ports.log",
+    "LogNewer": ".domain.ports.log",
+    "LogUnavailable": ".domain.ports.log",
+    "NotKnown": ".replay.forensics.daemon_tables",
+    "Pool": ".adapters.library.pool",
     "PoolbookError": ".domain.errors",
     "Refusal": ".domain.decide",
-    "SlotTypeError": ".domain.policy.slot_types",
-    "Spent": ".projections.archive",
-    "Standing": ".domain.accounting",
+    "SlotTypeError": ".domain.startd.slot_types",
+    "Spent": ".projections.imported_ads",
+    "Standing": ".domain.negotiator.accounting",
     "SubmitError": ".domain.submit",
     "SubmitWarning": ".domain.submit",
-    "SupervisorError": ".adapters.execution.client",
-    "UnknownDialectError": ".domain.lifecycle",
+    "SupervisorError": ".adapters.machine.execution.client",
+    "UnknownDialectError": ".domain.state_machines",
     "UnknownThingError": ".replay.why",
-    "Verification": ".adapters.verdicts",
-    "Violation": ".replay.legality",
-    "follow_pool": ".adapters.importing.session",
-    "import_pool": ".adapters.importing.session",
+    "Verification": ".adapters.runtime.verdicts",
+    "Violation": ".replay.validation",
+    "follow_pool": ".adapters.condor_files.importing.session",
+    "import_pool": ".adapters.condor_files.importing.session",
 }
 
 __all__ = [

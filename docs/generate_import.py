@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from poolbook.replay.audit.page import fill
+from poolbook.replay.forensics.audit.rules_page import fill
 
 PAGE = Path(__file__).resolve().parent / "import.md"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from poolbook.domain.policy.page import fill
+from poolbook.domain.startd.policy_page import fill
 
 PAGE = Path(__file__).resolve().parent / "policy.md"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from poolbook.domain.lifecycle.diagrams import fill
+from poolbook.domain.state_machines.diagrams import fill
 
 PAGE = Path(__file__).resolve().parent / "state-machines.md"
 

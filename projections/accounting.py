@@ -1,6 +1,7 @@
 """Who is granted how much, and has used how much: the accountant's books (``domain/accounting``).
 
-What an event does to them is ``domain/evolve``'s to say. Of claims only the weights are kept, by their slots; where a
+What an event does to them is ``domain/state/evolve``'s to say. Of claims only the weights are kept, by their slots;
+where a
 log begins in the middle of a claim, nothing is known of it.
 """
 
@@ -12,8 +13,8 @@ from collections.abc import Callable
 import msgspec
 
 from ..domain import events as e
-from ..domain.evolve import evolve
-from ..domain.state import State, Submitter
+from ..domain.state.evolve import evolve
+from ..domain.state.state import State, Submitter
 from .schema import insertion
 
 _decode = msgspec.json.Decoder(dict[str, tuple[float, int]]).decode

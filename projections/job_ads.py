@@ -13,11 +13,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from .selecting import Stretch
+from .job_query import Stretch
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Expression
-    from ..domain.variants import Variants
+    from ..domain.state.proc_ads import Variants
 
 _KEPT = 256  # clusters, or distinct texts times 64, that are remembered
 
@@ -87,14 +87,14 @@ class Clusters:
         chunks = [chunk for (chunk,) in self._connection.execute(statement, (number,))]
         if not chunks:
             return None
-        from ..domain.variants import Variants
+        from ..domain.state.proc_ads import Variants
 
         return Variants(chunks)
 
 
 def expression(text: str) -> Expression | None:
     """The expression that an attribute's text is, or None if it is none."""
-    from ..domain.texts import expression as meaning
+    from ..domain.state.expression_cache import expression as meaning
 
     return meaning(text)
 

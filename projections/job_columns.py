@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from .job_ads import Attributes, Cluster, Clusters, ads, attributes, global_id
-from .selecting import Stretch
+from .job_query import Stretch
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
@@ -96,7 +96,7 @@ class Columns:
         """The columns of a cluster by their names in small letters; the last cluster's are remembered."""
         number = cluster.row.cluster
         if self._unpacked[0] != number:
-            from ..domain.variants import unpack
+            from ..domain.state.proc_ads import unpack
 
             assert cluster.variants is not None
             columns = unpack(cluster.variants.chunks)

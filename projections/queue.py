@@ -2,9 +2,9 @@
 
 The rule that keeps 100,000 like jobs a handful of rows: a row (a *stretch* of processes) is cut only where an event is
 about a part of it, and an event about many jobs makes neighbours that have become equal one again. What a change does
-to a job's ad is ``domain/job_ad``'s to say, and is computed once for all jobs that share their changes.
+to a job's ad is ``domain/state/job_ad``'s to say, and is computed once for all jobs that share their changes.
 
-A job leaves the queue as in ``domain/evolve``: when an event says so; in logs of format 1 when it is Removed or
+A job leaves the queue as in ``domain/state/evolve``: when an event says so; in logs of format 1 when it is Removed or
 Completed, and its processes, if it has any, are gone. What an event says of a job that is not in the queue changes
 nothing.
 """
@@ -19,7 +19,7 @@ import msgspec
 from attrs import define
 
 from ..domain import events as e
-from ..domain.job_ad import LEFT, STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
+from ..domain.state.job_ad import LEFT, STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
 from .schema import insertion
 
 _TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)

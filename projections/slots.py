@@ -13,10 +13,10 @@ import msgspec
 from attrs import astuple, define
 
 from ..domain import events as e
-from ..domain.evolve import BIRTH
-from ..domain.job_ad import quoted, unquoted
-from ..domain.lifecycle.drain import OPEN
-from ..domain.settings import UID_DOMAIN, as_founded
+from ..domain.state.evolve import BIRTH
+from ..domain.state.job_ad import quoted, unquoted
+from ..domain.state.settings import UID_DOMAIN, as_founded
+from ..domain.state_machines.drain import OPEN
 from .schema import SLOT_ATTRIBUTES, insertion
 
 _ad = msgspec.json.Decoder(dict[str, str]).decode

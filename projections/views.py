@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import archive
+from . import imported_ads
+from .checkpoint import reached
 from .job_ads import Clusters, ad_of, ads, attributes
 from .job_columns import QUEUES_OWN, Columns
+from .job_query import ALL, Jobs, Selection, stretches
 from .schema import SLOT_ATTRIBUTES
-from .selecting import ALL, Jobs, Selection, stretches
-from .tracking import reached
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context, Expression
@@ -224,14 +224,14 @@ class Views:
         found = stretches(self.connection, selection, "oldest" if forwards else "newest")
         return islice((ad for stretch in found for ad in ads(clusters, stretch, not forwards)), limit)
 
-    def kept(self, selection: Selection = ALL, forwards: bool = False) -> Iterator[archive.Kept]:
+    def kept(self, selection: Selection = ALL, forwards: bool = False) -> Iterator[imported_ads.Kept]:
         """Where in the log the ads of the history that an import kept are, the last one first, or with `forwards` the
         first one. Read as they are asked for."""
-        return archive.kept(self.connection, selection, forwards)
+        return imported_ads.kept(self.connection, selection, forwards)
 
     def last_sample(self, kind: str) -> list[int]:
         """The positions of the events that keep the latest sample of ads of a kind; nothing if there is none."""
-        return archive.last_sample(self.connection, kind)
+        return imported_ads.last_sample(self.connection, kind)
 
     # The pool
 
@@ -245,7 +245,7 @@ class Views:
         return [SlotRow(*row) for row in self.connection.execute("SELECT * FROM slots ORDER BY born")]
 
     def slot_ads(self) -> Iterator[ClassAd]:
-        """The slots' ads, in the pool's order, as they are published (``domain/policy/published.py``), with what the
+        """The slots' ads, in the pool's order, as they are published (``domain/startd/public_ad.py``), with what the
         pool itself knows of them: state and activity and since when, the claim and the job, the machine's drain, and
         of a partitionable slot what was carved from it (manual: Machine ClassAd Attributes)."""
         rows = self.slots()
@@ -286,10 +286,10 @@ class Views:
         statement = "SELECT name, claimed FROM slots WHERE submitter=? AND claim<>'' ORDER BY born"
         return [(name, since) for name, since in self.connection.execute(statement, (submitter,))]
 
-    def spent(self, by: str = "user") -> list[archive.Spent]:
+    def spent(self, by: str = "user") -> list[imported_ads.Spent]:
         """What the jobs that have left used, by user, group or cluster: those of an import's history, and the pool's
         own."""
-        return archive.spent(self.connection, by)
+        return imported_ads.spent(self.connection, by)
 
     def refusals(self) -> list[RefusalRow]:
         """Why jobs wait, by the first job of each kind that still does, in the order in which it was said last."""
@@ -380,7 +380,7 @@ def _published(
     texts: dict[str, str], state: str, machine: _Machine, facts: dict[str, str], dialect: str
 ) -> dict[str, str]:
     """What of a slot's own ad is shown to others."""
-    from ..domain.policy.published import published
+    from ..domain.startd.public_ad import published
 
     closed = bool(machine.shutdown) or "Draining" in machine.facts or "PreemptingUser" in facts
     willing = _willing(texts) if "Start" in texts else None

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 from attrs import evolve, frozen
 
 from ..domain import events as e
-from ..domain.job_ad import job_procs, unquoted
-from ..domain.joblog import ENTRIES
-from ..domain.lifecycle.drain import OPEN
-from ..domain.lifecycle.job import UNSUBMITTED
-from ..domain.lifecycle.slot import BORN
-from ..domain.lifecycle.tables import SLOT_TABLES
-from ..domain.log import Log
-from ..domain.reports import KINDS as REPORT_KINDS
-from .wording import counted, instant, interval, iso, memory, shortened
+from ..domain.imported.job_event_log import ENTRIES
+from ..domain.imported.record_sources import KINDS as REPORT_KINDS
+from ..domain.ports.log import Log
+from ..domain.state.job_ad import job_procs, unquoted
+from ..domain.state_machines.drain import OPEN
+from ..domain.state_machines.job import UNSUBMITTED
+from ..domain.state_machines.slot_rows import BORN
+from ..domain.state_machines.slot_tables import SLOT_TABLES
+from .narration.wording import counted, instant, interval, iso, memory, shortened
 
 EVER = 1 << 62
 """An instant after all others."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import define, field, frozen
 
 from ..domain import events as e
-from ..domain.job_ad import unquoted
-from ..domain.lifecycle import HOLD_CODES, LEFT
+from ..domain.state.job_ad import unquoted
+from ..domain.state_machines import HOLD_CODES, LEFT
 
 KINDS_OF_FAILURES = 3
 """Ways to fail that are told one by one, at most."""

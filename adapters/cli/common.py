@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..tools.cells import Setting
-    from ..tools.options import Arguments
+    from ..condor_tools.cells import Setting
+    from ..condor_tools.options import Arguments
 
 DEFAULT_LOG = "pool.db"
 
@@ -41,7 +41,7 @@ def called() -> str:
 
 def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
     """Calls that are worth typing next, one to a line, each with what it is for."""
-    from ..tools.terminal import columns, width_of
+    from ..condor_tools.terminal import columns, width_of
 
     command, ending = called(), log_option(url)
     return "\n".join(columns([(f"{command} {words}{ending}", purpose) for words, purpose in worth], width_of()))
@@ -56,9 +56,9 @@ def setting(name: str = "") -> Setting:
     """What the tables need of this process: the time and its zone, who asks, how wide the terminal is."""
     from datetime import UTC, datetime
 
-    from ..facts import host_name, user_name
-    from ..tools.cells import Setting
-    from ..tools.terminal import width_of
+    from ..condor_tools.cells import Setting
+    from ..condor_tools.terminal import width_of
+    from ..machine.host import host_name, user_name
 
     host = name or host_name()
     return Setting(

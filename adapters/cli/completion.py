@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..tools.options import HELP, Command, UsageError, parse
+from ..condor_tools.options import HELP, Command, UsageError, parse
+from .command_names import PREFIX, aliases
+from .command_tables import FILE_VALUES, options_of, table_of, takes_files
 from .main import COMMANDS
-from .names import PREFIX, aliases
-from .tables import FILE_VALUES, options_of, table_of, takes_files
 
 COMPLETION = Command(
     "completion",
@@ -37,8 +37,8 @@ _OF_COMMANDS = ("help", "man")
 
 def _offers() -> dict[tuple[str, str], Sequence[str]]:
     """The words that a command takes, or an option of one, where they are few and known."""
-    from ...domain.dialects import TOLD
-    from ...replay.runs.sums import BY
+    from ...domain.state_machines.slot_triggers import TOLD
+    from ...replay.runs.usage_sums import BY
     from .doc import files
 
     dialects = {(name, "dialect"): tuple(TOLD) for name in ("play", "run", "serve")}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse
 
 if TYPE_CHECKING:
     from ...domain.config import Configuration
@@ -87,7 +87,7 @@ def config(argv: Sequence[str]) -> int:
 
 
 def _loaded(arguments: Arguments) -> Configuration:
-    from ..configuration import load
+    from ..runtime.configuration import load
 
     subsystem, local_name = arguments.last("subsystem"), arguments.last("local-name")
     found = load(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
-from ..tools.options import HELP, Command, Option, UsageError, parse
+from ..condor_tools.options import HELP, Command, Option, UsageError, parse
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """In a checkout as in the package: docs/ beside the rooms."""

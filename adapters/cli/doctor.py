@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..tools.options import HELP, LOG, Command, Option, UsageError, parse
+from ..condor_tools.options import HELP, LOG, Command, Option, UsageError, parse
 from .common import log_of
 
 if TYPE_CHECKING:
-    from ..checkup import Finding
+    from .checkup import Finding
 
 COMMAND = Command(
     "doctor",
@@ -41,7 +41,7 @@ def doctor(argv: Sequence[str]) -> int:
         raise UsageError(
             f"poolbook doctor: {arguments.words[0]} is no option; a log is named by -log {arguments.words[0]}"
         )
-    from ..checkup import Level, examined, gathered
+    from .checkup import Level, examined, gathered
 
     found = examined(gathered(log_of(arguments), [given.values[0] for given in arguments.every("config")]))
     if arguments.has("json"):
@@ -54,7 +54,7 @@ def doctor(argv: Sequence[str]) -> int:
 
 def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
     """The worst first, the way out below each."""
-    from ..checkup import Level
+    from .checkup import Level
 
     count = Counter(one.level for one in found)
     worst = [Level.PROBLEM, Level.WARNING, Level.OK]

@@ -7,21 +7,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...replay.imports import Places, is_imported
+from ...replay.forensics.imported_log import Places, is_imported
+from ...replay.narration.wording import counted, instant, interval
 from ...replay.runs import evictions
-from ...replay.runs.tables import of_unknown, table
-from ...replay.wording import counted, instant, interval
-from ..tools.cells import length_of
-from ..tools.options import UsageError
-from ..tools.terminal import folded, width_of
+from ...replay.runs.run_columns import of_unknown, table
+from ..condor_tools.cells import length_of
+from ..condor_tools.options import UsageError
+from ..condor_tools.terminal import folded, width_of
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from ...domain.log import Log
+    from ...domain.ports.log import Log
     from ...replay.listing import Wanted
     from ...replay.runs.run import JobRun
-    from .windows import Window
+    from .time_window import Window
 
 
 def print_evictions(log: Log, what: Wanted | None, window: Window, zone: tzinfo, as_json: bool) -> int:

@@ -19,7 +19,7 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
     names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
     if not names:
         return
-    from ...domain.job_ad import LIVED
+    from ...domain.state.job_ad import LIVED
 
     missing = {lower: name for lower, name in names.items() if lower not in LIVED}
     known: dict[str, str] = {}

@@ -9,7 +9,7 @@ from itertools import islice
 
 from ...domain.events import Event
 from ...replay.listing import Member, line, members
-from ..tools.terminal import STATES, folded, painted, width_of
+from ..condor_tools.terminal import STATES, folded, painted, width_of
 
 INDENT = 10
 """Where what is folded off a line goes on: behind the position."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..requests import ask, is_served, is_written, new_id
-from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..runtime.commands import ask, is_served, is_written, new_id
 from .common import log_of, log_option
 
 _ONE_POOL = "a log is one pool; name another with -log"
@@ -129,7 +129,7 @@ _COMPLETIONS = ("resume", "exit", "restart", "reconfig")
 
 
 def _request(kind: str, **body: object) -> dict[str, object]:
-    from ..facts import user_name
+    from ..machine.host import user_name
 
     return {"kind": kind, "id": new_id(), "user": user_name(), **body}
 
@@ -153,8 +153,8 @@ def _served(command: Command, arguments: Arguments) -> str:
     """
     url = log_of(arguments)
     if not (is_served(url) or is_written(url)):
-        from ...domain.log import LogMissing
-        from ..founding import open_pool_log
+        from ...domain.ports.log import LogMissing
+        from ..runtime.open_pool import open_pool_log
 
         with suppress(LogMissing):
             open_pool_log(url, create=False).close()
@@ -223,7 +223,7 @@ def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook off: one machine at a time")
-    from ..facts import host_name
+    from ..machine.host import host_name
 
     given = arguments.last("peaceful", "graceful", "fast")
     how = "Graceful" if given is None else given.name.capitalize()

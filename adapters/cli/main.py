@@ -21,40 +21,40 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "run": Entry("serving", "run", "submit a file and run its jobs on this machine to their end"),
-    "resume": Entry("serving", "resume", "go on with the jobs of a log: after Ctrl-C, a crash, a power cut"),
-    "serve": Entry("serving", "serve", "run the pool until stopped: start jobs, do what other commands ask for"),
-    "submit": Entry("submitting", "submit", "put jobs into the queue"),
-    "q": Entry("asking", "queue", "the jobs in the queue"),
-    "status": Entry("asking", "status", "the slots and what they do"),
-    "history": Entry("asking", "history", "the jobs that have left the queue"),
+    "run": Entry("serve", "run", "submit a file and run its jobs on this machine to their end"),
+    "resume": Entry("serve", "resume", "go on with the jobs of a log: after Ctrl-C, a crash, a power cut"),
+    "serve": Entry("serve", "serve", "run the pool until stopped: start jobs, do what other commands ask for"),
+    "submit": Entry("submit", "submit", "put jobs into the queue"),
+    "q": Entry("queries", "queue", "the jobs in the queue"),
+    "status": Entry("queries", "status", "the slots and what they do"),
+    "history": Entry("queries", "history", "the jobs that have left the queue"),
     "usage": Entry("usage", "usage", "who used how much, of the jobs that have left the queue"),
-    "rm": Entry("acting", "remove", "remove jobs"),
-    "hold": Entry("acting", "hold", "hold jobs: they do not run until released"),
-    "release": Entry("acting", "release", "release held jobs"),
+    "rm": Entry("job_actions", "remove", "remove jobs"),
+    "hold": Entry("job_actions", "hold", "hold jobs: they do not run until released"),
+    "release": Entry("job_actions", "release", "release held jobs"),
     "userprio": Entry("userprio", "userprio", "what users are granted and have used; an administrator sets it"),
-    "prio": Entry("acting", "prio", "change the priority of jobs among their owner's"),
-    "vacate": Entry("acting", "vacate", "end running jobs, or what slots run; they wait for another slot"),
-    "suspend": Entry("acting", "suspend", "stop running jobs, or what slots run, where they are"),
-    "continue": Entry("acting", "go_on", "let suspended jobs go on"),
+    "prio": Entry("job_actions", "prio", "change the priority of jobs among their owner's"),
+    "vacate": Entry("job_actions", "vacate", "end running jobs, or what slots run; they wait for another slot"),
+    "suspend": Entry("job_actions", "suspend", "stop running jobs, or what slots run, where they are"),
+    "continue": Entry("job_actions", "go_on", "let suspended jobs go on"),
     "drain": Entry("machine_commands", "drain", "empty a machine of jobs, or open it again"),
     "off": Entry("machine_commands", "off", "take a machine out of the pool when its jobs have ended"),
     "on": Entry("machine_commands", "on", "bring this machine back into the pool"),
     "reconfig": Entry("machine_commands", "reconfig", "have the configuration of this machine and its pool read again"),
     "reschedule": Entry("machine_commands", "reschedule", "have a negotiation cycle held now"),
-    "why": Entry("telling", "why", "why a job or slot is where it is, or how a cluster fared, in sentences"),
-    "log": Entry("telling", "log", "what happened, one line for each step"),
-    "audit": Entry("auditing", "audit", "judge a log: was all of it allowed, do its sources agree"),
-    "import": Entry("importing", "import_folders", "read what a real HTCondor pool left behind into a log"),
-    "follow": Entry("importing", "follow", "import and audit what a real pool writes, while it does"),
-    "verify": Entry("telling", "verify", "check that the log is as it was written, and every step in it allowed"),
+    "why": Entry("log_commands", "why", "why a job or slot is where it is, or how a cluster fared, in sentences"),
+    "log": Entry("log_commands", "log", "what happened, one line for each step"),
+    "audit": Entry("audit", "audit", "judge a log: was all of it allowed, do its sources agree"),
+    "import": Entry("import_folders", "import_folders", "read what a real HTCondor pool left behind into a log"),
+    "follow": Entry("import_folders", "follow", "import and audit what a real pool writes, while it does"),
+    "verify": Entry("log_commands", "verify", "check that the log is as it was written, and every step in it allowed"),
     "play": Entry("play", "play", "try a policy: machines and jobs in virtual time"),
     "config": Entry("config", "config", "what is configured, where that was said, what it comes to"),
-    "views": Entry("telling", "views", "rebuild the tables that q, status and history read"),
+    "views": Entry("log_commands", "views", "rebuild the tables that q, status and history read"),
     "doctor": Entry("doctor", "doctor", "what of this machine, configuration and log would surprise, and what to do"),
     "doc": Entry("doc", "doc", "the pages of the documentation, and the examples"),
     "completion": Entry("completion", "completion", "have the shell complete commands, options and files"),
-    "man": Entry("manual", "man", "the manual's page of a command"),
+    "man": Entry("man", "man", "the manual's page of a command"),
 }
 
 _FIRST = """\
@@ -78,7 +78,7 @@ _WIDTH = 118
 
 def overview() -> str:
     """The help of the whole command."""
-    from ..tools.terminal import columns, folded, width_of
+    from ..condor_tools.terminal import columns, folded, width_of
 
     width = width_of()
     lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
@@ -92,7 +92,7 @@ _VERSIONS = ("-version", "--version", "version", "condor_version")
 
 def _say(text: object) -> None:
     """Print what went wrong."""
-    from ..tools.terminal import folded, width_of
+    from ..condor_tools.terminal import folded, width_of
 
     print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
 
@@ -106,13 +106,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(overview(), end="")
         return 0 if words else 2
     if words[0] in _VERSIONS:
-        from ..facts import CONDOR_VERSION, VERSION
+        from ..machine.host import CONDOR_VERSION, VERSION
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
     entry = COMMANDS.get(words[0])
     if entry is None:
-        from .names import meant, unknown
+        from .command_names import meant, unknown
 
         entry = COMMANDS.get(meant(words[0], COMMANDS))
         if entry is None:
@@ -141,18 +141,18 @@ def _called(entry: Entry, words: Sequence[str]) -> int:
 
 def _explained(error: Exception) -> int:
     """Print an error that has words for the user, and return its exit code; raise any other."""
-    from ..tools.options import Help, Refusal, UsageError, usage
+    from ..condor_tools.options import Help, Refusal, UsageError, usage
 
     if isinstance(error, Help):
-        from ..tools.terminal import width_of
+        from ..condor_tools.terminal import width_of
 
         print(usage(error.command, width_of()), flush=True)
         return error.exit_code
     if isinstance(error, UsageError | Refusal):
         _say(error)
         return error.exit_code
-    from ...domain.log import LogError, LogMissing
-    from ..requests import Refused
+    from ...domain.ports.log import LogError, LogMissing
+    from ..runtime.commands import Refused
     from .common import DEFAULT_LOG
 
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
@@ -160,8 +160,8 @@ def _explained(error: Exception) -> int:
         return 1
 
     expected: tuple[type[Exception], ...] = (LogError, Refused)
-    if "poolbook.domain.decide" in sys.modules:
-        from ...domain.decide import Refusal as Decided
+    if "poolbook.domain.decision" in sys.modules:
+        from ...domain.decision.draft import Refusal as Decided
 
         expected = (*expected, Decided)
     if "poolbook.domain.submit" in sys.modules:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
 
 if TYPE_CHECKING:
-    from ...domain.log import Log
-    from ...replay.play.telling import Tale
-    from ..playing import Stage, Told
+    from ...domain.ports.log import Log
+    from ...replay.scenario.transcript import Tale
+    from ..simulation import Stage, Told
 
 COMMAND = Command(
     "play",
@@ -53,7 +53,7 @@ RECORDED = {
 
 
 def play(argv: Sequence[str]) -> int:
-    from ...domain.lifecycle.rows import DIALECTS
+    from ...domain.state_machines.rows import DIALECTS
 
     arguments = parse(COMMAND, argv)
     given = arguments.last("dialect")
@@ -67,7 +67,7 @@ def play(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1:
         raise UsageError("poolbook play: name one scenario; `poolbook play -help` tells more")
     from ...domain.config import ConfigError
-    from ...replay.play import PlayError, read
+    from ...replay.scenario import PlayError, read
 
     (name,) = arguments.words
     text = _text(name)
@@ -125,8 +125,8 @@ def _log(arguments: Arguments) -> Log:
 
 
 def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Arguments) -> int:
-    from ..playing import Machines, Stage
-    from ..playing import play as perform
+    from ..simulation import Machines, Stage
+    from ..simulation import play as perform
 
     seed = arguments.last("seed")
     machines = Machines(
@@ -148,7 +148,7 @@ def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Argumen
 
 
 def _judged(stage: Stage) -> list[str]:
-    from ...replay.legality import examine
+    from ...replay.validation import examine
 
     return [str(violation) for violation in examine(stage.log.read()).violations]
 
@@ -162,7 +162,7 @@ class _Lines:
         self._quiet = quiet
 
     def hear(self, told: Told) -> None:
-        from ..playing.lines import lines
+        from ..simulation.transcript_lines import lines
 
         for line in lines(self.tale, told, quiet=self._quiet):
             print(line)
@@ -186,8 +186,8 @@ class _Json:
         self._refused: list[dict[str, object]] = []
 
     def hear(self, told: Told) -> None:
-        from ...replay.play.telling import Entry, entry_dict
-        from ..playing import Failed, Refused
+        from ...replay.scenario.transcript import Entry, entry_dict
+        from ..simulation import Failed, Refused
 
         if isinstance(told, Entry):
             self._told.append(entry_dict(told))
@@ -206,8 +206,8 @@ class _Json:
 def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
     """What was recorded of a real pool, played."""
     from ...domain.config import ConfigError
-    from ...replay.wording import counted
-    from ..htcondor.stimuli import DIALECT, REWRITES, compare
+    from ...replay.narration.wording import counted
+    from ..conformance.golden_traces import DIALECT, REWRITES, compare
 
     try:
         found = compare(folder, dialect or DIALECT)
@@ -233,10 +233,10 @@ def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
 def _cycles(folder: Path, dialect: str, arguments: Arguments) -> int:
     """The cycles of a real negotiator, held by ours."""
     from ...domain.config import ConfigError
-    from ...replay.cycles import compare
-    from ...replay.cycles.telling import as_dict, lines
-    from ..htcondor.stimuli import DIALECT
-    from ..htcondor.trace_cycles import record
+    from ...replay.conformance import compare
+    from ...replay.conformance.report import as_dict, lines
+    from ..conformance.golden_traces import DIALECT
+    from ..conformance.trace_cycles import record
 
     try:
         found = compare(record(folder, dialect or DIALECT))

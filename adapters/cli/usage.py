@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...projections.archive import BY
-from ..tools.cells import length_of
-from ..tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
-from ..views import views_current
+from ...projections.imported_ads import BY
+from ..condor_tools.cells import length_of
+from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ..runtime.views import views_current
 from .common import log_of
 
 if TYPE_CHECKING:
-    from ...domain.log import Log
-    from ...projections.archive import Spent
-    from ...replay.runs.sums import Sum
+    from ...domain.ports.log import Log
+    from ...projections.imported_ads import Spent
+    from ...replay.runs.usage_sums import Sum
 
 COMMAND = Command(
     "usage",
@@ -79,13 +79,13 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     import json
 
     from ...replay.listing import EVER
+    from ...replay.narration.wording import iso
     from ...replay.runs.evictions import told, unknown_as_dict
-    from ...replay.runs.sums import BY as KEYS
-    from ...replay.runs.sums import names, sums
-    from ...replay.runs.tables import of_open, of_unknown
-    from ...replay.wording import iso
+    from ...replay.runs.run_columns import of_open, of_unknown
+    from ...replay.runs.usage_sums import BY as KEYS
+    from ...replay.runs.usage_sums import names, sums
     from ..stores import open_log
-    from .windows import here, window_of
+    from .time_window import here, window_of
 
     by = said.split(",")
     if not set(by) <= set(KEYS) or len(set(by)) < len(by):
@@ -120,7 +120,7 @@ def _of_runs(arguments: Arguments, said: str) -> int:
 
 def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
     """The rows of what runs used, and their sum."""
-    from ...replay.runs.tables import table
+    from ...replay.runs.run_columns import table
 
     cells = [
         (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
@@ -132,9 +132,9 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
 
 def _span(log: Log) -> str:
     """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
-    from ...replay.imports import span_told
-    from ...replay.wording import instant
-    from .windows import here
+    from ...replay.forensics.imported_log import span_told
+    from ...replay.narration.wording import instant
+    from .time_window import here
 
     first, last = span_told(log)
     return f"; the log tells of {instant(first, here())} to {instant(last, here())}" if last else ""

@@ -8,20 +8,20 @@ from contextlib import closing
 from json import dumps, loads
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..tools import userprio as tool
-from ..tools.options import Refusal
-from ..tools.userprio_edits import Request
-from ..tools.userprio_records import Cycle, Groups, Record, read_file, recorded, records, weight
-from ..views import views_current
+from ..condor_tools import userprio as tool
+from ..condor_tools.options import Refusal
+from ..condor_tools.userprio_edits import Request
+from ..condor_tools.userprio_records import Cycle, Groups, Record, read_file, recorded, records, weight
+from ..runtime.views import views_current
 from .common import log_of, setting, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...domain.accounting.standing import Book
-    from ...domain.log import Log
+    from ...domain.negotiator.accounting.standing import Book
+    from ...domain.ports.log import Log
     from ...projections.views import Views
-    from ..tools.cells import Setting
+    from ..condor_tools.cells import Setting
 
 _SECOND = 1_000_000
 _IMPORTED = "Imported"
@@ -39,8 +39,8 @@ def userprio(argv: Sequence[str]) -> int:
 
 
 def _edit(query: tool.Query, edit: Request) -> int:
-    from ..facts import user_name
-    from ..requests import ask, new_id
+    from ..machine.host import user_name
+    from ..runtime.commands import ask, new_id
 
     answer = ask(log_of(query.arguments), {**edit.body, "id": new_id(), "user": user_name()})
     if query.arguments.has("json"):
@@ -88,7 +88,7 @@ class _Books(NamedTuple):
 
 def _records(books: _Books, cycle: Cycle, here: Setting) -> list[Record]:
     """The records of a pool's own books."""
-    from ...domain.accounting import standings, terms
+    from ...domain.negotiator.accounting import standings, terms
 
     rules = terms(books.settings)
     groups = Groups.of(books.settings, rules.default)
@@ -98,9 +98,9 @@ def _records(books: _Books, cycle: Cycle, here: Setting) -> list[Record]:
 
 def _then(query: tool.Query, url: str, here: Setting) -> Iterator[str]:
     """What is printed as of an instant, or of an imported log, as of the last instant that it tells of."""
-    from ...replay.imports import is_imported
+    from ...replay.forensics.imported_log import is_imported
     from ..stores import open_log
-    from .windows import instant_of
+    from .time_window import instant_of
 
     with closing(open_log(url, create=False, read_only=True)) as log:
         at = instant_of("userprio", query.arguments, "at", log)
@@ -118,9 +118,9 @@ def _folded(query: tool.Query, log: Log, at: int, then: Setting) -> Iterator[str
     """What is printed of a pool's own log as of an instant."""
     from itertools import takewhile
 
-    from ...domain.cluster import IDLE
-    from ...domain.evolve import fold
-    from ...replay.wording import instant
+    from ...domain.state.cluster import IDLE
+    from ...domain.state.evolve import fold
+    from ...replay.narration.wording import instant
 
     state = fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
     if not state.position:
@@ -138,8 +138,8 @@ def _folded(query: tool.Query, log: Log, at: int, then: Setting) -> Iterator[str
 
 def _imported(log: Log, at: int | None, url: str, here: Setting) -> tuple[list[Record], int]:
     """The records that an imported log has, and as of when."""
-    from ...replay.tables import NotKnown
-    from ...replay.wording import instant
+    from ...replay.forensics.daemon_tables import NotKnown
+    from ...replay.narration.wording import instant
 
     try:
         return recorded(log, at)

@@ -11,7 +11,7 @@ if __name__ != "poolbook.adapters.stores":
 
 from typing import TYPE_CHECKING
 
-from .peek import head_of
+from .fast_head import head_of
 
 if TYPE_CHECKING:
     from .opening import open_log, verify_seal

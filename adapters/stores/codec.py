@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...domain.events import TOPICS, CycleHeld, Event
-from ...domain.log import LogDamaged, LogError, LogNewer
+from ...domain.ports.log import LogDamaged, LogError, LogNewer
 from .format import FORMAT
 
 Fields = dict[str, Any]

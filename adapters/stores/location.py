@@ -59,7 +59,7 @@ def _server(url: str) -> Location:
 def _require_extra() -> None:
     from importlib.util import find_spec
 
-    from ...domain.log import LogError
+    from ...domain.ports.log import LogError
 
     missing = [library for library in _OF_EXTRA if find_spec(library) is None]
     if missing:
@@ -70,7 +70,7 @@ def _require_extra() -> None:
 
 
 def _refuse(url: str, why: str) -> NoReturn:
-    from ...domain.log import LogError
+    from ...domain.ports.log import LogError
 
     raise LogError(f"{shown(url)!r} is no log's URL: {why}")
 

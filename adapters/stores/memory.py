@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder
 
-from ...domain.log import Fenced, Head
+from ...domain.ports.log import Fenced, Head
 from .format import FORMAT
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored

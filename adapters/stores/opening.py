@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import blake2b
 
-from ...domain.log import Head, Log, LogDamaged, LogMissing
+from ...domain.ports.log import Head, Log, LogDamaged, LogMissing
 from .location import Location, locate
 from .stored_log import Tables, head_in, marked_head, opened
 from .verification import Problem, problems_of
@@ -48,7 +48,7 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
     found: list[Problem] = []
     marked = None
     try:
-        from .mark import read_mark
+        from .head_witness import read_mark
 
         marked = read_mark(mark) if mark else None
     except LogDamaged as damage:
@@ -125,7 +125,7 @@ def _refuse_if_gone(location: Location, mark: str | None) -> None:
     """A log that has a mark was there: to begin another in its place would hide that it is gone."""
     if mark is None:
         return
-    from .mark import read_mark
+    from .head_witness import read_mark
 
     marked = read_mark(mark)
     if marked is not None and marked.position:

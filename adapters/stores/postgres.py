@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from ...domain.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
+from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored

@@ -25,7 +25,7 @@ from eventsourcing.sqlite import (
     SQLiteDatastore,
 )
 
-from ...domain.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
+from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored

@@ -17,10 +17,10 @@ from threading import Lock
 from typing import Protocol
 
 from ...domain.events import Event, WriterBegan
-from ...domain.log import Fenced, Head, LogDamaged, LogError, LogNewer, LogUnavailable
+from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogNewer, LogUnavailable
 from .codec import CODEC, Codec
 from .format import FORMAT
-from .mark import Mark, disagreement
+from .head_witness import Mark, disagreement
 from .seal import Batch, seal
 
 Row = tuple[int, str, int, str, bytes]
@@ -261,7 +261,7 @@ def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
 
 def marked_head(tables: Tables, mark_path: str) -> Head:
     """The head of the log in `tables`, which agrees with its mark. Raises `LogDamaged`, `LogNewer`."""
-    from .mark import read_mark
+    from .head_witness import read_mark
 
     marked = read_mark(mark_path)
     head = head_in(tables)

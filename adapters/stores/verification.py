@@ -13,9 +13,9 @@ import msgspec
 from attrs import frozen
 
 from ...domain.events import TOPICS, WriterBegan
-from ...domain.log import Head, LogDamaged, LogNewer
+from ...domain.ports.log import Head, LogDamaged, LogNewer
 from .format import FORMAT
-from .mark import disagreement
+from .head_witness import disagreement
 from .seal import GENESIS, Batch, seal
 from .stored_log import Appended, Row, Tables, head_in
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from .ad import ClassAd
 from .analysis import Clause, References, explain
 from .context import DEFAULT, Context
-from .courses import Moving
-from .horizon import NEVER, POLL, Poll, next_change
 from .match import symmetric_match
+from .next_change import NEVER, POLL, Poll, next_change
 from .syntax import ClassAdSyntaxError, parse
+from .time_functions import Moving
 from .tree import Expression
 from .unparse import unparse
 from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Exceptional, ListValue, RelTime, Value

@@ -16,7 +16,7 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import DEFAULT, Context, Randomness
-from .operations import operation, settled
+from .operator_compilers import operation, settled
 from .operators import UNARY
 from .scope import MATCH_ROOT, lookup, root_of
 from .tree import (

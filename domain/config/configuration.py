@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.syntax import parse_old_value
-from ..submit.facts import SubmitError
 from ..submit.functions import whole_number
+from ..submit.submit_context import SubmitError
 from .errors import ConfigError, Source
 from .names import RANGES, is_expression
 from .tables import defaults

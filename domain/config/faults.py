@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..classad import Expression
-from ..classad.faults import fault, kinds
+from ..classad.syntax_errors import fault, kinds
 from ..classad.tree import Binary, Unary, children
 from .configuration import Configuration
 from .names import is_expression

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from ..submit import functions as submit
-from ..submit.facts import SubmitError
 from ..submit.macros import Function, Macros
+from ..submit.submit_context import SubmitError
 
 
 def _file(macros: Macros, function: str, body: str) -> str:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from ..submit.facts import SubmitError
 from ..submit.lines import Lines
 from ..submit.macros import VALID_NAME
+from ..submit.submit_context import SubmitError
 from .conditions import ConfigConditions
 from .errors import ConfigError, Source
 from .tables import Template, defaults

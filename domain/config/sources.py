@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..submit.facts import SubmitError
 from ..submit.macros import CircleError
+from ..submit.submit_context import SubmitError
 from .conditions import ConfigConditions
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source

@@ -16,8 +16,8 @@ from attrs import frozen
 from ..coverage.machine_attributes import ability, unadvertised
 from ..coverage.patterns import Names
 from ..coverage.settings import LIMIT_SUFFIX, LIMITED, MACROS, follower, subject, unenforced
-from ..submit.facts import SubmitError
 from ..submit.macros import Definition
+from ..submit.submit_context import SubmitError
 from .errors import Source
 from .names import SPECIAL, is_expression, without_prefix
 from .tables import defaults, without_default

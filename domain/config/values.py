@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from ..submit.facts import SubmitError
 from ..submit.macros import Definition, Macro, Macros, macros_in
+from ..submit.submit_context import SubmitError
 from .errors import DEFAULT, Source
 from .functions import DRAWING, FUNCTIONS
 from .tables import defaults

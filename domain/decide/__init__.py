@@ -9,7 +9,7 @@ event is made legal, and ``stimuli`` the list of what can come in.
 if __name__ != "poolbook.domain.decide":
     raise ImportError(f"import this folder as poolbook.domain.decide, not as {__name__}")
 
+from ..decision.draft import Draft, Refusal, Tables
 from .decide import decide
-from .draft import Draft, Refusal, Tables
 
 __all__ = ["Draft", "Refusal", "Tables", "decide"]

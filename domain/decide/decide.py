@@ -6,21 +6,21 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import Any
 
+from ..decision.draft import Draft, Refusal, Tables
 from ..events import Event, PoolFounded
-from ..lifecycle import DIALECTS
-from ..policy.readings import Sense, nothing
-from ..settings import settings
-from ..state import State
-from . import accounting
-from . import stimuli as s
-from .claims import claim_matches, start_local
-from .configuring import configure_pool
-from .draft import Draft, Refusal, Tables
-from .jobs import act, continue_slot, edit, submit, suspend_slot, vacate_slot
-from .leaving import leave
-from .point import claiming, drains, rounds, shutdown
-from .point.machines import add_machine, reconfigure, remove_machine
-from .processes import ended, measured, started
+from ..negotiator import submitter_commands
+from ..negotiator.reconfigure import configure_pool
+from ..ports import stimuli as s
+from ..ports.sensor_readings import Sense, nothing
+from ..schedd.claims import claim_matches, start_local
+from ..schedd.job_commands import act, continue_slot, edit, submit, suspend_slot, vacate_slot
+from ..schedd.job_processes import ended, measured, started
+from ..schedd.leave_queue import leave
+from ..startd import claiming, draining, policy_rounds, shutdown
+from ..startd.machines import add_machine, reconfigure, remove_machine
+from ..state.settings import settings
+from ..state.state import State
+from ..state_machines import DIALECTS
 from .timers import tick
 
 
@@ -44,7 +44,9 @@ def _claim(draft: Draft, stimulus: s.ClaimMatches) -> None:
 
 
 def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
-    from .matching import negotiate  # it needs numpy, which a command that only asks for something need not import
+    from ..negotiator.matches import (
+        negotiate,  # it needs numpy, which a command that only asks for something need not import
+    )
 
     negotiate(draft)
 
@@ -55,15 +57,15 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.RemoveMachine: remove_machine,
     s.Reconfigure: reconfigure,
     s.ConfigurePool: configure_pool,
-    s.Drain: drains.drain,
-    s.CancelDrain: drains.cancel,
+    s.Drain: draining.drain,
+    s.CancelDrain: draining.cancel,
     s.ShutDown: shutdown.shut_down,
     s.Submit: submit,
     s.Act: act,
     s.Edit: edit,
-    s.SetSubmitter: accounting.set_submitter,
-    s.ResetUsage: accounting.reset_usage,
-    s.DeleteSubmitter: accounting.delete_submitter,
+    s.SetSubmitter: submitter_commands.set_submitter,
+    s.ResetUsage: submitter_commands.reset_usage,
+    s.DeleteSubmitter: submitter_commands.delete_submitter,
     s.VacateSlot: vacate_slot,
     s.SuspendClaim: suspend_slot,
     s.ContinueClaim: continue_slot,
@@ -78,8 +80,8 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
     s.StarterGone: claiming.gone,
     s.Unheard: claiming.unheard,
     s.Heard: claiming.heard,
-    s.Round: rounds.hold_round,
-    s.BenchmarksDone: rounds.benchmarked,
+    s.Round: policy_rounds.hold_round,
+    s.BenchmarksDone: policy_rounds.benchmarked,
     s.Negotiate: _negotiate,
     s.ClaimMatches: _claim,
     s.Tick: lambda draft, _: tick(draft),
@@ -107,5 +109,5 @@ def decide(
     draft = Draft(state, stimulus.id, now, tables, sense, zone)
     _RULES[type(stimulus)](draft, stimulus)
     shutdown.finish(draft)
-    rounds.publish(draft)
+    policy_rounds.publish(draft)
     return draft.events

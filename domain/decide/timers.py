@@ -6,12 +6,12 @@ the policy are no timers of the state: whoever keeps the pool holds them (``poin
 
 from __future__ import annotations
 
-from ..policy.settings import duration
-from ..state import Activation, State
-from .draft import Draft
-from .point.change import tell
-from .point.ending import kill, void
-from .point.jobs import signal_job
+from ..decision.draft import Draft
+from ..startd.job_signals import signal_job
+from ..startd.settings import duration
+from ..startd.transitions import tell
+from ..startd.vacating import kill, void
+from ..state.state import Activation, State
 
 
 def _due(state: State) -> list[tuple[int, str, str]]:

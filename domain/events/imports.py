@@ -1,7 +1,8 @@
 """What the records of a real HTCondor pool say.
 
 Their ``at`` is the instant that the record states, and their ``stimulus`` is where it stands: the number of the source
-and the line, "3:1201" (``domain/reports.py``). A log of these stands in the order of reading, not of time.
+and the line, "3:1201" (``domain/imported/record_sources.py``). A log of these stands in the order of reading, not of
+time.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class JobLogged(ClusterEvent):
 
     proc: int  #: the job's process number
     subproc: int  #: the entry's subprocess number, which is 0
-    number: int  #: of which kind it is (`domain/joblog.py`)
+    number: int  #: of which kind it is (`domain/imported/job_event_log.py`)
     text: str  #: what stands behind its time, line by line
 
 
@@ -148,7 +149,7 @@ class CycleReported(Event):
 
 @frozen
 class AdsKept(Event):
-    """Ads of one kind of source, as they stood there, packed by ``domain/archive.py``."""
+    """Ads of one kind of source, as they stood there, packed by ``domain/imported/packed_ads.py``."""
 
     kind: str  #: of which kind of source: one of `reports.KINDS`
     count: int  #: how many ads

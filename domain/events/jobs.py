@@ -14,7 +14,7 @@ class ClusterSubmitted(ClusterEvent):
     submitter: str  #: the submitter's name, as alice@example.org
     ad: Ad  #: what the ads of all of them say
     count: int  #: how many jobs
-    columns: tuple[bytes, ...]  #: what differs between them (`domain/variants.py` packs and unpacks it)
+    columns: tuple[bytes, ...]  #: what differs between them (`domain/state/proc_ads.py` packs and unpacks it)
     status: str  #: in which status they begin: Idle or Held
 
 

@@ -12,7 +12,7 @@ class MachineJoined(MachineEvent):
     """A machine is part of the pool."""
 
     ad: Ad  #: what all its slots say of it
-    settings: Ad = Factory(dict)  #: how its execution point works (`domain/policy/settings.py`); others: the default
+    settings: Ad = Factory(dict)  #: how its execution point works (`domain/startd/settings.py`); others: the default
 
 
 @frozen

@@ -9,8 +9,8 @@ the disk as ``Files``, and the outcome is a ``Submission``, a value. A text goes
 if __name__ != "poolbook.domain.submit":
     raise ImportError(f"import this folder as poolbook.domain.submit, not as {__name__}")
 
-from .facts import Facts, Files, SubmitError, SubmitWarning
 from .submission import Submission, dry_run, from_mapping, parse_submit
+from .submit_context import Facts, Files, SubmitError, SubmitWarning
 
 __all__ = [
     "Facts",

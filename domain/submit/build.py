@@ -16,13 +16,13 @@ from functools import partial
 from attrs import frozen
 
 from .commands import BASE
-from .facts import Facts, Files, SubmitError
 from .job import Job, Section
 from .macros import Macros
 from .queue import Items
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
 from .sections import FIRST, LAST, MIDDLE, forced
+from .submit_context import Facts, Files, SubmitError
 from .text import string_text
 
 _UNPLAIN = re.compile(r"[^A-Za-z0-9_./:=+,@%^~\-\n ]")

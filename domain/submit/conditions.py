@@ -9,8 +9,8 @@ from __future__ import annotations
 import operator
 import re
 
-from .facts import SubmitError
 from .macros import VALID_NAME, Macros
+from .submit_context import SubmitError
 
 _KEYWORD = re.compile(r"(if|elif|else|endif)(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, unparse
-from .facts import SubmitError
 from .macros import OPEN, Function, Macros, Open
+from .submit_context import SubmitError
 from .text import read_expression
 
 _INTEGER_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*")

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 from attrs import field, frozen
 
 from ..classad import ClassAdSyntaxError
-from .facts import Facts, Files, SubmitError
 from .functions import evaluated
 from .macros import Definition
+from .submit_context import Facts, Files, SubmitError
 from .text import expression_text, string_text
 
 

@@ -7,7 +7,7 @@ line is left out of it).
 
 from __future__ import annotations
 
-from .facts import SubmitError
+from .submit_context import SubmitError
 
 _BLANKS = " \t\r\n\v\f"
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from .facts import SubmitError
+from .submit_context import SubmitError
 
 # What starts a macro, and the body of one whose name may be followed by a default.
 _START = re.compile(r"\$(\$?)([A-Za-z0-9_]*)(\(?)")

@@ -13,10 +13,10 @@ from itertools import chain
 
 from attrs import frozen
 
-from .facts import Files, SubmitError
 from .functions import whole_number
 from .lines import Lines
 from .macros import VALID_NAME
+from .submit_context import Files, SubmitError
 
 # A larger cluster is a slip of the hand: each job that differs from the others costs memory of its own.
 MAX_JOBS = 5_000_000

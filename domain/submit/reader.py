@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable
 
 from .conditions import Conditions
-from .facts import Facts, Files, SubmitError
 from .lines import Lines
 from .macros import VALID_NAME, Definition, Macros
 from .queue import Items, arguments_of, read_queue
+from .submit_context import Facts, Files, SubmitError
 
 MAX_INCLUDES = 20
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
-from .facts import SubmitError
 from .job import Job, Section
+from .submit_context import SubmitError
 from .text import expression_text, is_true, literal, literal_string
 
 _SYSTEM = ("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy")

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from .facts import SubmitError
 from .functions import evaluated
 from .job import Action, Job, Section, stripped
+from .submit_context import SubmitError
 from .text import expression_text, literal_string
 
 _AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,18})?(?:\.([0-9]{0,3})[0-9]*)?\s*(?:([KMGT])B?)?\s*", re.IGNORECASE)

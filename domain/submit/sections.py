@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from ..classad.tree import Literal
 from . import quoting
 from .commands import OTHER_UNIVERSES, REFUSED, SIMPLE, UNIVERSES, Command, Kind
-from .facts import SubmitError
 from .job import Action, Job, Section, Verbatim, full_path, stripped, truth_of
 from .signals import signal_name
+from .submit_context import SubmitError
 from .text import expression_text, literal_string, read_expression, string_text
 
 

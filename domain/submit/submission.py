@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from attrs import field, frozen
 
 from .build import Batch, Builder, known_commands
-from .facts import Facts, Files, SubmitError
 from .functions import FUNCTIONS
 from .lines import Lines
 from .macros import Definition, Macros
 from .queue import Items, arguments_of
 from .reader import Reader
+from .submit_context import Facts, Files, SubmitError
 from .text import printed
 from .unfollowed import EXPRESSIONS, is_read, message
 

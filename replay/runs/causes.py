@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ...domain.lifecycle.hold_codes import FIRST_VACATE_CODE
+from ...domain.state_machines.hold_codes import FIRST_VACATE_CODE
 
 
 class Cause(NamedTuple):

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 from typing import NamedTuple
 
-from ...domain.log import Log
-from ..imports import is_imported
+from ...domain.ports.log import Log
+from ..forensics.imported_log import is_imported
+from ..forensics.runs.imported_runs import ImportedRuns, Unknown
+from ..forensics.runs.run_records import SECOND
 from ..listing import EVER, Wanted
-from ..wording import iso
+from ..narration.wording import iso
 from .causes import CAUSES, Cause
-from .imported import ImportedRuns, Unknown
-from .own import own_runs
-from .records import SECOND
+from .native_runs import own_runs
 from .run import EVICTED, JobRun
 
 

@@ -12,9 +12,9 @@ expression is evaluated but to find what no slot has: it tells what events say, 
 if __name__ != "poolbook.replay.why":
     raise ImportError(f"import this folder as poolbook.replay.why, not as {__name__}")
 
-from .gather import job_events, slot_events
+from ..narration.sentences import Sentence, UnknownThingError, tell
 from .job import judged, why_job
-from .sentences import Sentence, UnknownThingError, tell
+from .select_events import job_events, slot_events
 from .slot import why_slot
 
 __all__ = ["Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell", "why_job", "why_slot"]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
-from ...domain.log import Log
-from ..imports import is_imported
+from ...domain.ports.log import Log
+from ..forensics.imported_log import is_imported
+from ..forensics.why.imported_job import why_imported_job
+from ..forensics.why.imported_slot import why_imported_slot
 from ..listing import Wanted, wanted
-from ..wording import counted
+from ..narration.sentences import Sentence
+from ..narration.wording import counted
 from .cluster import why_cluster
-from .gather import job_events, slot_events
-from .imported_job import why_imported_job
-from .imported_slot import why_imported_slot
 from .job import why_job
-from .sentences import Sentence
+from .select_events import job_events, slot_events
 from .slot import why_slot
-from .unknown import slots_called
+from .unknown_thing import slots_called
 
 
 def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from ...domain import events as e
-from ...domain.lifecycle import STATUS_NUMBERS as NUMBERS
-from ...domain.lifecycle.rows import HTCONDOR_25
-from ...domain.log import Log
-from ..imports import Places, is_imported, singly
+from ...domain.ports.log import Log
+from ...domain.state_machines import STATUS_NUMBERS as NUMBERS
+from ...domain.state_machines.rows import HTCONDOR_25
+from ..forensics.daemon_tables import NotKnown, queue
+from ..forensics.imported_log import Places, is_imported, singly
+from ..forensics.why.imported_job import why_imported_job
+from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
+from ..forensics.why.slot_records import Slots
 from ..listing import EVER
+from ..narration.sentences import Sentence, Told, UnknownThingError, until
+from ..narration.wording import counted, instant
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
-from ..tables import NotKnown, queue
-from ..wording import counted, instant
-from .gather import job_events
-from .imported_job import why_imported_job
 from .job import why_job
-from .records import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
-from .runs import Slots
-from .sentences import Sentence, Told, UnknownThingError, until
-from .unknown import unknown_job
+from .select_events import job_events
+from .unknown_thing import unknown_job
 
 _NUMBERS = NUMBERS[HTCONDOR_25]
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}

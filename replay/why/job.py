@@ -9,15 +9,12 @@ from typing import Any
 import attrs
 
 from ...domain import events as e
-from ...domain.job_ad import LEFT, TERMINAL, Changes, fold_job, job_procs, unquoted
-from ...domain.lifecycle import HOLD_CODES
-from ...domain.negotiation.misfits import misfit
-from ...domain.variants import Variants
+from ...domain.negotiator.unmatchable import misfit
+from ...domain.state.job_ad import LEFT, TERMINAL, Changes, fold_job, job_procs, unquoted
+from ...domain.state.proc_ads import Variants
+from ...domain.state_machines import HOLD_CODES
 from ..listing import ending
-from ..wording import counted, instant, interval, memory
-from .misfits import WholeSlots, no_slot
-from .refusals import Refusals, evidence_of, fits_none
-from .sentences import (
+from ..narration.sentences import (
     NO_GROUND,
     WANTED,
     Context,
@@ -30,7 +27,10 @@ from .sentences import (
     read_values,
     until,
 )
+from ..narration.wording import counted, instant, interval, memory
+from .rejections import Refusals, evidence_of, fits_none
 from .slot import claimant, transition
+from .unmatchable import WholeSlots, no_slot
 
 
 def why_job(

@@ -7,11 +7,11 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from ...domain import events as e
-from ...domain.evolve import BIRTH
-from ...domain.lifecycle import state
+from ...domain.state.evolve import BIRTH
+from ...domain.state_machines import state
 from ..listing import LETTERS, ending
-from ..wording import counted, instant, interval
-from .sentences import NO_GROUND, Context, Sentence, Told, UnknownThingError, capital, preferred, until
+from ..narration.sentences import NO_GROUND, Context, Sentence, Told, UnknownThingError, capital, preferred, until
+from ..narration.wording import counted, instant, interval
 
 
 def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from poolbook.domain import events as e
-from poolbook.domain.accounting import effective, real, terms, updated
-from poolbook.domain.evolve import evolve
-from poolbook.domain.settings import settings
-from poolbook.domain.state import State, Submitter
+from poolbook.domain.negotiator.accounting import effective, real, terms, updated
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.settings import settings
+from poolbook.domain.state.state import State, Submitter
 
 SECOND = 1_000_000
 HOUR = 3600

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.engine import Answer
-from poolbook.adapters.wire import COMMANDS, stimulus_of
+from poolbook.adapters.runtime.command_codec import COMMANDS, stimulus_of
+from poolbook.adapters.runtime.engine import Answer
 from poolbook.domain import events as e
-from poolbook.domain.accounting import ceiling, factor, floor, terms
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.decide.accounting import GRANTS
-from poolbook.domain.evolve import fold
-from poolbook.replay.legality import examine
+from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
+from poolbook.domain.negotiator.submitter_commands import GRANTS
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import fold
 from poolbook.replay.listing import line, members
-from poolbook.replay.virtual import SECOND
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import SECOND
 
 from ..domain.pools import TestPool
 from .books import BEGAN, Books

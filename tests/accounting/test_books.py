@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiation.accounts import Accounts
-from poolbook.domain.negotiation.settings import settings_of
+from poolbook.domain.negotiator.cycle_accounts import Accounts
+from poolbook.domain.negotiator.settings import settings_of
 
 from .books import DAY, HOUR, Books
 

@@ -10,11 +10,11 @@ import attrs
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.accounting import terms, updated
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import evolve
-from poolbook.domain.state import State
-from poolbook.replay.virtual import SECOND
+from poolbook.domain.negotiator.accounting import terms, updated
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.state import State
+from poolbook.replay.virtual_world import SECOND
 
 from ..domain.pools import TestPool
 from ..replay.edits import found

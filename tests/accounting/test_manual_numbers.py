@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.accounting import aged, factor, group_of, terms
-from poolbook.domain.settings import settings
-from poolbook.domain.state import Submitter
+from poolbook.domain.negotiator.accounting import aged, factor, group_of, terms
+from poolbook.domain.state.settings import settings
+from poolbook.domain.state.state import Submitter
 
 from .books import DAY, HOUR, Books
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.accounting import NO_GROUP, Standing, shares, standings, terms
-from poolbook.domain.state import Submitter
+from poolbook.domain.negotiator.accounting import NO_GROUP, Standing, shares, standings, terms
+from poolbook.domain.state.state import Submitter
 
 SECOND = 1_000_000
 GROUPS = ("group_physics", "Group_Physics.hep", "group_chemistry")

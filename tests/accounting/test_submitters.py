@@ -7,16 +7,16 @@ from itertools import takewhile
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.engine import Answer
+from poolbook.adapters.runtime.engine import Answer
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import fold
-from poolbook.domain.policy.readings import nothing
-from poolbook.domain.policy.view import Moment, view
-from poolbook.domain.variants import pack
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.startd.slot_ad import Moment, view
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.proc_ads import pack
 from poolbook.projections.views import Views
-from poolbook.replay.legality import examine
+from poolbook.replay.validation import examine
 
 from ..domain.pools import JOB, TestPool, selection
 from ..projections.pools import dump, folded

@@ -13,20 +13,20 @@ from typing import Any, Final, NamedTuple
 
 from attrs import evolve, frozen
 
-from poolbook.adapters.htcondor.ads import AdsReader
-from poolbook.adapters.htcondor.matchlog import MatchLogReader
-from poolbook.adapters.htcondor.negotiatorlog import NegotiatorLogReader
-from poolbook.adapters.htcondor.reader import Source
-from poolbook.adapters.htcondor.schedlog import SchedLogReader
-from poolbook.adapters.htcondor.startlog import StartLogReader
-from poolbook.adapters.htcondor.tables import TableReader
-from poolbook.adapters.htcondor.userlog import UserLogReader
+from poolbook.adapters.condor_files.ads import AdsReader
+from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.job_event_log import UserLogReader
+from poolbook.adapters.condor_files.matchlog import MatchLogReader
+from poolbook.adapters.condor_files.negotiatorlog import NegotiatorLogReader
+from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.schedlog import SchedLogReader
+from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
-from poolbook.replay.audit.contradictions import FactJudge
-from poolbook.replay.audit.facts import FACTS
-from poolbook.replay.audit.sources import Sources
-from poolbook.replay.audit.verdict import Audit
-from poolbook.replay.imports import singly
+from poolbook.replay.forensics.audit.compared_facts import FACTS
+from poolbook.replay.forensics.audit.contradictions import FactJudge
+from poolbook.replay.forensics.audit.verdict import Audit
+from poolbook.replay.forensics.imported_log import singly
+from poolbook.replay.forensics.sources import Sources
 
 BEGIN: Final = 1_795_176_000
 """2026-11-20 12:00:00 UTC, in seconds: the pool's beginning, from which the times of a ``Truth`` are counted."""

@@ -9,13 +9,13 @@ from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 
-from poolbook.adapters.htcondor.reader import Source
-from poolbook.adapters.htcondor.startlog import StartLogReader
+from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain.events import Event, SourceFound
-from poolbook.domain.lifecycle import HTCONDOR_25
-from poolbook.replay.audit.slots import SlotJudge
-from poolbook.replay.audit.sources import Sources
-from poolbook.replay.audit.verdict import Audit
+from poolbook.domain.state_machines import HTCONDOR_25
+from poolbook.replay.forensics.audit.startd_log_rules import SlotJudge
+from poolbook.replay.forensics.audit.verdict import Audit
+from poolbook.replay.forensics.sources import Sources
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 NOON = 1_795_176_000

@@ -18,11 +18,11 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.importing.kinds import kind_of
-from poolbook.domain.reports import KINDS
-from poolbook.replay.audit.facts import ANY, FACTS, LETTERS, Fact
-from poolbook.replay.audit.page import fill
-from poolbook.replay.audit.rules import RULES
+from poolbook.adapters.condor_files.importing.detect import kind_of
+from poolbook.domain.imported.record_sources import KINDS
+from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, LETTERS, Fact
+from poolbook.replay.forensics.audit.rules import RULES
+from poolbook.replay.forensics.audit.rules_page import fill
 
 from .honest import BEGIN, CHANGES, FILES, Examined, File, Truth, examine, file, follows, lies
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.reader import Source
-from poolbook.adapters.htcondor.userlog import UserLogReader
+from poolbook.adapters.condor_files.job_event_log import UserLogReader
+from poolbook.adapters.condor_files.reader import Source
 from poolbook.domain import events as e
-from poolbook.domain.archive import KeptAd, pack
-from poolbook.replay.audit.jobs import STEPS, JobJudge
-from poolbook.replay.audit.rules import RULES
-from poolbook.replay.audit.sources import Sources
-from poolbook.replay.audit.verdict import Audit, Finding
-from poolbook.replay.imports import singly
+from poolbook.domain.imported.packed_ads import KeptAd, pack
+from poolbook.replay.forensics.audit.event_log_rules import STEPS, JobJudge
+from poolbook.replay.forensics.audit.rules import RULES
+from poolbook.replay.forensics.audit.verdict import Audit, Finding
+from poolbook.replay.forensics.imported_log import singly
+from poolbook.replay.forensics.sources import Sources
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 RUNS = sorted({path.parent for path in TRACES.glob("*/EventLog*")})

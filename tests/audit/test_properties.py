@@ -13,10 +13,10 @@ from attrs import asdict
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.importing.driver import Importer
+from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.stores import open_log
-from poolbook.domain.log import Log
-from poolbook.replay.audit.examine import examine
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.audit.examine import examine
 
 from ..importing.folders import TRACES, UTC, imported, write
 

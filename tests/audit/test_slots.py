@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain.events import SourceGap, SourceRefused
-from poolbook.domain.lifecycle import MANUAL, SLOT_TABLES
-from poolbook.replay.audit.rules import OF_SLOTS
-from poolbook.replay.audit.slots import SAID, STORY
-from poolbook.replay.audit.verdict import Finding, Unaccounted
+from poolbook.domain.state_machines import MANUAL, SLOT_TABLES
+from poolbook.replay.forensics.audit.rules import OF_SLOTS
+from poolbook.replay.forensics.audit.startd_log_rules import SAID, STORY
+from poolbook.replay.forensics.audit.verdict import Finding, Unaccounted
 
 from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs
 

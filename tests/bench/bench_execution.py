@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
-from poolbook.adapters.execution import Activation, Exited, Supervisor  # noqa: E402
+from poolbook.adapters.machine.execution import Activation, Exited, Supervisor  # noqa: E402
 
 JOBS = 500
 AT_ONCE = 16

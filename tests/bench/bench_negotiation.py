@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 from poolbook.adapters.stores.codec import CODEC
 from poolbook.domain.decide import Tables, decide
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import (
     ClusterSubmitted,
     CycleHeld,
@@ -36,11 +35,12 @@ from poolbook.domain.events import (
     SlotChanged,
     SlotMoved,
 )
-from poolbook.domain.evolve import evolve
-from poolbook.domain.lifecycle import job_machine, slot_machine
-from poolbook.domain.settings import settings
-from poolbook.domain.state import State
-from poolbook.domain.variants import pack
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.state.settings import settings
+from poolbook.domain.state.state import State
+from poolbook.domain.state_machines import job_machine, slot_machine
 
 SECOND = 1_000_000
 BEGAN = 1_795_000_000 * SECOND

@@ -14,14 +14,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
-from poolbook.adapters.engine import Engine  # noqa: E402
+from poolbook.adapters.runtime.engine import Engine  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
 from poolbook.domain.config import read  # noqa: E402
-from poolbook.domain.decide import stimuli as s  # noqa: E402
-from poolbook.domain.policy.offer import Equipment, Volume, offer  # noqa: E402
-from poolbook.domain.policy.readings import Readings  # noqa: E402
-from poolbook.domain.world import Launch  # noqa: E402
-from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld  # noqa: E402
+from poolbook.domain.ports import stimuli as s  # noqa: E402
+from poolbook.domain.ports.sensor_readings import Readings  # noqa: E402
+from poolbook.domain.ports.world import Launch  # noqa: E402
+from poolbook.domain.startd.provisioning import Equipment, Volume, offer  # noqa: E402
+from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld  # noqa: E402
 
 AIM_ROUND, AIM_WEEK = 0.050, 60.0
 SLOTS = 1000

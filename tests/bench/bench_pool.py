@@ -36,10 +36,10 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 from tests.bench import bench_log  # noqa: E402
 from tests.bench.lives import LIFE_EVENTS, long_log  # noqa: E402
 
-from poolbook.adapters.place import place_of  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
+from poolbook.adapters.stores.log_paths import place_of  # noqa: E402
 from poolbook.domain.events import ClusterSubmitted, JobExited  # noqa: E402
-from poolbook.domain.evolve import fold  # noqa: E402
+from poolbook.domain.state.evolve import fold  # noqa: E402
 
 JOBS = 100_000
 SHORT_JOBS = 500

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from poolbook.adapters.userlog import UserLogs, UserLogWriter
+from poolbook.adapters.runtime.userlog import UserLogs, UserLogWriter
 from poolbook.domain import events as e
 from poolbook.domain.events import Event
 

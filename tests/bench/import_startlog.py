@@ -14,9 +14,9 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 from tests.bench.bench_views import tell  # noqa: E402
 
-from poolbook.adapters.htcondor.reader import Source  # noqa: E402
-from poolbook.adapters.htcondor.startlog import StartLogReader  # noqa: E402
-from poolbook.adapters.importing.driver import Importer, Options  # noqa: E402
+from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
+from poolbook.adapters.condor_files.reader import Source  # noqa: E402
+from poolbook.adapters.condor_files.startlog import StartLogReader  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
 
 RECORDED = ROOT / "tests/data/traces/09b-quota-hier-surplus/StartLog.gz"

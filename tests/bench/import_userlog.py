@@ -15,9 +15,9 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 import htcondor2  # noqa: E402
 from tests.bench.bench_views import tell  # noqa: E402
 
-from poolbook.adapters.htcondor.reader import Source  # noqa: E402
-from poolbook.adapters.htcondor.userlog import UserLogReader  # noqa: E402
-from poolbook.adapters.importing.driver import Importer, Options  # noqa: E402
+from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
+from poolbook.adapters.condor_files.job_event_log import UserLogReader  # noqa: E402
+from poolbook.adapters.condor_files.reader import Source  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
 from poolbook.domain.events import Event, JobsLogged  # noqa: E402
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
-from poolbook.adapters.engine import Engine
+from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import open_log
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, JobsMoved, SlotMoved
-from poolbook.domain.log import Log
-from poolbook.replay.virtual import SECOND, VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import Log
+from poolbook.replay.virtual_world import SECOND, VirtualWorld
 
 SLOTS = 16
 CLUSTER = 10_000

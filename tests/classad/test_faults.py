@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from poolbook.domain.classad import ERROR, ClassAd, EvaluationError, parse
-from poolbook.domain.classad.faults import fault, kinds
+from poolbook.domain.classad.syntax_errors import fault, kinds
 
 from . import corpus, pools, strategies
 

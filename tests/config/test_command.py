@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.configuration import config_files, load
+from poolbook.adapters.runtime.configuration import config_files, load
 from poolbook.domain.config import ConfigError
 
 CONF = """\

@@ -12,7 +12,13 @@ DATA = ROOT / "tests" / "data" / "manual"
 ROOMS = ("domain", "projections", "replay", "adapters")
 TABLES = ("domain/coverage/", "domain/config/tables/")
 """What lists names without reading them."""
-RECORDS = ("adapters/htcondor/", "adapters/importing/", "replay/audit/", "replay/cycles/", "domain/submit/")
+RECORDS = (
+    "adapters/condor_files/",
+    "adapters/condor_files/importing/",
+    "replay/forensics/audit/",
+    "replay/conformance/",
+    "domain/submit/",
+)
 """What reads a name in records of real pools, or writes it into an ad, and follows nothing by that."""
 
 _HOLE = "\0"

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
+from poolbook.adapters.cli.command_tables import table_of
 from poolbook.adapters.cli.main import COMMANDS
-from poolbook.adapters.cli.names import INSTEAD, PREFIX, meant
-from poolbook.adapters.cli.tables import table_of
-from poolbook.adapters.tools.options import UsageError, find
+from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import ConfigError, is_followed, is_known, read
 from poolbook.domain.config.names import without_prefix
 from poolbook.domain.config.tables import defaults, without_default

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from poolbook import Behaviour, ConfigWarning, Pool
-from poolbook.adapters.machines import system_ad
-from poolbook.adapters.playing.machines import system
-from poolbook.adapters.processor import TOLD, system_names
+from poolbook.adapters.machine.cpu import TOLD, system_names
+from poolbook.adapters.machine.detection import system_ad
+from poolbook.adapters.simulation.machines import system
 from poolbook.domain.coverage.machine_attributes import ABILITIES, FACTS, ability, unadvertised
 
 from . import code

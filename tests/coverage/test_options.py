@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from poolbook.adapters.cli.command_names import meant
+from poolbook.adapters.cli.command_tables import table_of
 from poolbook.adapters.cli.main import COMMANDS
-from poolbook.adapters.cli.names import meant
-from poolbook.adapters.cli.tables import table_of
-from poolbook.adapters.tools.options import Option, UsageError, find
+from poolbook.adapters.condor_tools.options import Option, UsageError, find
 
 from . import code
 

@@ -10,17 +10,17 @@ import pytest
 
 from poolbook import ConfigError, ConfigWarning, Pool, Refusal
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.configuration import load
-from poolbook.adapters.sensors.cron import cron_jobs
-from poolbook.adapters.sensors.sensors import Sensors
-from poolbook.domain import settings as pools
+from poolbook.adapters.machine.sensors.cron import cron_jobs
+from poolbook.adapters.machine.sensors.sensors import Sensors
+from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import Configuration, is_followed, is_known, read
 from poolbook.domain.config.names import SPECIAL
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.coverage.settings import FOLLOWED, OTHER_SUBJECT, UNENFORCED, subject
-from poolbook.domain.negotiation.settings import followed
-from poolbook.domain.policy import offer
-from poolbook.domain.policy.settings import SETTINGS
+from poolbook.domain.negotiator.settings import followed
+from poolbook.domain.startd import provisioning
+from poolbook.domain.startd.settings import SETTINGS
+from poolbook.domain.state import settings as pools
 
 from ..pool.real import Folder
 from . import code
@@ -41,8 +41,8 @@ GROUP_NAMES = a
 GROUP_PRIO_FACTOR_a = 3
 """
 SUBMISSION = [name for name in pools.SUBMISSION if name != "JOB_DEFAULT_NOTIFICATION"]  # it asks for mail
-VOLUME = offer.Volume("disk", 10**9, 10**9)
-EQUIPMENT = offer.Equipment(4, 8192, 10**6, {"": VOLUME})
+VOLUME = provisioning.Volume("disk", 10**9, 10**9)
+EQUIPMENT = provisioning.Equipment(4, 8192, 10**6, {"": VOLUME})
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 
 def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: set[str]) -> None:
     configuration = read(EVERYTHING)
-    offer.offer("1", "node1", configuration, EQUIPMENT)
+    provisioning.offer("1", "node1", configuration, EQUIPMENT)
     followed(configuration)
     cron_jobs(configuration)
     Sensors.configured(configuration).close()
@@ -71,9 +71,11 @@ def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: se
     assert told == set()
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *offer.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *SUBMISSION])
+@pytest.mark.parametrize("name", [*SETTINGS, *provisioning.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *SUBMISSION])
 def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
-    spelled = {one for names, _ in [offer.POLICY[name]] for one in names} if name in offer.POLICY else {name}
+    spelled = (
+        {one for names, _ in [provisioning.POLICY[name]] for one in names} if name in provisioning.POLICY else {name}
+    )
     assert all(map(is_followed, spelled))
 
 

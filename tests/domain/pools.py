@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from poolbook.adapters.engine import Answer, Engine
+from poolbook.adapters.runtime.engine import Answer, Engine
 from poolbook.adapters.stores import open_log
 from poolbook.domain.decide import Tables
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import Event
-from poolbook.domain.log import Log
-from poolbook.replay.virtual import SECOND, Behave, VirtualWorld, sleeps
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import Log
+from poolbook.replay.virtual_world import SECOND, Behave, VirtualWorld, sleeps
 
 MACHINE = {
     "Arch": '"X86_64"',

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from poolbook.domain.events import CycleHeld, EvidenceNoted, Match
-from poolbook.domain.state import State
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.state.state import State
+from poolbook.replay.virtual_world import Behaviour
 
 from .pools import TestPool
 

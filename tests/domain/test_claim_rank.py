@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import ClaimMade
+from poolbook.domain.ports import stimuli as s
 
 from .pools import TestPool
 

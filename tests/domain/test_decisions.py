@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, JobsMoved, SlotMoved
-from poolbook.replay.legality import judge
-from poolbook.replay.virtual import Behaviour
+from poolbook.replay.validation import judge
+from poolbook.replay.virtual_world import Behaviour
 
 from .pools import TestPool
 
@@ -370,7 +370,7 @@ def test_what_is_refused_says_why_and_changes_nothing(refused, words: str) -> No
 
 
 def test_a_repeated_request_gets_the_first_answer_and_happens_once() -> None:
-    from poolbook.domain.decide import stimuli as s
+    from poolbook.domain.ports import stimuli as s
 
     from .pools import JOB
 

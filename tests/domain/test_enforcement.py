@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.decide import Tables
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
-from poolbook.domain.evolve import fold
-from poolbook.domain.lifecycle import CLAIM, MATCH, NotAllowed, claim_machine, job_machine, match_machine, slot_machine
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state_machines import (
+    CLAIM,
+    MATCH,
+    NotAllowed,
+    claim_machine,
+    job_machine,
+    match_machine,
+    slot_machine,
+)
 from poolbook.replay.listing import members as members_of
-from poolbook.replay.virtual import Behaviour
+from poolbook.replay.virtual_world import Behaviour
 
 from .pools import JOB, TestPool
 

@@ -13,11 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotBorn
-from poolbook.domain.evolve import fold
-from poolbook.domain.lifecycle import job_machine, slot_machine
-from poolbook.domain.log import Log, LogUnavailable
-from poolbook.domain.state import State
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.ports.log import Log, LogUnavailable
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.state import State
+from poolbook.domain.state_machines import job_machine, slot_machine
+from poolbook.replay.virtual_world import Behaviour
 
 from .pools import TestPool
 
@@ -206,7 +206,7 @@ def test_what_must_always_hold_of_a_pool_holds_at_length() -> None:
 
 def test_what_a_life_changes_is_what_is_named_so() -> None:
     """`LIVED` names every attribute that a job's life sets: else jobs could be taken for alike that are not."""
-    from poolbook.domain.job_ad import LIVED
+    from poolbook.domain.state.job_ad import LIVED
 
     from .pools import JOB
     from .test_enforcement import everything

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.events import EvidenceNoted, JobExited
-from poolbook.domain.job_ad import unquoted
-from poolbook.replay.legality import examine
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.state.job_ad import unquoted
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
 from .pools import TestPool

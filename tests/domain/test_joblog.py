@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.joblog import ENTRIES, SHAPES, facts, words_of
+from poolbook.domain.imported.job_event_log import ENTRIES, SHAPES, facts, words_of
 
 USAGE = (
     "\n\t\tUsr 1 02:03:04, Sys 0 00:00:05  -  Run Remote Usage\n\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage"

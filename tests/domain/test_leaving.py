@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import EvidenceNoted, JobExited, JobsMoved
-from poolbook.domain.evolve import fold
-from poolbook.replay.legality import examine
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import fold
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
 from ..projections.pools import folded

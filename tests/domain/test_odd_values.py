@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import JobMeasured
-from poolbook.domain.evolve import fold
-from poolbook.domain.job_ad import LIVED
-from poolbook.domain.variants import pack
-from poolbook.replay.legality import judge
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.job_ad import LIVED
+from poolbook.domain.state.proc_ads import pack
+from poolbook.replay.validation import judge
+from poolbook.replay.virtual_world import Behaviour
 
 from .pools import JOB, TestPool, selection
 

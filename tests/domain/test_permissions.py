@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.settings import settings, super_users
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.settings import settings, super_users
 
 from .pools import TestPool
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.engine import Engine
+from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import evolve, fold
-from poolbook.domain.state import State
-from poolbook.replay.legality import judge
-from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import evolve, fold
+from poolbook.domain.state.state import State
+from poolbook.replay.validation import judge
+from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
 from ..policy.points import POLICIES, Point
 from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds

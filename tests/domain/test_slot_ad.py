@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.slot_ad import SlotAd
+from poolbook.domain.state.slot_attributes import SlotAd
 
 NAMES = st.sampled_from(["Cpus", "Memory", "Disk", "Start", "Rank", "KFlops"])
 ADS = st.dictionaries(NAMES, st.text(max_size=3))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from poolbook.adapters.execution import Activation, Exited, Failed, Lost, Report, Running, Supervisor
+from poolbook.adapters.machine.execution import Activation, Exited, Failed, Lost, Report, Running, Supervisor
 
 # Nothing here takes that long; it is what a test waits for before it fails.
 PATIENCE_S = 60.0

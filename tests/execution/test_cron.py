@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.configuration import load
-from poolbook.adapters.local import LocalWorld
-from poolbook.adapters.sensors.cron import CronJob, cron_jobs
+from poolbook.adapters.machine.sensors.cron import CronJob, cron_jobs
+from poolbook.adapters.runtime.configuration import load
+from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.config import ConfigError
 
 SECOND = 1_000_000

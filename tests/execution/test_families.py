@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.execution import Exited, Usage
-from poolbook.adapters.execution.client import How
+from poolbook.adapters.machine.execution import Exited, Usage
+from poolbook.adapters.machine.execution.client import How
 
 from .bench import Bench, runs, state, wait
 

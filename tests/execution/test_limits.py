@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from poolbook.adapters.execution import VIOLATION_HOLD_CODES, Limits
+from poolbook.adapters.machine.execution import VIOLATION_HOLD_CODES, Limits
 
 from .bench import Bench
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.execution.supervisor.records import NOBODY, Claim, Claims, Journal
-from poolbook.adapters.execution.supervisor.scratch import Scratch
+from poolbook.adapters.machine.execution.supervisor.records import NOBODY, Claim, Claims, Journal
+from poolbook.adapters.machine.execution.supervisor.scratch import Scratch
 
 FIXED = settings(max_examples=50, derandomize=True, deadline=None, database=None)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.execution import Exited, Failed, Lost, ReplacedError, Running, Started, Supervisor
+from poolbook.adapters.machine.execution import Exited, Failed, Lost, ReplacedError, Running, Started, Supervisor
 
 from .bench import Bench, runs, wait
 

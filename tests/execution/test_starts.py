@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.execution import Activation, Exited, Failed, Started, Supervisor, SupervisorError
+from poolbook.adapters.machine.execution import Activation, Exited, Failed, Started, Supervisor, SupervisorError
 
 from .bench import Bench
 

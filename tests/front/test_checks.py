@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.checkup import CHECKS, Facts, Finding, Level, examined
-from poolbook.adapters.checkup.checks import OLDEST
-from poolbook.adapters.checkup.facts import Book, Machine, Program, Settings, Volume, Waiting
-from poolbook.adapters.checkup.gathering import granted
+from poolbook.adapters.cli.checkup import CHECKS, Facts, Finding, Level, examined
+from poolbook.adapters.cli.checkup.checks import OLDEST
+from poolbook.adapters.cli.checkup.facts import Book, Machine, Program, Settings, Volume, Waiting
+from poolbook.adapters.cli.checkup.gathering import granted
 
 GOOD = Facts(
     Program((3, 11, 7), "/opt/venv/bin/poolbook", "/opt/venv/bin/poolbook"),

@@ -14,8 +14,8 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.place import WriterLock
 from poolbook.adapters.stores import head_of
+from poolbook.adapters.stores.log_paths import WriterLock
 
 Found = list[dict[str, str]]
 Doctor = Callable[..., tuple[int, Found]]

@@ -15,7 +15,7 @@ import pytest
 
 from poolbook.adapters.cli.doc import files
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.facts import VERSION
+from poolbook.adapters.machine.host import VERSION
 
 from .installed import ROOT, wheel
 

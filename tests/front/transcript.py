@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from poolbook.adapters.facts import host_name, user_name
+from poolbook.adapters.machine.host import host_name, user_name
 
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _MARK = "=== typed ==="

@@ -19,7 +19,7 @@ from tests.stores.samples import AT, KINDS, sample  # noqa: E402
 
 from poolbook.adapters.stores import open_log, verify_seal  # noqa: E402
 from poolbook.adapters.stores.sqlite import open_sqlite  # noqa: E402
-from poolbook.domain.log import LogError  # noqa: E402
+from poolbook.domain.ports.log import LogError  # noqa: E402
 
 GOLDEN = Path(__file__).parent
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.engine import Engine
+from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import head_of, open_log, verify_seal
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import fold
-from poolbook.domain.log import LogError
-from poolbook.replay.legality import examine, judge
-from poolbook.replay.virtual import VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import LogError
+from poolbook.domain.state.evolve import fold
+from poolbook.replay.validation import examine, judge
+from poolbook.replay.virtual_world import VirtualWorld
 from poolbook.replay.why import why_job
 
 from ..projections.pools import folded

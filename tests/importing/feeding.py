@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 
-from poolbook.adapters.htcondor.reader import Reader, Source
+from poolbook.adapters.condor_files.reader import Reader, Source
 from poolbook.domain.events import Event
 
 DATA = Path(__file__).resolve().parent.parent / "data"

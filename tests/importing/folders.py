@@ -6,10 +6,10 @@ import gzip
 import os
 from pathlib import Path
 
-from poolbook.adapters.importing.driver import Importer, ImportResult, Options
+from poolbook.adapters.condor_files.importing.driver import Importer, ImportResult, Options
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import Event, SourceFound, SourceRead
-from poolbook.domain.log import Log
+from poolbook.domain.ports.log import Log
 
 UTC = Options(zone="UTC")
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"

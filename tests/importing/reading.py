@@ -9,9 +9,9 @@ from datetime import UTC, tzinfo
 from functools import cache
 from pathlib import Path
 
-from poolbook.adapters.htcondor.lines import Lines, Record
-from poolbook.adapters.htcondor.reader import Source
-from poolbook.adapters.htcondor.startlog import StartLogReader
+from poolbook.adapters.condor_files.log_lines import Lines, Record
+from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain.events import Event
 
 NOON = 1_795_176_000

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.ads import AdsReader
-from poolbook.adapters.htcondor.reader import Source, is_private, without_secrets
-from poolbook.adapters.tools.xml_form import xml_text
-from poolbook.domain.archive import KeptAd, attributes, unpack
+from poolbook.adapters.condor_files.ads import AdsReader
+from poolbook.adapters.condor_files.reader import Source, is_private, without_secrets
+from poolbook.adapters.condor_tools.xml_form import xml_text
 from poolbook.domain.classad import ClassAd
 from poolbook.domain.events import AdsKept, Event, SourceGap, SourceRefused
+from poolbook.domain.imported.packed_ads import KeptAd, attributes, unpack
 
 from .folders import TRACES
 

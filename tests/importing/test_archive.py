@@ -13,25 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli.main import main
+from poolbook.adapters.condor_tools.job_selection import holds
+from poolbook.adapters.runtime.views import views_current
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.tools.selection import holds
-from poolbook.adapters.views import views_current
 from poolbook.domain import events as e
-from poolbook.domain.archive import (
-    KeptAd,
-    attributes,
-    index,
-    pack,
-    select,
-    unpack,
-    unpack_one,
-)
 from poolbook.domain.classad import ClassAd, Context, parse
 from poolbook.domain.events import AdsKept
-from poolbook.projections.archive import Kept, Spent
-from poolbook.projections.folding import apply
+from poolbook.domain.imported.packed_ads import KeptAd, attributes, index, pack, select, unpack, unpack_one
+from poolbook.projections.imported_ads import Kept, Spent
+from poolbook.projections.job_query import Jobs
+from poolbook.projections.projector import apply
 from poolbook.projections.schema import create
-from poolbook.projections.selecting import Jobs
 from poolbook.projections.views import Views
 
 from .folders import TRACES, imported

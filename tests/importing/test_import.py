@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.founding import open_pool_log
-from poolbook.adapters.importing.driver import Importer
-from poolbook.adapters.importing.folders import family_of
-from poolbook.adapters.importing.kinds import kind_of
-from poolbook.adapters.importing.zones import zone_of
+from poolbook.adapters.condor_files.importing.detect import kind_of
+from poolbook.adapters.condor_files.importing.driver import Importer
+from poolbook.adapters.condor_files.importing.folders import family_of
+from poolbook.adapters.condor_files.importing.time_zones import zone_of
+from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
-from poolbook.domain.log import Log, LogError, LogUnavailable
+from poolbook.domain.ports.log import Log, LogError, LogUnavailable
 
 from .folders import TRACES, UTC, entry, imported, said, write
 
@@ -309,7 +309,7 @@ def test_the_pieces_in_which_a_file_is_read_do_not_show(
 ) -> None:
     write(tmp_path / "job.log", FIRST + SECOND)
     whole, _ = imported(tmp_path)
-    monkeypatch.setattr("poolbook.adapters.importing.driver.PIECE", size)
+    monkeypatch.setattr("poolbook.adapters.condor_files.importing.driver.PIECE", size)
     pieces, _ = imported(tmp_path)
     assert entries(pieces) == entries(whole)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.lines import GAP, LONGEST, PATIENCE, Lines
-from poolbook.adapters.htcondor.times import KNOWN, compiled
+from poolbook.adapters.condor_files.log_lines import GAP, LONGEST, PATIENCE, Lines
+from poolbook.adapters.condor_files.log_times import KNOWN, compiled
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 
 from .reading import NOON, records, source, start_logs

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.matchlog import MatchLogReader
-from poolbook.adapters.htcondor.negotiatorlog import NegotiatorLogReader
+from poolbook.adapters.condor_files.matchlog import MatchLogReader
+from poolbook.adapters.condor_files.negotiatorlog import NegotiatorLogReader
 from poolbook.domain.events import (
     CycleReported,
     DaemonReported,
@@ -21,7 +21,7 @@ from poolbook.domain.events import (
     SourceRefused,
     SubmitterReported,
 )
-from poolbook.domain.reports import OF_CYCLES, OF_JOBS, OF_SUBMITTERS
+from poolbook.domain.imported.record_sources import OF_CYCLES, OF_JOBS, OF_SUBMITTERS
 
 from .feeding import content, read, read_in_pieces, traced
 

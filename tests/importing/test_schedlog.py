@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.schedlog import SchedLogReader
+from poolbook.adapters.condor_files.schedlog import SchedLogReader
 from poolbook.domain.events import DaemonReported, Event, JobReported, SlotReported, SourceGap, SourceRefused
-from poolbook.domain.reports import OF_JOBS, OF_SLOTS
+from poolbook.domain.imported.record_sources import OF_JOBS, OF_SLOTS
 
 from .feeding import DATA, content, read, read_in_pieces, traced
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.htcondor.reader import hidden, without_secrets
+from poolbook.adapters.condor_files.reader import hidden, without_secrets
 from poolbook.adapters.stores import open_log
-from poolbook.domain import archive
 from poolbook.domain.events import AdsKept
+from poolbook.domain.imported import packed_ads
 
 from .folders import imported, write
 
@@ -108,7 +108,7 @@ def test_no_byte_of_a_secret_is_in_a_log_or_its_views_whichever_file_it_was_in(t
         "queue",
         "history",
     }
-    kept = [ad for _, event in log.read() if isinstance(event, AdsKept) for ad in archive.unpack(event)]
+    kept = [ad for _, event in log.read() if isinstance(event, AdsKept) for ad in packed_ads.unpack(event)]
     log.close()
     assert SECRET not in str(kept)
     with closing(sqlite3.connect(path)) as rows:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.tables import TableReader
+from poolbook.adapters.condor_files.daemon_tables import TableReader
 from poolbook.domain.events import Event, SourceGap, SourceRefused, TableWritten
-from poolbook.replay.tables import Table, jobs_of
+from poolbook.replay.forensics.daemon_tables import Table, jobs_of
 
 from .feeding import DATA, content, read, read_in_pieces, traced
 

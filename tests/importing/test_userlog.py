@@ -19,11 +19,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.reader import Source
-from poolbook.adapters.htcondor.userlog import LONGEST, UserLogReader
+from poolbook.adapters.condor_files.job_event_log import LONGEST, UserLogReader
+from poolbook.adapters.condor_files.reader import Source
 from poolbook.domain import events as e
-from poolbook.domain.joblog import facts
-from poolbook.replay.imports import singly
+from poolbook.domain.imported.job_event_log import facts
+from poolbook.replay.forensics.imported_log import singly
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 LOGS = sorted([*TRACES.glob("*/EventLog*"), *TRACES.glob("*/*-job.log*")])

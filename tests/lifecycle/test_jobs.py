@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import htcondor2
 import pytest
 
-from poolbook.domain.lifecycle import (
+from poolbook.domain.state_machines import (
     DIALECTS,
     HOLD_CODES,
     HTCONDOR_25,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.lifecycle import (
+from poolbook.domain.state_machines import (
     DIALECTS,
     MANUAL,
     Machine,
@@ -23,7 +23,7 @@ from poolbook.domain.lifecycle import (
     match_machine,
     slot_machine,
 )
-from poolbook.domain.lifecycle.rows import row
+from poolbook.domain.state_machines.rows import row
 
 MACHINES = {
     **{f"slot {dialect}": slot_machine(dialect) for dialect in DIALECTS},

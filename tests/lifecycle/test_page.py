@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.lifecycle.diagrams import diagram, fill, slot_diagram, table
-from poolbook.domain.lifecycle.rows import row
+from poolbook.domain.state_machines.diagrams import diagram, fill, slot_diagram, table
+from poolbook.domain.state_machines.rows import row
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "state-machines.md").read_text(encoding="utf-8")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from poolbook.domain.lifecycle import (
+from poolbook.domain.state_machines import (
     BORN,
     DELETED,
     DIALECTS,

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from poolbook.domain.lifecycle import HTCONDOR_25, MANUAL, Row, classify, slot_machine
-from poolbook.domain.lifecycle.slot_htcondor import BEYOND, CHANGED
+from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Row, classify, slot_machine
+from poolbook.domain.state_machines.slot_rows_htcondor_25 import BEYOND, CHANGED
 
 from . import startlog
 

@@ -14,21 +14,21 @@ from typing import Any
 
 from attrs import define, field
 
-from poolbook.domain.accounting import ceiling, factor, floor, group_of, updated
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
 from poolbook.domain.classad.match import accepts, requirements_met
-from poolbook.domain.cluster import IDLE
-from poolbook.domain.dialects import told
-from poolbook.domain.negotiation.likeness import significance
-from poolbook.domain.negotiation.settings import Negotiator, read
-from poolbook.domain.policy.look import Look
-from poolbook.domain.policy.published import shown
-from poolbook.domain.policy.readings import NOTHING_READ, Readings
-from poolbook.domain.policy.resources import Cutter, cutter, dynamic_name, left_of
-from poolbook.domain.policy.terms import drain_left, retirement_left
-from poolbook.domain.policy.view import MOMENT, Moment, start_meanwhile, static, view
-from poolbook.domain.state import Slot, State, Submitter
-from poolbook.domain.texts import ad_of
+from poolbook.domain.negotiator.accounting import ceiling, factor, floor, group_of, updated
+from poolbook.domain.negotiator.autoclusters import significance
+from poolbook.domain.negotiator.settings import Negotiator, read
+from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
+from poolbook.domain.startd.evaluation import Look
+from poolbook.domain.startd.public_ad import shown
+from poolbook.domain.startd.slot_ad import MOMENT, Moment, start_meanwhile, static, view
+from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
+from poolbook.domain.startd.time_limits import drain_left, retirement_left
+from poolbook.domain.state.cluster import IDLE
+from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.state import Slot, State, Submitter
+from poolbook.domain.state_machines.slot_triggers import told
 
 WORST = -1.7976931348623157e308
 NO_PREEMPTION, RANK, PRIORITY = "", "rank", "priority"

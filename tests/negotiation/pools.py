@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
-from poolbook.domain.cluster import IDLE
-from poolbook.domain.evolve import evolve
-from poolbook.domain.negotiation.cycle import Cycle, hold
-from poolbook.domain.settings import settings
-from poolbook.domain.state import Slot, State
-from poolbook.domain.variants import pack
+from poolbook.domain.negotiator.cycle import Cycle, hold
+from poolbook.domain.state.cluster import IDLE
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.state.settings import settings
+from poolbook.domain.state.state import Slot, State
 
 SECOND = 1_000_000
 BEGAN = 1_700_000_000 * SECOND

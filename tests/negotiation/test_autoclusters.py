@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.domain.cluster import IDLE
-from poolbook.domain.negotiation import likeness
-from poolbook.domain.negotiation.likeness import significance
+from poolbook.domain.negotiator import autoclusters
+from poolbook.domain.negotiator.autoclusters import significance
+from poolbook.domain.state.cluster import IDLE
 
 from .oracle import Negotiation
 from .pools import SECOND, Pool, drawn, lives_on
@@ -113,7 +113,7 @@ def test_a_job_that_is_edited_again_is_another_one_again() -> None:
 
 
 def test_what_is_known_of_jobs_that_have_ended_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_KEPT", 3)
+    monkeypatch.setattr(autoclusters, "_KEPT", 3)
     pool = Pool()
     pool.slots(1, Memory="500")
     for size in range(40):

@@ -11,25 +11,25 @@ import pytest
 from attrs import evolve
 
 from poolbook import Pool
-from poolbook.adapters.playing import Machines, Stage, play
-from poolbook.adapters.pool_machines import Configured
+from poolbook.adapters.library.pool_machines import Configured
+from poolbook.adapters.simulation import Machines, Stage, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.domain.accounting import terms, updated
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.decide import Refusal
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import fold
-from poolbook.domain.negotiation.settings import followed
-from poolbook.domain.negotiation.settings import read as read_settings
-from poolbook.domain.policy.readings import Readings
-from poolbook.domain.settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
-from poolbook.domain.state import State
-from poolbook.replay.decisions import take_again
-from poolbook.replay.legality import judge
-from poolbook.replay.play import PlayError
-from poolbook.replay.play import read as read_play
-from poolbook.replay.virtual import VirtualWorld
+from poolbook.domain.negotiator.accounting import terms, updated
+from poolbook.domain.negotiator.settings import followed
+from poolbook.domain.negotiator.settings import read as read_settings
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
+from poolbook.domain.state.state import State
+from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.scenario import PlayError
+from poolbook.replay.scenario import read as read_play
+from poolbook.replay.validation import judge
+from poolbook.replay.virtual_world import VirtualWorld
 
 from ..domain.pools import TestPool
 from ..pool.real import Folder

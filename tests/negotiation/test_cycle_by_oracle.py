@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.events import Match
-from poolbook.domain.negotiation import candidates
+from poolbook.domain.negotiator import candidates
 
 from .oracle import Negotiation
 from .pools import SECOND, Pool, drawn, lives_on

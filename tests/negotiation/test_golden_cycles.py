@@ -17,9 +17,9 @@ import pytest
 from attrs import evolve
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.htcondor.trace_cycles import record
-from poolbook.replay.cycles import REASONS, Report, compare, off
-from poolbook.replay.cycles.words import clock
+from poolbook.adapters.conformance.trace_cycles import record
+from poolbook.replay.conformance import REASONS, Report, compare, off
+from poolbook.replay.conformance.words import clock
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES = {path.parent.name.partition("-")[0]: path.parent for path in sorted(DATA.glob("traces/*/NegotiatorLog*"))}

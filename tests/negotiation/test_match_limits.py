@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.cluster import IDLE
 from poolbook.domain.events import CycleHeld
+from poolbook.domain.state.cluster import IDLE
 
 from ..domain.pools import TestPool
 from .pools import Pool

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from poolbook import Pool
-from poolbook.adapters.playing import Machines, Stage, play
+from poolbook.adapters.simulation import Machines, Stage, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.replay.decisions import take_again
-from poolbook.replay.play import read as read_play
+from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.scenario import read as read_play
 
 PLAIN = "NUM_SLOTS = 1\nSLOT_TYPE_0_PARTITIONABLE = false\nRUNBENCHMARKS = False\n"
 JOB = {"executable": "/bin/sleep", "arguments": "100"}

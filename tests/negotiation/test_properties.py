@@ -17,13 +17,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from poolbook.domain.accounting import ceiling
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.decide.slots import weight
 from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotBorn
-from poolbook.domain.evolve import evolve
-from poolbook.domain.state import State
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.negotiator.accounting import ceiling
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.startd.dynamic_slots import weight
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.state import State
+from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
 from ..domain.test_invariants import as_plain

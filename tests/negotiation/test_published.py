@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.lifecycle import DIALECTS
-from poolbook.replay.decisions import take_again
-from poolbook.replay.legality import judge
-from poolbook.replay.virtual import Behaviour
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state_machines import DIALECTS
+from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.validation import judge
+from poolbook.replay.virtual_world import Behaviour
 
 from ..policy.points import BEGIN, Point, at
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.htcondor.trace_files import TraceFiles
-from poolbook.adapters.htcondor.trace_negotiator import AccountReader, CycleReader
-from poolbook.adapters.htcondor.trace_queue import commands
+from poolbook.adapters.conformance.trace_files import TraceFiles
+from poolbook.adapters.conformance.trace_negotiator import AccountReader, CycleReader
+from poolbook.adapters.conformance.trace_queue import commands
 from poolbook.domain import events as e
-from poolbook.replay.cycles.accounts import Accounts
-from poolbook.replay.cycles.books import Books, Why
-from poolbook.replay.cycles.record import Claimed, Counted, Happened, Known, Record, Sample, Told
-from poolbook.replay.cycles.sight import Sight, Sights
+from poolbook.replay.conformance.account_walk import Accounts
+from poolbook.replay.conformance.accountant import Books, Why
+from poolbook.replay.conformance.recording import Claimed, Counted, Happened, Known, Record, Sample, Told
+from poolbook.replay.conformance.visibility import Sight, Sights
 
 SECOND = 1_000_000
 NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND

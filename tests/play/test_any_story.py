@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.playing import Machines, Stage, Told, play
-from poolbook.adapters.playing.lines import lines
+from poolbook.adapters.simulation import Machines, Stage, Told, play
+from poolbook.adapters.simulation.transcript_lines import lines
 from poolbook.adapters.stores import open_log
-from poolbook.replay.legality import examine
-from poolbook.replay.play import PlayError, read
+from poolbook.replay.scenario import PlayError, read
+from poolbook.replay.validation import examine
 
 POLICY = """\
 dialect {dialect}

@@ -10,7 +10,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.cli.play import COMMAND
-from poolbook.adapters.tools.options import Option
+from poolbook.adapters.condor_tools.options import Option
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 SCENARIO = """\

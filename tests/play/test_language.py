@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.replay.play import PlayError, Step, read
-from poolbook.replay.play.happening import OTHERS
-from poolbook.replay.play.reading import HEADS
-from poolbook.replay.play.times import DAYS, SECOND, elapsed, length
-from poolbook.replay.play.verbs import VERBS
-from poolbook.replay.play.words import split
+from poolbook.replay.scenario import PlayError, Step, read
+from poolbook.replay.scenario.parser import HEADS
+from poolbook.replay.scenario.statements import OTHERS
+from poolbook.replay.scenario.times import DAYS, SECOND, elapsed, length
+from poolbook.replay.scenario.tokens import split
+from poolbook.replay.scenario.verbs import VERBS
 
 START = "start 2026-11-02 08:00 Europe/Berlin"  # a Monday
 

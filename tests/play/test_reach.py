@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.lifecycle.tables import SLOT_TABLES
-from poolbook.replay.play.happening import OTHERS
-from poolbook.replay.play.reading import HEADS
-from poolbook.replay.play.verbs import OPTIONS, VERBS
+from poolbook.domain.state_machines.slot_tables import SLOT_TABLES
+from poolbook.replay.scenario.parser import HEADS
+from poolbook.replay.scenario.statements import OTHERS
+from poolbook.replay.scenario.verbs import OPTIONS, VERBS
 
 from .test_transcripts import CASES, played
 

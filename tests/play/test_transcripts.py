@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.playing import Failed, Machines, Stage, Told, play
-from poolbook.adapters.playing.lines import lines
+from poolbook.adapters.simulation import Failed, Machines, Stage, Told, play
+from poolbook.adapters.simulation.transcript_lines import lines
 from poolbook.adapters.stores import open_log
-from poolbook.replay.legality import examine
-from poolbook.replay.play import read
-from poolbook.replay.play.times import SECOND
+from poolbook.replay.scenario import read
+from poolbook.replay.scenario.times import SECOND
+from poolbook.replay.validation import examine
 
 FOLDER = Path(__file__).parent / "transcripts"
 TRANSCRIPTS = sorted(path.stem for path in FOLDER.glob("*.txt"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.policy.readings import Readings
-from poolbook.domain.world import How, Launch
-from poolbook.replay.virtual import EPOCH, SECOND, Behaviour, Speed, VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.ports.world import How, Launch
+from poolbook.replay.virtual_world import EPOCH, SECOND, Behaviour, Speed, VirtualWorld
 
 
 def world(**behaviour: float) -> VirtualWorld:

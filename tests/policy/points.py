@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from poolbook.adapters.engine import Answer
-from poolbook.adapters.playing.elsewhere import Elsewhere, Job
+from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.simulation.remote_schedds import Elsewhere, Job
 from poolbook.domain.decide import Tables
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import ClaimMade, Event, SlotMoved
-from poolbook.domain.job_ad import quoted
-from poolbook.domain.policy.readings import Readings
-from poolbook.domain.state import Slot
-from poolbook.replay.virtual import SECOND, Behaviour
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.state.job_ad import quoted
+from poolbook.domain.state.state import Slot
+from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from ..domain.pools import TestPool
 

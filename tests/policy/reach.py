@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from poolbook.domain.lifecycle import DIALECTS, HTCONDOR_25, SLOT_TABLES
+from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25, SLOT_TABLES
 
 from .cases import STORIES
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import SlotDied, SlotMoved
-from poolbook.domain.lifecycle import HTCONDOR_25
-from poolbook.replay.virtual import SECOND, Behaviour
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state_machines import HTCONDOR_25
+from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from .points import BEGIN, Point, at
 

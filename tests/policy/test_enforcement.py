@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.decide import Tables
-from poolbook.domain.evolve import fold
-from poolbook.domain.lifecycle import (
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state_machines import (
     DELETED,
     DIALECTS,
     SLOT_TABLES,
@@ -65,6 +65,6 @@ def test_without_its_row_a_drain_is_refused(
 ) -> None:
     story = next(story for story in STORIES if story.of == of)
     less = drain_machine().without(number)
-    monkeypatch.setattr("poolbook.domain.decide.point.drains.drain_machine", lambda: less)
+    monkeypatch.setattr("poolbook.domain.startd.draining.drain_machine", lambda: less)
     with pytest.raises(NotAllowed, match=f"row {number} "):
         play(story, Point(dialect))

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.htcondor.stimuli import REWRITES, Comparison, compare, recorded, trace
-from poolbook.adapters.htcondor.trace_play import Play
-from poolbook.adapters.htcondor.trace_settings import configuration
-from poolbook.replay.legality import examine
+from poolbook.adapters.conformance.golden_traces import REWRITES, Comparison, compare, recorded, trace
+from poolbook.adapters.conformance.trace_play import Play
+from poolbook.adapters.conformance.trace_settings import configuration
+from poolbook.replay.validation import examine
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES = DATA / "traces"

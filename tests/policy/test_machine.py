@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import evolve
-from poolbook.domain.lifecycle import slot_machine
-from poolbook.domain.state import State
-from poolbook.replay.legality import judge
-from poolbook.replay.virtual import SECOND, Behaviour
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.state import State
+from poolbook.domain.state_machines import slot_machine
+from poolbook.replay.validation import judge
+from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from ..domain.test_invariants import as_plain
 from .points import POLICIES, Point

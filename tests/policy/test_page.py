@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.dialects import TOLD
 from poolbook.domain.events import CAUSES, MARKS
-from poolbook.domain.lifecycle import slot_machine
-from poolbook.domain.policy.page import fill
-from poolbook.domain.policy.rules import CONDITIONS, EVICTED, KILLING, RULES, VACATING
-from poolbook.domain.policy.settings import EXPRESSIONS
+from poolbook.domain.startd.policy_page import fill
+from poolbook.domain.startd.settings import EXPRESSIONS
+from poolbook.domain.state_machines import slot_machine
+from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED, KILLING, RULES, VACATING
+from poolbook.domain.state_machines.slot_triggers import TOLD
 
 DIALECTS = ("manual", "htcondor-25")
 EACH_RULE = [(dialect, pair, rule) for dialect in DIALECTS for pair, rules in RULES[dialect].items() for rule in rules]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.lifecycle import DIALECTS, SLOT_TABLES
+from poolbook.domain.state_machines import DIALECTS, SLOT_TABLES
 
 from .reach import NOT_REACHED, PAGE, page, reached
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.lifecycle import DIALECTS
-from poolbook.domain.policy.rules import CONDITIONS, RULES
-from poolbook.domain.policy.settings import EXPRESSIONS
-from poolbook.replay.legality import judge
+from poolbook.domain.startd.settings import EXPRESSIONS
+from poolbook.domain.state_machines import DIALECTS
+from poolbook.domain.state_machines.slot_rules import CONDITIONS, RULES
+from poolbook.replay.validation import judge
 
 from .cases import STORIES
 from .stories import Story, moves, told

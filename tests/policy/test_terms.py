@@ -6,10 +6,10 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
-from poolbook.domain.lifecycle import DIALECTS
-from poolbook.domain.policy.readings import nothing
-from poolbook.domain.policy.view import moment, view
-from poolbook.replay.virtual import SECOND, Behaviour
+from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.startd.slot_ad import moment, view
+from poolbook.domain.state_machines import DIALECTS
+from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from .points import BEGIN, Point, at
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.htcondor.trace_files import SECOND, TraceFiles
-from poolbook.adapters.htcondor.trace_log import runs
-from poolbook.domain.decide import stimuli as s
+from poolbook.adapters.conformance.trace_files import SECOND, TraceFiles
+from poolbook.adapters.conformance.trace_startd import runs
+from poolbook.domain.ports import stimuli as s
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 FOLDERS = sorted(path.parent for group in ("traces", "points") for path in (DATA / group).glob("*/StartLog.gz"))

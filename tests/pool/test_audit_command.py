@@ -10,25 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.auditing import as_json, report
+from poolbook.adapters.cli.audit import as_json, report
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.founding import open_pool_log
-from poolbook.adapters.pool import Pool
+from poolbook.adapters.library.pool import Pool
+from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.domain.lifecycle import DIALECTS, HTCONDOR_25, STATUS_NUMBERS
-from poolbook.domain.log import LogError
-from poolbook.replay.audit.own import own
-from poolbook.replay.audit.verdict import (
-    Audit,
-    Contradiction,
-    Finding,
-    Gap,
-    Refused,
-    Stated,
-    Unaccounted,
-)
-from poolbook.replay.imports import IMPORTED
+from poolbook.domain.ports.log import LogError
+from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25, STATUS_NUMBERS
+from poolbook.replay.forensics.audit.native_log import own
+from poolbook.replay.forensics.audit.verdict import Audit, Contradiction, Finding, Gap, Refused, Stated, Unaccounted
+from poolbook.replay.forensics.imported_log import IMPORTED
 
 from .real import Folder
 

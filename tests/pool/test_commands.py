@@ -16,8 +16,8 @@ import htcondor2
 import pytest
 
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.facts import host_name, user_name
-from poolbook.adapters.pool import Pool
+from poolbook.adapters.library.pool import Pool
+from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import SlotChanged, SlotMoved
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.place import WriterLock
 from poolbook.adapters.stores import open_log, verify_seal
+from poolbook.adapters.stores.log_paths import WriterLock
 from poolbook.domain.events import JobExecuting, JobExited
-from poolbook.domain.evolve import fold
-from poolbook.replay.legality import judge
+from poolbook.domain.state.evolve import fold
+from poolbook.replay.validation import judge
 
 from .real import Folder
 

@@ -25,7 +25,7 @@ from poolbook import (
     SubmitWarning,
     UnknownThingError,
 )
-from poolbook.adapters.place import WriterLock
+from poolbook.adapters.stores.log_paths import WriterLock
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES")
 KINDS = ["memory", "sqlite", *(["postgresql"] if POSTGRES else [])]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.local import activation
-from poolbook.domain.world import Launch
+from poolbook.adapters.runtime.local_world import activation
+from poolbook.domain.ports.world import Launch
 
 
 @pytest.mark.parametrize(

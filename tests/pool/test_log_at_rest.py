@@ -30,7 +30,7 @@ from poolbook import (
     import_pool,
 )
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.place import WriterLock
+from poolbook.adapters.stores.log_paths import WriterLock
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 REAL = TRACES / "05-prio-preempt"

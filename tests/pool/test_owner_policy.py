@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.facts import host_name
+from poolbook.adapters.machine.host import host_name
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import (
     BenchmarksRan,
@@ -23,8 +23,8 @@ from poolbook.domain.events import (
     MachineJoined,
     SlotMoved,
 )
-from poolbook.domain.evolve import fold
-from poolbook.domain.state import State
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.state import State
 
 from .real import Folder
 

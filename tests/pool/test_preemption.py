@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.facts import host_name
+from poolbook.adapters.machine.host import host_name
 from poolbook.domain.events import ClaimWaits
 
 from .real import Folder

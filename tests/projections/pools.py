@@ -5,20 +5,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from poolbook.adapters.engine import Engine
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.views import open_tables
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.views import open_tables
 from poolbook.domain.classad import ClassAd
-from poolbook.domain.cluster import Cluster
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import Event
-from poolbook.domain.log import Log
-from poolbook.domain.variants import pack
-from poolbook.projections.folding import apply
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import Log
+from poolbook.domain.state.cluster import Cluster
+from poolbook.domain.state.proc_ads import pack
 from poolbook.projections.job_ads import ad_of, attributes
+from poolbook.projections.projector import apply
 from poolbook.projections.schema import TABLES, create
 from poolbook.projections.views import Views
-from poolbook.replay.virtual import SECOND, VirtualWorld
+from poolbook.replay.virtual_world import SECOND, VirtualWorld
 
 MACHINE = {
     "MyType": '"Machine"',

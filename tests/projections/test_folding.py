@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import Context
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.evolve import fold
-from poolbook.domain.job_ad import STATUS_NUMBERS
-from poolbook.domain.policy.readings import nothing
-from poolbook.domain.policy.view import moment, view
-from poolbook.domain.state import State
-from poolbook.projections.folding import apply
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.startd.slot_ad import moment, view
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.job_ad import STATUS_NUMBERS
+from poolbook.domain.state.state import State
+from poolbook.projections.projector import apply
 from poolbook.projections.views import SubmitterRow, Views
-from poolbook.replay.virtual import SECOND
+from poolbook.replay.virtual_world import SECOND
 
 from ..replay.test_legality_of_edited_points import sound
 from .pools import Pool, busy_pool, dump, folded, live_ad

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from poolbook.adapters.runtime.views import catch_up, open_tables, rebuild, views_current, views_path
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.views import catch_up, open_tables, rebuild, views_current, views_path
 from poolbook.domain.events import ClusterSubmitted
-from poolbook.domain.log import Log, LogError, LogUnavailable
+from poolbook.domain.ports.log import Log, LogError, LogUnavailable
+from poolbook.projections.checkpoint import reach, reached
 from poolbook.projections.schema import FORMAT
-from poolbook.projections.tracking import reach, reached
 
 from .pools import Pool, busy_pool, dump, folded
 

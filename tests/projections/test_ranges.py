@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.projections.folding import apply
+from poolbook.projections.projector import apply
 from poolbook.projections.views import Views
 
 from .pools import folded

@@ -7,15 +7,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from poolbook.adapters.tools.batches import ClusterRow, cluster_rows, count_statuses
-from poolbook.adapters.tools.cells import shown
-from poolbook.adapters.tools.selection import JobId
-from poolbook.adapters.tools.selection import Selection as Named
+from poolbook.adapters.condor_tools.batches import ClusterRow, cluster_rows, count_statuses
+from poolbook.adapters.condor_tools.cells import shown
+from poolbook.adapters.condor_tools.job_selection import JobId
+from poolbook.adapters.condor_tools.job_selection import Selection as Named
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context, unparse
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.variants import CHUNK, pack
-from poolbook.projections.selecting import Jobs, Selection
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.proc_ads import CHUNK, pack
+from poolbook.projections.job_query import Jobs, Selection
 from poolbook.projections.views import SlotRow, Views
 
 from .pools import Pool, busy_pool, folded, views_of

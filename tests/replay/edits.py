@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from poolbook.domain import events as e
-from poolbook.replay.legality import Violation, examine, judge
+from poolbook.replay.validation import Violation, examine, judge
 
 After = list[tuple[int | None, e.Event]]
 """The log that is left: each event with the position that it had, or None for one that is new."""

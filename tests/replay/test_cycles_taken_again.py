@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.replay.decisions import MOST, Difference, take_again
+from poolbook.replay.recheck_cycles import MOST, Difference, take_again
 
 from .contested_pool import contested
 from .edits import the

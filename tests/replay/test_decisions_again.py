@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.replay.legality.evidence import redecided
+from poolbook.replay.validation.evidence import redecided
 
 AT = 1_800_000_000_000_000
 

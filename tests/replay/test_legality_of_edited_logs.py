@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.replay.legality import RULES, examine
+from poolbook.replay.validation import RULES, examine
 
 from .edits import Edit, broken, change, drop, repeat, swap, unseen_changes, unseen_twice, unseen_without
 from .test_legality_of_edited_points import OF_POINTS

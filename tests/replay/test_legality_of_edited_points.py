@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.replay.legality import RULES, examine
+from poolbook.replay.validation import RULES, examine
 
 from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
 from .virtual_point import PointPool

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
-from poolbook.replay.legality import examine
+from poolbook.replay.validation import examine
 
 from .virtual_pool import Pool
 

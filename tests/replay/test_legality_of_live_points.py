@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from poolbook.replay.legality import examine
+from poolbook.replay.validation import examine
 
 from .virtual_point import PointPool
 

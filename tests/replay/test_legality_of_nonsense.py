@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.replay.legality import RULES, examine
+from poolbook.replay.validation import RULES, examine
 
 TEXTS = st.sampled_from(
     ["slot1@h", "slot2@h", "h", "1.0", "1.1", "x", "", "\udc80", "9" * 400, "1", "9", "11", "manual", "htcondor-25",

@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.replay.legality import examine
-from poolbook.replay.virtual import Behaviour
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.lifecycle.tables import SLOT_TABLES
+from poolbook.domain.state_machines.slot_tables import SLOT_TABLES
 from poolbook.replay.listing import LETTERS, Wanted, as_dict, entries, line, listed, member_of, members, since, wanted
 
 from .virtual_pool import Pool

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from poolbook.domain.events import TOPICS
-from poolbook.replay.legality import RULES
+from poolbook.replay.validation import RULES
 
 from .test_transcripts import replayed
 

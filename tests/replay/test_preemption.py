@@ -10,9 +10,9 @@ import pytest
 
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.replay.legality import examine
 from poolbook.replay.listing import line, members
-from poolbook.replay.virtual import Behaviour
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
 from ..domain.preempting import DIALECTS, RETIRES, SLOT, contested, give

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.cli import asking
-from poolbook.adapters.htcondor.tables import TableReader
+from poolbook.adapters.cli import queries
+from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_tools.options import Refusal, UsageError
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.tools.options import Refusal, UsageError
 from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten
-from poolbook.domain.log import Log
-from poolbook.replay.tables import NotKnown, Table, jobs_of, queue, tables
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.daemon_tables import NotKnown, Table, jobs_of, queue, tables
 
 from ..importing.feeding import DATA, content, read
 from ..importing.folders import imported, write
@@ -207,10 +207,10 @@ def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
     with pytest.raises(
         Refusal, match=r"is unknown before .*, because job_queue.log was found then, compacted"
     ) as refused:
-        asking.queue(["-log", path, "-at", instant])
+        queries.queue(["-log", path, "-at", instant])
     assert refused.value.exit_code == 1
     assert capsys.readouterr().out == ""
-    asking.queue(["-log", path, "-totals"])  # as the file was left, the queue is known
+    queries.queue(["-log", path, "-totals"])  # as the file was left, the queue is known
     assert "Total for query: " in capsys.readouterr().out
 
 
@@ -371,21 +371,21 @@ def test_q_of_an_imported_log_shows_everybodys_jobs_of_the_instant(
 ) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    assert asking.queue([*options, "-log", audit, "-af:j", "JobStatus"]) == 0
+    assert queries.queue([*options, "-log", audit, "-af:j", "JobStatus"]) == 0
     assert capsys.readouterr().out == printed
 
 
 def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asking.queue(["-log", audit, "1.0", "-nobatch", "-at", "2026-11-21T14:05:40Z"])
+    queries.queue(["-log", audit, "1.0", "-nobatch", "-at", "2026-11-21T14:05:40Z"])
     (line,) = [line for line in capsys.readouterr().out.splitlines() if " 1.0 " in line]
     assert "0+00:00:06 R" in line
 
 
 def test_q_says_where_an_imported_log_begins(audit: str) -> None:
     with pytest.raises(Refusal, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
-        asking.queue(["-log", audit, "-at", "2020-01-01"])
+        queries.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is no time"):
-        asking.queue(["-log", audit, "-at", "JobStatus"])
+        queries.queue(["-log", audit, "-at", "JobStatus"])
 
 
 def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
@@ -394,9 +394,9 @@ def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
     log.close()
     with pytest.raises(Refusal, match=r"own log.*poolbook why JOB -at TIME"):
-        asking.queue(["-log", path, "-at", "2026-11-21"])
+        queries.queue(["-log", path, "-at", "2026-11-21"])
 
 
 def test_q_still_has_attributes_under_every_name_but_at(audit: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asking.queue(["-log", audit, "-long", "-att", "JobStatus"])
+    queries.queue(["-log", audit, "-long", "-att", "JobStatus"])
     assert capsys.readouterr().out == "JobStatus = 1\n\n"

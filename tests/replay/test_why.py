@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.events import Event, SlotBorn
-from poolbook.domain.state import State
-from poolbook.replay.virtual import EPOCH, SECOND
+from poolbook.domain.state.state import State
+from poolbook.replay.virtual_world import EPOCH, SECOND
 from poolbook.replay.why import UnknownThingError, job_events, slot_events, tell, why_job, why_slot
 from poolbook.replay.why.answer import why
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.stores import open_log
-from poolbook.replay.virtual import EPOCH, SECOND
+from poolbook.replay.virtual_world import EPOCH, SECOND
 from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD

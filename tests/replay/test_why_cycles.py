@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.replay.virtual import EPOCH, SECOND
+from poolbook.replay.virtual_world import EPOCH, SECOND
 from poolbook.replay.why import job_events, tell, why_job
 from poolbook.replay.why.answer import why
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.log import Log
-from poolbook.replay.audit.examine import examine
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, imported, write

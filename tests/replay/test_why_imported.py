@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.domain.archive import KeptAd, pack
-from poolbook.domain.log import Log
-from poolbook.replay.imports import IMPORTED, Places, shortest
+from poolbook.domain.imported.packed_ads import KeptAd, pack
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.imported_log import IMPORTED, Places, shortest
 from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from poolbook.adapters.engine import Answer
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.job_ad import quoted
-from poolbook.domain.policy.readings import NOTHING_READ
-from poolbook.replay.virtual import VirtualWorld
+from poolbook.adapters.runtime.engine import Answer
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import NOTHING_READ
+from poolbook.domain.state.job_ad import quoted
+from poolbook.replay.virtual_world import VirtualWorld
 
 from .virtual_pool import Pool
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from poolbook.adapters.engine import Answer, Engine
+from poolbook.adapters.runtime.engine import Answer, Engine
 from poolbook.adapters.stores import open_log
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import Event
-from poolbook.domain.job_ad import quoted
-from poolbook.domain.variants import pack
-from poolbook.domain.world import Launch
-from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld, sleeps
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.world import Launch
+from poolbook.domain.state.job_ad import quoted
+from poolbook.domain.state.proc_ads import pack
+from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld, sleeps
 
 REQUIREMENTS = 'TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory'
 JOB = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.events import CAUSES as OWN
-from poolbook.domain.lifecycle import HOLD_CODES, VACATE_CODES
+from poolbook.domain.state_machines import HOLD_CODES, VACATE_CODES
 from poolbook.replay.runs.causes import CAUSES, REASONS, first, of_code, of_own, of_reason
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.stores import open_log
 
 from ..importing.folders import TRACES

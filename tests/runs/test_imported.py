@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.log import Log
-from poolbook.replay.imports import Places
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.imported_log import Places
 from poolbook.replay.listing import wanted
+from poolbook.replay.narration.wording import iso
 from poolbook.replay.runs.evictions import Told, by_cause, of, told
 from poolbook.replay.runs.run import JobRun
-from poolbook.replay.wording import iso
 
 from ..importing.folders import TRACES, imported, write
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import JobExited
+from poolbook.domain.ports import stimuli as s
 from poolbook.replay.runs.evictions import told
-from poolbook.replay.runs.own import own_runs
+from poolbook.replay.runs.native_runs import own_runs
 
 from ..domain.preempting import contested, give
 from ..play.test_transcripts import played

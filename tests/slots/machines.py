@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from poolbook.domain.config import Configuration, read
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.policy.offer import Equipment, Volume, offer, reconfigured
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.startd.provisioning import Equipment, Volume, offer, reconfigured
 
 from ..domain.pools import TestPool
 

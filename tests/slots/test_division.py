@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.policy.slot_types import AUTO, Cut, SlotTypeError, Wanted, Whole, divide
+from poolbook.domain.startd.slot_types import AUTO, Cut, SlotTypeError, Wanted, Whole, divide
 
 MANUAL = Whole(cpus=4, memory=256, swap=1000, disks={"d": 100_000})
 """The manual's machine with 4 cores and 256 Mbytes of RAM."""

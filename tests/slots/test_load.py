@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.policy.load import Place, distribute
+from poolbook.domain.startd.load import Place, distribute
 
 MANUAL, HTCONDOR = "manual", "htcondor-25"
 

@@ -11,11 +11,11 @@ import pytest
 
 from poolbook.domain.classad import Context, parse, unparse
 from poolbook.domain.config import ConfigError
-from poolbook.domain.policy.offer import Equipment, Volume
-from poolbook.domain.policy.published import with_unsaid
-from poolbook.domain.policy.readings import Readings
-from poolbook.domain.policy.slot_types import SlotTypeError
-from poolbook.domain.policy.view import moment, view
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.startd.provisioning import Equipment, Volume
+from poolbook.domain.startd.public_ad import with_unsaid
+from poolbook.domain.startd.slot_ad import moment, view
+from poolbook.domain.startd.slot_types import SlotTypeError
 
 from ..domain.pools import TestPool
 from .configurations import DATA, KEPT, configurations

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.classad import ClassAd
-from poolbook.domain.policy.offer import POLICY
-from poolbook.domain.policy.published import published, shown
+from poolbook.domain.startd.provisioning import POLICY
+from poolbook.domain.startd.public_ad import published, shown
 
 TRACES = Path(__file__).parent.parent / "data/traces"
 AD = {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.policy.custom import assigned
-from poolbook.domain.policy.resources import left_of
-from poolbook.replay.legality import judge
+from poolbook.domain.startd.custom_resources import assigned
+from poolbook.domain.startd.slot_resources import left_of
+from poolbook.replay.validation import judge
 
 from ..domain.pools import TestPool
 from .machines import equipment, pool

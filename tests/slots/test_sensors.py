@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machines import equipment, volume
-from poolbook.adapters.processor import processor_ad
-from poolbook.adapters.sensors import CondorLoad, Sensors, benchmarks
-from poolbook.adapters.sensors.idle import Idle, logged_in
+from poolbook.adapters.machine.cpu import processor_ad
+from poolbook.adapters.machine.detection import equipment, volume
+from poolbook.adapters.machine.sensors import CondorLoad, Sensors, benchmarks
+from poolbook.adapters.machine.sensors.idle import Idle, logged_in
 from poolbook.domain.config import read
-from poolbook.domain.policy.offer import offer
-from poolbook.domain.policy.slot_types import SlotTypeError
+from poolbook.domain.startd.provisioning import offer
+from poolbook.domain.startd.slot_types import SlotTypeError
 
 SECOND = 1_000_000
 NOW = 1_700_000_000 * SECOND

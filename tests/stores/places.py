@@ -13,7 +13,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from poolbook.adapters.stores import Problem, open_log, verify_seal
-from poolbook.domain.log import Log
+from poolbook.domain.ports.log import Log
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES", "")
 KINDS = ["memory", "sqlite", *(["postgresql"] if POSTGRES else [])]

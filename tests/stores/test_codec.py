@@ -13,7 +13,7 @@ from poolbook.adapters.stores.codec import UPCASTS, Codec, Upcast
 from poolbook.adapters.stores.memory import MemoryTables
 from poolbook.adapters.stores.stored_log import StoredLog
 from poolbook.domain.events import TOPICS, CycleHeld, Event, Match
-from poolbook.domain.log import LogDamaged, LogError, LogNewer
+from poolbook.domain.ports.log import LogDamaged, LogError, LogNewer
 
 from .samples import AT, any_event, changed, samples
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from poolbook.domain.events import MachineLeft, WriterBegan
-from poolbook.domain.log import Fenced, Head, LogError, LogUnavailable
+from poolbook.domain.ports.log import Fenced, Head, LogError, LogUnavailable
 
 from .places import DURABLE, Place
 from .samples import AT, changed, samples

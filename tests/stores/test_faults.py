@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 import pytest
 
-from poolbook.domain.log import Log, LogDamaged, LogUnavailable
+from poolbook.domain.ports.log import Log, LogDamaged, LogUnavailable
 
 from .places import POSTGRES, Place, connected, place_of
 from .samples import changed, samples

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from poolbook.domain.events import Event, WriterBegan
-from poolbook.domain.log import Fenced, Log
+from poolbook.domain.ports.log import Fenced, Log
 
 from .places import KINDS, place_of
 from .samples import AT, any_event

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters import place as beside
 from poolbook.adapters.stores import head_of, open_log, verify_seal
+from poolbook.adapters.stores import log_paths as beside
 from poolbook.adapters.stores.location import EXTRA, Location, locate
 from poolbook.adapters.stores.opening import mark_of
-from poolbook.domain.log import Head, LogDamaged, LogError, LogNewer, LogUnavailable
+from poolbook.domain.ports.log import Head, LogDamaged, LogError, LogNewer, LogUnavailable
 
 from .places import DURABLE, POSTGRES, Place, on_server, place_of
 from .samples import AT, samples

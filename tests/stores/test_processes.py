@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from poolbook.domain.log import Head
+from poolbook.domain.ports.log import Head
 
 from .places import Place
 from .samples import changed

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores.mark import read_mark
+from poolbook.adapters.stores.head_witness import read_mark
 from poolbook.adapters.stores.sqlite import open_sqlite
 from poolbook.adapters.stores.verification import MOST, problems_of
-from poolbook.domain.log import LogDamaged, LogError
+from poolbook.domain.ports.log import LogDamaged, LogError
 
 from .places import Place
 from .samples import AT, changed

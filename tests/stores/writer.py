@@ -11,7 +11,7 @@ import sys
 from tests.stores.samples import AT, changed
 
 from poolbook.adapters.stores import open_log
-from poolbook.domain.log import Fenced
+from poolbook.domain.ports.log import Fenced
 
 
 def main(url: str, mark: str) -> None:

@@ -11,17 +11,17 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.facts import host_name, user_name
-from poolbook.adapters.playing import Machines, Stage, play
+from poolbook.adapters.machine.host import host_name, user_name
+from poolbook.adapters.simulation import Machines, Stage, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
 from poolbook.domain.decide import Refusal
-from poolbook.domain.evolve import fold
-from poolbook.domain.following import submissions
-from poolbook.domain.settings import DOMAINS, NOTHING, SUBMISSION
-from poolbook.domain.state import State
-from poolbook.replay.play import read as read_play
+from poolbook.domain.negotiator.pool_configuration import submissions
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.settings import DOMAINS, NOTHING, SUBMISSION
+from poolbook.domain.state.state import State
+from poolbook.replay.scenario import read as read_play
 
 from ..pool.real import Folder
 

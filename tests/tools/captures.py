@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from poolbook.adapters.tools.cells import Setting
+from poolbook.adapters.condor_tools.cells import Setting
 from poolbook.domain.classad import ClassAd
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "outputs"

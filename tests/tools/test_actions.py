@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from poolbook.adapters.tools import actions, priorities
-from poolbook.adapters.tools.actions import (
+from poolbook.adapters.condor_tools import actions, job_priorities
+from poolbook.adapters.condor_tools.actions import (
     ALREADY_DONE,
     BAD_STATUS,
     DENIED,
@@ -15,8 +15,8 @@ from poolbook.adapters.tools.actions import (
     Result,
     message,
 )
-from poolbook.adapters.tools.options import UsageError
-from poolbook.adapters.tools.selection import JobId
+from poolbook.adapters.condor_tools.job_selection import JobId
+from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, Context
 
 from .captures import capture
@@ -227,20 +227,20 @@ PRIORITIES = {
 def test_a_priority_is_set_or_changed_in_silence(name: str) -> None:
     wanted = capture(name)
     old, new = PRIORITIES[name]
-    request = priorities.read(wanted.argv)
+    request = job_priorities.read(wanted.argv)
     assert request.new(old) == new
-    assert priorities.answer(request, [(JobId(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
+    assert job_priorities.answer(request, [(JobId(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
 
 
 def test_a_job_that_is_not_there_is_named_and_the_command_has_failed() -> None:
     wanted = capture("prio_unknown")
     assert wanted.exit_code == 0
-    assert priorities.answer(priorities.read(wanted.argv)) == ("", wanted.err, 1)
+    assert job_priorities.answer(job_priorities.read(wanted.argv)) == ("", wanted.err, 1)
 
 
 def test_without_a_priority_the_usage_is_wrong() -> None:
     with pytest.raises(UsageError, match="name the priority"):
-        priorities.read(capture("prio_usage").argv)
+        job_priorities.read(capture("prio_usage").argv)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_without_a_priority_the_usage_is_wrong() -> None:
     ],
 )
 def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: int) -> None:
-    request = priorities.read(argv)
+    request = job_priorities.read(argv)
     assert request.new(old) == new
     assert request.selection.everything == ("-a" in argv)
 
@@ -263,9 +263,9 @@ def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: i
 @pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["-n", "here", "+5", "1"]])
 def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
-        priorities.read(argv)
+        job_priorities.read(argv)
 
 
 def test_new_priorities_as_json() -> None:
-    answer = priorities.answer(priorities.read(["+5", "1", "--json"]), [(JobId(1, 0), 7)])
+    answer = job_priorities.answer(job_priorities.read(["+5", "1", "--json"]), [(JobId(1, 0), 7)])
     assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
+from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools.analyze import Judged, reason, steps, wrapped
+from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.tools import queue
-from poolbook.adapters.tools.analyze import Judged, reason, steps, wrapped
-from poolbook.adapters.tools.options import UsageError
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.tools import queue
-from poolbook.adapters.tools.batches import ClusterRow, batches, cluster_rows
+from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools.batches import ClusterRow, batches, cluster_rows
 from poolbook.domain.classad import ClassAd
 
 from .captures import MINUTE, printed, setting

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.daemons import recent
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.pool import Pool as LivePool
-from poolbook.adapters.stores import open_log
-from poolbook.adapters.tools import status
-from poolbook.adapters.tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
-from poolbook.adapters.tools.daemons import (
+from poolbook.adapters.cli.pool_ads import recent
+from poolbook.adapters.condor_tools import status
+from poolbook.adapters.condor_tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
+from poolbook.adapters.condor_tools.daemon_ads import (
     Count,
     Pool,
     Recent,
@@ -23,10 +21,12 @@ from poolbook.adapters.tools.daemons import (
     startd_ad,
     submitter_ads,
 )
-from poolbook.adapters.tools.status_tables import VIEWS
+from poolbook.adapters.condor_tools.status_tables import VIEWS
+from poolbook.adapters.library.pool import Pool as LivePool
+from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd
-from poolbook.replay.imports import IMPORTED
+from poolbook.replay.forensics.imported_log import IMPORTED
 
 from .captures import MINUTE, capture, changed, printed, setting, whole
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.tools import formats, queue
-from poolbook.adapters.tools.formats import join_lines, plain_attributes
-from poolbook.adapters.tools.layout import conversion
-from poolbook.adapters.tools.options import UsageError
+from poolbook.adapters.condor_tools import formats, queue
+from poolbook.adapters.condor_tools.formats import join_lines, plain_attributes
+from poolbook.adapters.condor_tools.layout import conversion
+from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, parse
 
 from .captures import printed, setting

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from poolbook.adapters.tools import history
-from poolbook.adapters.tools.options import UsageError
+from poolbook.adapters.condor_tools import history
+from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd
 
 from .captures import Capture, capture, changed, printed, setting, whole

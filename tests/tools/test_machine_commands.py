@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.facts import host_name
-from poolbook.adapters.requests import is_written
+from poolbook.adapters.machine.host import host_name
+from poolbook.adapters.runtime.commands import is_written
 
 from ..pool.real import Folder
 from .captures import capture

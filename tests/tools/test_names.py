@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.cli.command_names import INSTEAD, SAME, meant, unknown
+from poolbook.adapters.cli.command_tables import options_of, table_of
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.cli.names import INSTEAD, SAME, meant, unknown
-from poolbook.adapters.cli.tables import options_of, table_of
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters import cli, tools
+from poolbook.adapters import cli, condor_tools
 from poolbook.adapters.cli import machine_commands, main
-from poolbook.adapters.tools import actions, history, priorities, queue, status, userprio
-from poolbook.adapters.tools.cells import Setting
-from poolbook.adapters.tools.options import ELSEWHERE, LETTERS, Command, Help, UsageError, find, parse, usage
+from poolbook.adapters.condor_tools import actions, history, job_priorities, queue, status, userprio
+from poolbook.adapters.condor_tools.cells import Setting
+from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Command, Help, UsageError, find, parse, usage
 
 from .captures import capture
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = {
     command.name: command
     for command in (
-        queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), priorities.COMMAND,
+        queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), job_priorities.COMMAND,
         machine_commands.DRAIN, machine_commands.OFF, machine_commands.ON, machine_commands.RECONFIG,
         machine_commands.RESCHEDULE, userprio.COMMAND,
     )
@@ -32,7 +32,7 @@ COMMANDS = {
 
 def tables() -> Iterator[Command]:
     """The tables of all commands, wherever they stand."""
-    for package in (cli, tools):
+    for package in (cli, condor_tools):
         for module in pkgutil.iter_modules(package.__path__):
             for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
                 values = value.values() if isinstance(value, dict) else (value,)
@@ -243,7 +243,7 @@ def test_examples_of_the_help_are_correct(command: Command) -> None:
     import shlex
 
     readers = {
-        "q": queue.read, "status": status.read, "history": history.read, "prio": priorities.read,
+        "q": queue.read, "status": status.read, "history": history.read, "prio": job_priorities.read,
         "userprio": userprio.read,
     }  # fmt: skip
     for example, _ in command.examples:

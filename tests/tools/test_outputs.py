@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.tools.options import Command
+from poolbook.adapters.condor_tools.options import Command
 
 from .captures import DATA, index
 from .test_options import COMMANDS

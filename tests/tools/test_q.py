@@ -2,9 +2,9 @@
 
 import pytest
 
-from poolbook.adapters.tools import queue
-from poolbook.adapters.tools.batches import Census
-from poolbook.adapters.tools.options import UsageError
+from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools.batches import Census
+from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd
 
 from .captures import capture, changed, printed, setting, whole

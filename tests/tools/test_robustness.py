@@ -5,8 +5,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.tools import actions, history, priorities, queue, status
-from poolbook.adapters.tools.options import Help, Refusal, UsageError
+from poolbook.adapters.condor_tools import actions, history, job_priorities, queue, status
+from poolbook.adapters.condor_tools.options import Help, Refusal, UsageError
 from poolbook.domain.classad import ClassAd
 
 from .captures import setting, whole
@@ -93,7 +93,7 @@ def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) 
 @given(lines_of("prio"))
 def test_a_priority_is_read_or_says_what_is_wrong(argv: list[str]) -> None:
     try:
-        request = priorities.read(argv)
+        request = job_priorities.read(argv)
     except (Help, UsageError):
         return
     assert isinstance(request.new(0), int)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from poolbook.adapters.tools import status
-from poolbook.adapters.tools.options import Refusal, UsageError
+from poolbook.adapters.condor_tools import status
+from poolbook.adapters.condor_tools.options import Refusal, UsageError
 from poolbook.domain.classad import ClassAd
 
 from .captures import capture, changed, printed, setting, whole

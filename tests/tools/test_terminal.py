@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.importing.driver import Importer, Options
+from poolbook.adapters.condor_files.importing.driver import Importer, Options
+from poolbook.adapters.condor_tools.terminal import columns, folded, has_colour, painted, visible, width_of
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.tools.terminal import columns, folded, has_colour, painted, visible, width_of
 
 from ..importing.folders import TRACES
 from ..pool.real import POOLBOOK, environment

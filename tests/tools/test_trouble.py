@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.report import Fared
-from poolbook.adapters.cli.trouble import TAIL, InVain, trouble
+from poolbook.adapters.cli.failed_jobs import TAIL, InVain, trouble
+from poolbook.adapters.cli.run_report import Fared
 from poolbook.domain import events as e
-from poolbook.domain.job_ad import quoted
-from poolbook.domain.variants import pack
+from poolbook.domain.state.job_ad import quoted
+from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.outcomes import counts, outcomes_of
 
 AT = 1_800_000_000_000_000

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.tools import userprio
-from poolbook.adapters.tools.cells import Setting
-from poolbook.adapters.tools.userprio_records import of_text
-from poolbook.adapters.tools.userprio_table import DETAILS
+from poolbook.adapters.condor_tools import userprio
+from poolbook.adapters.condor_tools.cells import Setting
+from poolbook.adapters.condor_tools.userprio_records import of_text
+from poolbook.adapters.condor_tools.userprio_table import DETAILS
 
 from ..importing.feeding import content
 from .captures import MINUTE, capture, printed, setting

@@ -13,11 +13,11 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.tools import userprio
-from poolbook.adapters.tools.cells import Setting
-from poolbook.adapters.tools.options import UsageError
-from poolbook.replay.virtual import Behaviour
-from poolbook.replay.wording import instant as worded
+from poolbook.adapters.condor_tools import userprio
+from poolbook.adapters.condor_tools.cells import Setting
+from poolbook.adapters.condor_tools.options import UsageError
+from poolbook.replay.narration.wording import instant as worded
+from poolbook.replay.virtual_world import Behaviour
 
 from ..importing.feeding import content
 from .captures import capture

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from attrs import define, field
 
-from poolbook.adapters.engine import Answer, Engine
+from poolbook.adapters.runtime.engine import Answer, Engine
+from poolbook.adapters.runtime.userlog import UserLogs, event_text, stamps
 from poolbook.adapters.stores import open_log
-from poolbook.adapters.userlog import UserLogs, forms, stamps
-from poolbook.domain.decide import stimuli as s
 from poolbook.domain.events import Event
-from poolbook.domain.variants import pack
-from poolbook.replay.virtual import SECOND, VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.proc_ads import pack
+from poolbook.replay.virtual_world import SECOND, VirtualWorld
 
 DATA = Path(__file__).parents[1] / "data" / "userlog"
 EVENT = re.compile(r"^\d{3} \(.*?^\.\.\.\n", re.MULTILINE | re.DOTALL)
@@ -124,4 +124,4 @@ def one_job(pool: Pool, ad: Sequence[tuple[str, str]] = ()) -> None:
 def body(pool: Pool, number: str, which: int = -1) -> str:
     """The text of an event behind its time."""
     found = [event for event in events_of(pool.log()) if event.startswith(number)]
-    return found[which][len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(forms.END)
+    return found[which][len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(event_text.END)

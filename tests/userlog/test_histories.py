@@ -13,8 +13,8 @@ import htcondor2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.world import Launch
-from poolbook.replay.virtual import Behaviour, VirtualWorld
+from poolbook.domain.ports.world import Launch
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from .pool import JOB, Pool, events_of, utc
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.policy.readings import Readings
-from poolbook.replay.virtual import Behaviour, VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from .pool import JOB, Pool, body
 

@@ -14,12 +14,12 @@ from functools import partial
 
 import pytest
 
-from poolbook.adapters.userlog import forms
-from poolbook.adapters.userlog.forms import Resource
-from poolbook.domain.decide import stimuli as s
+from poolbook.adapters.runtime.userlog import event_text
+from poolbook.adapters.runtime.userlog.event_text import Resource
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.world import Launch
 from poolbook.domain.submit import Facts, parse_submit
-from poolbook.domain.world import Launch
-from poolbook.replay.virtual import SECOND, Behaviour, VirtualWorld
+from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
 from .pool import DATA, Pool, events_of
 
@@ -173,7 +173,7 @@ def rows(table: str) -> list[Resource]:
 def test_every_table_of_resources_is_laid_out_as_the_real_one() -> None:
     tables = {table for event in EVERY for table in TABLE.findall(event)}
     assert len(tables) > 100
-    assert [table for table in sorted(tables) if forms.resources(rows(table)) != table] == []
+    assert [table for table in sorted(tables) if event_text.resources(rows(table)) != table] == []
 
 
 HEAD = re.compile(r"^\d{3} \(\d{3,}\.\d{3,}\.000\) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
@@ -196,16 +196,16 @@ def written(number: str, f: dict[str, str]) -> str:
     """The body that Poolbook writes for the same facts."""
     code, subcode, reason = int(f.get("code") or 0), int(f.get("subcode") or 0), f.get("reason") or ""
     return {
-        "004": lambda: forms.evicted(code, subcode, reason, (0, 0), f["table"]),
-        "006": lambda: forms.image_size(int(f["image"]), int(f["resident"])),
-        "009": lambda: forms.aborted(reason),
-        "010": lambda: forms.suspended(int(f["count"])),
-        "011": lambda: forms.UNSUSPENDED,
-        "012": lambda: forms.held(reason, code, subcode),
-        "013": lambda: forms.released(reason),
-        "021": lambda: forms.remote_error(f["slot"], reason, code, subcode),
-        "024": lambda: forms.reconnect_failed(f["slot"], reason),
-        "033": lambda: forms.attribute_changed(f["name"], f["before"], f["after"]),
+        "004": lambda: event_text.evicted(code, subcode, reason, (0, 0), f["table"]),
+        "006": lambda: event_text.image_size(int(f["image"]), int(f["resident"])),
+        "009": lambda: event_text.aborted(reason),
+        "010": lambda: event_text.suspended(int(f["count"])),
+        "011": lambda: event_text.UNSUSPENDED,
+        "012": lambda: event_text.held(reason, code, subcode),
+        "013": lambda: event_text.released(reason),
+        "021": lambda: event_text.remote_error(f["slot"], reason, code, subcode),
+        "024": lambda: event_text.reconnect_failed(f["slot"], reason),
+        "033": lambda: event_text.attribute_changed(f["name"], f["before"], f["after"]),
     }[number]()
 
 
@@ -214,7 +214,7 @@ def test_every_body_is_written_as_the_real_one(number: str) -> None:
     real = [event for event in EVERY if event.startswith(number) and "trimmed" not in event]
     assert real
     for event in real:
-        body = HEAD.sub("", event).removesuffix(forms.END)
+        body = HEAD.sub("", event).removesuffix(event_text.END)
         if "requeued" in body:
             continue
         found = re.search(FIELDS[number], body, re.DOTALL)
@@ -223,6 +223,6 @@ def test_every_body_is_written_as_the_real_one(number: str) -> None:
 
 
 def test_a_job_that_is_to_run_again_is_requeued_as_the_real_one() -> None:
-    real = {HEAD.sub("", event).removesuffix(forms.END) for event in EVERY if "requeued" in event}
+    real = {HEAD.sub("", event).removesuffix(event_text.END) for event in EVERY if "requeued" in event}
     reason = "The job attribute OnExitRemove expression 'false' evaluated to FALSE"
-    assert real == {forms.requeued(forms.ending(0, None), reason, (0, 0))}
+    assert real == {event_text.requeued(event_text.ending(0, None), reason, (0, 0))}

@@ -10,12 +10,12 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from poolbook.adapters.userlog import UserLogs
-from poolbook.adapters.userlog.jobs import without
+from poolbook.adapters.runtime.userlog import UserLogs
+from poolbook.adapters.runtime.userlog.logged_clusters import without
 from poolbook.domain import events as e
-from poolbook.domain.decide import stimuli as s
-from poolbook.domain.variants import pack
-from poolbook.replay.virtual import Behaviour, VirtualWorld
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.proc_ads import pack
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from .pool import DATA, JOB, MACHINE, Pool, body, events_of, one_job, utc
 

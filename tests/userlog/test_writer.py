@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.userlog import UserLogError, UserLogs, UserLogWriter, files, stamps, unwritable
-from poolbook.adapters.userlog.progress import PROGRESS
+from poolbook.adapters.runtime.userlog import UserLogError, UserLogs, UserLogWriter, files, stamps, unwritable
+from poolbook.adapters.runtime.userlog.checkpoint import PROGRESS
 from poolbook.domain import events as e
 from poolbook.domain.events import Event
 
@@ -386,7 +386,7 @@ def test_a_line_of_the_progress_that_was_cut_off_never_counted(tmp_path: Path) -
 
 
 def test_the_progress_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolbook.adapters.userlog.progress.GROWN", 1000)
+    monkeypatch.setattr("poolbook.adapters.runtime.userlog.checkpoint.GROWN", 1000)
     log = tmp_path / "job.log"
     events = story(log, clusters=30)
     ours = writer(tmp_path)

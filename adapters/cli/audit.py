@@ -1,0 +1,281 @@
+"""``poolbook audit``: what a log tells of, whether it was allowed, and where its sources disagree."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
+
+from ..condor_tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.terminal import folded, painted, width_of
+from .common import log_of, shown
+
+if TYPE_CHECKING:
+    from ...replay.forensics.audit.verdict import Audit, Contradiction, Finding, Gap, Unaccounted
+
+_INDENT = 4
+"""How much deeper what is folded off a line goes on."""
+SHOWN = 20
+"""So many of a kind are printed, unless all are asked for."""
+
+AUDIT = Command(
+    "audit",
+    "[LOG] [options]",
+    "Judges a log: what happened in it, whether the rules allow it, where its sources disagree. Ends with 1 if "
+    "something was not allowed, the log is not as it was written, or nothing was read that could be judged.",
+    (
+        Option("all", 2, "", f"print every finding, not the first {SHOWN} of each kind"),
+        Option("json", 2, "", "the verdict as JSON"),
+        LOG,
+        HELP,
+    ),
+    (
+        ("poolbook audit audit.db", "what `poolbook import` read of a real pool"),
+        ("poolbook audit", "the log of a pool of Poolbook's own"),
+        ("poolbook audit audit.db -json", "all of it, for programs"),
+    ),
+    (("audit.db", "the log: a file's name or a URL, as with -log"),),
+)
+
+
+def audit(argv: Sequence[str]) -> int:
+    arguments = parse(AUDIT, argv)
+    if len(arguments.words) > 1:
+        raise UsageError(f"poolbook audit: one log at a time, not {' and '.join(arguments.words)}")
+    if arguments.words and arguments.has("log"):
+        raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; give one")
+    from ..runtime.verdicts import audited
+
+    url = arguments.words[0] if arguments.words else log_of(arguments)
+    if os.path.isdir(url):
+        raise Refusal(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
+    found = audited(url)
+    if arguments.has("json"):
+        print(json.dumps(as_json(shown(url), found), indent=2))
+    else:
+        zone = datetime.now().astimezone().tzinfo or UTC
+        first, *rest = report(shown(url), found, zone, None if arguments.has("all") else SHOWN)
+        width = width_of()
+        print(folded(painted(first), width))
+        for line in rest:
+            print(folded(line, width, _INDENT))
+    return 0 if found.sound else 1
+
+
+# For people
+
+
+def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> Iterator[str]:
+    """The lines of an audit for people: the verdict first. `most`: of each kind of finding, or None for all."""
+    yield f"{name}: {verdict(found)}"
+    yield from _read(found, zone)
+    yield from _seal(found)
+    yield from _transitions(found)
+    # The judges write a story as they find it, before anybody says in which zone it will be read.
+    utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
+    for title, findings in (
+        (f"not allowed{utc}", found.violations),
+        ("jobs that were lost", found.lost),
+        ("events that came twice, and may", found.repeated),
+    ):
+        yield from _section(title, len(findings), (_finding(finding, zone) for finding in findings), most)
+    contradictions = (_contradiction(each, zone) for each in found.contradictions)
+    yield from _section("contradictions between sources", len(found.contradictions), contradictions, most)
+    yield from _unread(found, zone, most)
+
+
+def verdict(found: Audit) -> str:
+    """ "sound", what is wrong, in numbers, or that there was nothing to judge."""
+    from ...replay.narration.wording import counted
+
+    if found.verdict == "nothing read":
+        return "nothing was read that could be judged: no verdict"
+    wrong = [
+        counted(len(found.violations), "violation") if found.violations else "",
+        "the seal is broken" if found.seal else "",
+    ]
+    also = counted(len(found.contradictions), "contradiction") if found.contradictions else ""
+    said = [*filter(None, wrong), *filter(None, [also])]
+    return ", ".join(said) if not found.sound else ", but ".join(["sound", *said])
+
+
+def _read(found: Audit, zone: tzinfo) -> Iterator[str]:
+    from ...replay.narration.wording import counted, instant
+
+    if found.imported:
+        lines = sum(lines for _, _, lines in found.sources)
+        what = f"imported: {counted(len(found.sources), 'file')} with {counted(lines, 'line')}"
+    else:
+        what = f"a pool of Poolbook's own: {counted(found.events, 'event')}"
+    yield f"  {what}, judged by the dialect {found.dialect or '(none)'}"
+    if found.began:
+        yield f"  of the time from {instant(found.began, zone)} to {instant(found.ended, zone)}"
+    jobs = sum(found.jobs.values())
+    how = ", ".join(f"{count:,} {status}" for status, count in found.jobs.items() if count)
+    yield f"  {counted(jobs, 'job')}{': ' if how else ''}{how}"
+    if found.imported and not found.judged:
+        yield "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders"
+
+
+def _seal(found: Audit) -> Iterator[str]:
+    if found.seal:
+        yield f"  the seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:"
+        for position, text in found.seal:
+            yield f"    {'as a whole' if position is None else f'at {position}'}: {text}"
+    elif found.seal_checked:
+        yield f"  the seal holds: {found.events:,} events are as they were appended, and none is missing"
+    else:
+        yield "  the seal was not looked at"
+
+
+def _transitions(found: Audit) -> Iterator[str]:
+    from ...domain.state_machines.rows import MANUAL
+    from ...domain.state_machines.slot_tables import SLOT_TABLES
+    from ...replay.listing import LETTERS
+
+    taken = {number: count for number, count in found.transitions.items() if count}
+    if not taken:
+        yield "  slot transitions: none"
+        return
+    rows = {row.number: row for row in (*SLOT_TABLES[MANUAL], *SLOT_TABLES.get(found.dialect, ()))}
+    yield f"  slot transitions: {sum(taken.values()):,}"
+    yield "     no.      count  from -> to"
+    for number, count in sorted(taken.items(), key=lambda item: _order(item[0])):
+        row = rows.get(number)
+        way = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
+        yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {way}".rstrip()
+    unseen = [number for number, count in found.transitions.items() if not count]
+    if unseen:
+        yield f"    never: {', '.join(_ranges(unseen))}"
+    letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(found.letters.items()) if count)
+    yield f"    from state to state: {letters or 'none'}"
+    if found.beyond:
+        yield "  of these only the dialect allows (* without a number in any manual):"
+    for number, count in sorted(found.beyond.items(), key=lambda item: _order(item[0])):
+        row = rows.get(number)
+        star = "*" if number in found.undocumented else ""
+        yield f"    {number:>3}{star:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
+
+
+def _ranges(numbers: Sequence[str]) -> Iterator[str]:
+    """Numbers in their order, those that follow on each other as "26-32"."""
+    first = last = ""
+    for number in [*numbers, ""]:
+        if first and number.isdecimal() and last.isdecimal() and int(number) == int(last) + 1:
+            last = number
+            continue
+        if first:
+            yield first if first == last else f"{first}-{last}"
+        first = last = number
+
+
+def _order(number: str) -> tuple[int, str]:
+    digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+    return (int(digits) if digits.isdecimal() else 0, number)
+
+
+def _section(title: str, count: int, items: Iterable[list[str]], most: int | None) -> Iterator[str]:
+    """A list of findings with its title and number; nothing, if there are none."""
+    if not count:
+        return
+    yield ""
+    yield f"{title} ({count:,}):"
+    for number, lines in enumerate(items):
+        if number == most:
+            yield f"  ... and {count - number:,} more: -all prints them"
+            return
+        yield from (f"  {line}" for line in lines)
+
+
+def _finding(finding: Finding, zone: tzinfo) -> list[str]:
+    from ...replay.narration.wording import instant
+
+    where = _where(finding.file, finding.line)
+    head = (
+        f"{instant(finding.at, zone)}  {finding.thing}: {finding.words} ({finding.rule}){f'  [{where}]' * bool(where)}"
+    )
+    return [head, *(f"    {told.strip()}" for told in finding.story)]
+
+
+def _contradiction(found: Contradiction, zone: tzinfo) -> list[str]:
+    from ...domain.imported.record_sources import KINDS
+    from ...replay.narration.wording import instant
+
+    run = f", run {found.run}" if found.run else ""
+    lines = [f"{instant(found.at, zone)}  {found.thing}{run}: {found.words} ({found.fact})"]
+    for stated in found.stated:
+        kind = KINDS[stated.kind].name if stated.kind in KINDS else stated.kind
+        lines.append(f"    {stated.value}, says {kind}  [{_where(stated.file, stated.line)}]")
+    return lines
+
+
+def _where(file: str, line: int) -> str:
+    return f"{file}:{line}" if file and line else file or (f"at {line}" if line else "")
+
+
+def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
+    """What the audit could not look at."""
+    from ...replay.narration.wording import counted, instant, interval, shortened
+
+    refused = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in found.quarantined)
+    yield from _section("records that could not be read", len(found.quarantined), refused, most)
+
+    def span(since: int, until: int) -> str:
+        times = [instant(at, zone) if at else "?" for at in (since, until)]
+        return f"from {times[0]} to {times[1]}"
+
+    gaps = ([f"[{_where(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in found.gaps)
+    yield from _section("gaps: records are missing, and nothing is judged across them", len(found.gaps), gaps, most)
+    total = sum(max(0, each.until - each.since) for each in found.unaccounted if each.since and each.until)
+    unknown = ([f"{each.slot}  {span(each.since, each.until)}: {each.words}"] for each in found.unaccounted)
+    title = f"slot time that is not accounted for, {interval(total)} in all"
+    yield from _section(title, len(found.unaccounted), unknown, most)
+    torn = ([f"{file}: {counted(size, 'byte')} of it"] for file, size in found.torn)
+    yield from _section("files that end within a record", len(found.torn), torn, most)
+
+
+# For programs
+
+
+def as_json(name: str, found: Audit) -> dict[str, object]:
+    """The whole audit, with instants in ISO 8601 (UTC); null where one is not known."""
+    from attrs import asdict
+
+    from ...replay.narration.wording import iso
+
+    def when(at: int) -> str | None:
+        return iso(at) if at else None
+
+    def listed(findings: Sequence[Finding]) -> list[dict[str, object]]:
+        return [asdict(finding) | {"at": iso(finding.at)} for finding in findings]
+
+    def spans(items: Sequence[Gap | Unaccounted]) -> list[dict[str, object]]:
+        return [asdict(each) | {"since": when(each.since), "until": when(each.until)} for each in items]
+
+    return {
+        "log": name,
+        "verdict": found.verdict,
+        "imported": found.imported,
+        "dialect": found.dialect,
+        "events": found.events,
+        "began": when(found.began),
+        "ended": when(found.ended),
+        "sources": [{"file": file, "kind": kind, "lines": lines} for file, kind, lines in found.sources],
+        "seal": [{"position": position, "text": text} for position, text in found.seal],
+        "seal_checked": found.seal_checked,
+        "transitions": found.transitions,
+        "letters": found.letters,
+        "beyond": found.beyond,
+        "undocumented": found.undocumented,
+        "jobs": found.jobs,
+        "violations": listed(found.violations),
+        "contradictions": [asdict(each) | {"at": iso(each.at)} for each in found.contradictions],
+        "quarantined": [asdict(each) for each in found.quarantined],
+        "gaps": spans(found.gaps),
+        "unaccounted": spans(found.unaccounted),
+        "lost": listed(found.lost),
+        "repeated": listed(found.repeated),
+        "torn": [{"file": file, "bytes": size} for file, size in found.torn],
+    }

@@ -1,0 +1,227 @@
+"""``poolbook import`` and ``follow``: what a real pool left behind, or is leaving, into a log."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from attrs import asdict
+
+from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.terminal import is_live, rewritten
+from .common import log_of, shown
+
+if TYPE_CHECKING:
+    from ...replay.forensics.audit.verdict import Audit
+    from ..condor_files.importing.driver import ImportResult
+    from ..condor_files.importing.session import ImportSession
+
+_READING = (
+    Option(
+        "zone", 2, "<zone>", "where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (default: here)"
+    ),
+    Option(
+        "machine", 2, "<name>", "the host of the daemons, where the files do not say it (default: the folder's name)"
+    ),
+    Option("time-format", 2, "<format>", "the pool's DEBUG_TIME_FORMAT, where it is none of the usual ones"),
+)
+
+IMPORT = Command(
+    "import",
+    "FOLDER... [options]",
+    "Reads what a real HTCondor pool left behind into a log: daemons' logs, job event logs, histories, tables, ads.\n"
+    "What was read before is not read again, whatever it is called now; what has grown is read from there on.",
+    (*_READING, Option("json", 2, "", "what was read, as JSON"), LOG, HELP),
+    (
+        ("poolbook import /var/log/condor /var/lib/condor/spool -log audit.db", ""),
+        ("poolbook audit audit.db", "then: the verdict"),
+    ),
+    (("FOLDER", "a folder with all that is below it, or a file"),),
+)
+FOLLOW = Command(
+    "follow",
+    "FOLDER... [options]",
+    "Imports and audits what a pool writes, as it writes it, and says what is found, until Ctrl-C.",
+    (
+        *_READING,
+        Option("interval", 2, "<seconds>", "how long to wait between two looks (default 2)"),
+        Option("seconds", 2, "<seconds>", "end after this time"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook follow /var/log/condor /var/lib/condor/spool -log audit.db", ""),),
+    (("FOLDER", "a folder with all that is below it, or a file"),),
+)
+_SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing was read that could be judged"}
+SHOWN = 10
+"""So many refused records are shown; the audit shows the others."""
+_TOLD_EVERY = 5.0
+"""Seconds between two lines about progress where nobody watches a terminal."""
+
+
+def import_folders(argv: Sequence[str]) -> int:
+    arguments = parse(IMPORT, argv)
+    as_json = arguments.has("json")
+    progress = _Progress()
+    with _readable(IMPORT), _session(IMPORT, arguments) as session:
+        result = session.run(None if as_json else progress.tell)
+    progress.end()
+    if as_json:
+        print(json.dumps(_as_dict(session.url, result), indent=2))
+    else:
+        _tell(session.url, result)
+    return 0 if result.counts else 1
+
+
+def follow(argv: Sequence[str]) -> int:
+    from ...replay.forensics.audit.examine import examine
+
+    arguments = parse(FOLLOW, argv)
+    interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
+    told: set[str] = set()
+    verdict = ""
+    with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
+        print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
+        try:
+            for result in session.rounds(2.0 if interval is None else interval, seconds):
+                audit = examine(session.log)
+                verdict = audit.verdict
+                _tell_news(audit, result, told)
+        except KeyboardInterrupt:
+            print()
+    print(f"{shown(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {shown(session.url)}`")
+    return 0 if verdict == "sound" else 1
+
+
+def _number(arguments: Arguments, name: str) -> float | None:
+    given = arguments.last(name)
+    if given is None:
+        return None
+    try:
+        number = float(given.values[0])
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise UsageError(f"poolbook follow: -{name} is a number of seconds, not {given.values[0]!r}")
+    return number
+
+
+def _session(command: Command, arguments: Arguments) -> ImportSession:
+    """The log, held against other writers and open, and the importer of the folders that were named."""
+    from ..condor_files.importing.driver import Options
+    from ..condor_files.importing.session import ImportSession
+
+    name = f"poolbook {command.name}"
+    if not arguments.words:
+        raise UsageError(f"{name}: name a folder; `{name} -help` has examples")
+    given = {option: arguments.last(option) for option in ("zone", "machine", "time-format")}
+    options = Options(*("" if value is None else value.values[0] for value in given.values()))
+    try:
+        return ImportSession(arguments.words, log_of(arguments), options)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+@contextmanager
+def _readable(command: Command) -> Iterator[None]:
+    """Say which file it was that cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # it is no file: whoever reads what is printed has gone
+            raise
+        raise Refusal(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
+
+
+class _Progress:
+    """Says on standard error how far an import is: on a terminal in one line, elsewhere now and then in a new one."""
+
+    def __init__(self) -> None:
+        self._live = is_live(sys.stderr)
+        self._next = time.monotonic() + (0.2 if self._live else _TOLD_EVERY)
+        self._told = False
+
+    def tell(self, path: str, done: int, total: int, events: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (0.2 if self._live else _TOLD_EVERY)
+        self._told = True
+        text = f"{100 * done // max(1, total):3d} %  {events:,} events  {path}"
+        print(rewritten(text, sys.stderr) if self._live else f"{text}\n", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._live and self._told:
+            print(rewritten("", sys.stderr), end="", file=sys.stderr, flush=True)
+
+
+def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
+    return {
+        "log": shown(url),
+        "events": result.events,
+        "seconds": round(result.seconds, 3),
+        "kinds": {kind: asdict(counts) for kind, counts in result.counts.items()},
+        "copies": [{"file": file, "repeats": other} for file, other in result.copies],
+        "skipped": result.skipped,
+        "quarantined": [
+            {"file": result.paths.get(event.source, ""), "line": event.line, "words": event.words, "text": event.text}
+            for event in result.refused
+        ],
+    }
+
+
+def _tell(url: str, result: ImportResult) -> None:
+    from ...domain.imported.record_sources import KINDS
+    from ...replay.narration.wording import counted, shortened
+
+    print(f"{shown(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
+    width = max((len(KINDS[kind].name) for kind in result.counts), default=0)
+    for kind in KINDS:
+        counts = result.counts.get(kind)
+        if counts is not None:
+            new = f", {counts.new} new" if counts.new != counts.files else ""
+            refused = f", {counts.refused:,} refused" if counts.refused else ""
+            files = f"{counted(counts.files, 'file')}{new}"
+            print(f"  {KINDS[kind].name:<{width}}  {files}: {counted(counts.lines, 'line')}{refused}")
+    if result.copies:
+        print(f"  {counted(len(result.copies), 'file')} repeat what others hold, and were not read twice")
+    if result.skipped:
+        print(f"  {counted(len(result.skipped), 'other file')}: nothing is read from these")
+    if result.refused:
+        print("\nNot readable, and kept apart (`poolbook audit` lists all of them):")
+        for event in result.refused[:SHOWN]:
+            where = f"{result.paths.get(event.source, '')}:{event.line}"
+            print(f"  {where}: {event.words}{': ' if event.text else ''}{shortened(event.text, 80)}")
+    if not result.counts:
+        kinds = ", ".join(kind.name for kind in KINDS.values())
+        print(
+            "  There is nothing of HTCondor's in there: name its LOG and SPOOL folders (`condor_config_val LOG SPOOL`)."
+            f"\n  These are read, and known by what stands in them: {kinds}."
+        )
+    else:
+        print(f"\nNext: poolbook audit {shown(url)}")
+
+
+def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
+    """Say what an audit found that was not said before."""
+    from ...replay.narration.wording import instant
+
+    moves = sum(audit.transitions.values())
+    now = datetime.now().strftime("%H:%M:%S")
+    print(f"{now}  {result.events:,} new events, {moves:,} transitions, {sum(audit.jobs.values()):,} jobs", flush=True)
+    news = [(f.at, f"violation: {f.thing}: {f.words} [{f.file}:{f.line}]", f.story) for f in audit.violations]
+    news += [(c.at, f"contradiction: {c.thing}: {c.words}", ()) for c in audit.contradictions]
+    for at, words, story in sorted(news):
+        if words not in told:
+            told.add(words)
+            print("\n    ".join([f"  {instant(at, _zone())}  {words}", *story]), flush=True)
+
+
+def _zone() -> tzinfo:
+    return datetime.now().astimezone().tzinfo or UTC

@@ -1,0 +1,153 @@
+"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: requests about jobs and slots, and their answers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..condor_tools import actions, job_priorities
+from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
+from ..condor_tools.job_selection import JobId, Selection
+from ..runtime.commands import Refused, ask, new_id
+from .common import log_of
+
+# Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
+_RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED}
+_ALREADY = {"hold": {"Held"}, "remove": {"Removed"}}
+
+
+def _user() -> str:
+    from ..machine.host import user_name
+
+    return user_name()
+
+
+def remove(argv: Sequence[str]) -> int:
+    request = actions.read("rm", argv)
+    return _act("remove now" if request.arguments.has("forcex") else "remove", request)
+
+
+def hold(argv: Sequence[str]) -> int:
+    return _act("hold", actions.read("hold", argv))
+
+
+def release(argv: Sequence[str]) -> int:
+    return _act("release", actions.read("release", argv))
+
+
+def vacate(argv: Sequence[str]) -> int:
+    return _act("vacate", actions.read("vacate", argv))
+
+
+def suspend(argv: Sequence[str]) -> int:
+    return _act("suspend", actions.read("suspend", argv))
+
+
+def go_on(argv: Sequence[str]) -> int:
+    return _act("continue", actions.read("continue", argv))
+
+
+def _act(action: str, request: actions.Request) -> int:
+    url = log_of(request.arguments)
+    fast = request.arguments.has("fast")
+    body = {
+        "kind": "Act",
+        "user": _user(),
+        "action": action,
+        "reason": request.reason,
+        "subcode": request.subcode or 0,
+        "fast": fast,
+    }
+    single: list[Result] = []
+    if request.ids:
+        chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
+        outcomes = ask(url, {**body, "id": new_id(), "selection": chosen})
+        found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in range(o["first"], o["last"] + 1)}
+        single += [Result(job, _result(action, found[job.cluster, job.proc or 0])) for job in request.ids]
+    for slot in request.slots:
+        single.append(Result(slot, _of_slot(url, action, slot, fast)))
+    selected = None
+    if request.selection is not None:
+        outcomes = ask(url, {**body, "id": new_id(), "selection": _selection(request.selection, request.held)})
+        selected = _count(action, outcomes)
+    answer = actions.answer(request, single, selected)
+    sys.stdout.write(answer.out)
+    sys.stderr.write(answer.err)
+    return answer.exit_code
+
+
+# Action -> the request about a slot, and what its answer calls the slots that it did something with.
+_SLOTS = {
+    "vacate": ("VacateSlot", "vacated"),
+    "suspend": ("SuspendClaim", "suspended"),
+    "continue": ("ContinueClaim", "continued"),
+}
+
+
+def _of_slot(url: str, action: str, slot: str, fast: bool) -> int:
+    kind, done = _SLOTS[action]
+    body = {"kind": kind, "id": new_id(), "user": _user(), "slot": slot}
+    try:
+        answer = ask(url, {**body, "fast": fast} if action == "vacate" else body)
+    except Refused as refused:
+        return NOT_FOUND if "no slot" in str(refused) else DENIED
+    return SUCCESS if answer[done] else BAD_STATUS
+
+
+def _result(action: str, outcome: str) -> int:
+    known = _RESULTS.get(outcome)
+    if known is not None:
+        return known
+    return ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS
+
+
+def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for outcome in outcomes:
+        number = _result(action, outcome["result"])
+        jobs = max(1, outcome["last"] - outcome["first"] + 1)
+        counts[number] = counts.get(number, 0) + jobs
+    return counts
+
+
+def _selection(selection: Selection, held: bool = False) -> dict[str, Any]:
+    """A selection as a request carries it."""
+    constraints = [f"({constraint})" for constraint in selection.constraints]
+    if held:
+        constraints.append("JobStatus == 5")
+    named = bool(selection.ids or selection.owners)
+    return {
+        "clusters": [job.cluster for job in selection.ids if job.proc is None],
+        "jobs": [(job.cluster, job.proc) for job in selection.ids if job.proc is not None],
+        "owners": list(selection.owners),
+        "everything": not (named or constraints),
+        "constraint": " && ".join(constraints),
+    }
+
+
+def prio(argv: Sequence[str]) -> int:
+    request = job_priorities.read(argv)
+    absolute = request.priority is not None
+    body = {
+        "kind": "Edit",
+        "id": new_id(),
+        "user": _user(),
+        "selection": _selection(request.selection),
+        "changes": {"JobPrio": str(request.priority if absolute else request.step)},
+        "add": not absolute,
+    }
+    outcomes = ask(log_of(request.arguments), body)
+    denied = [outcome for outcome in outcomes if outcome["result"] == "permission denied"]
+    changed = [
+        (JobId(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
+        for outcome in outcomes
+        if outcome["result"] == "done"
+        for proc in range(outcome["first"], outcome["last"] + 1)
+    ]
+    answer = job_priorities.answer(request, changed)
+    sys.stdout.write(answer.out)
+    sys.stderr.write(answer.err)
+    for outcome in denied:
+        print(f"Permission denied to change the priority of cluster {outcome['cluster']}", file=sys.stderr)
+    return answer.exit_code or int(bool(denied))

@@ -1,0 +1,314 @@
+"""``poolbook why, log, verify, views``: what a log tells."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..condor_tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.terminal import OUTCOMES, STATES, folded, painted, width_of
+from .common import calls, log_of, shown
+from .time_window import here, instant_of, window_of
+
+if TYPE_CHECKING:
+    from ...domain.ports.log import Log
+    from ...replay.recheck_cycles import Decisions
+    from ..runtime.verdicts import Verification
+
+WHY = Command(
+    "why",
+    "JOB | CLUSTER | SLOT [options]",
+    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found. Of a cluster "
+    "it tells how its jobs fared.",
+    (
+        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
+        Option(
+            "verbose", 1, "", "with what it rests on: expressions and their values, ranks, what each condition left"
+        ),
+        Option("json", 2, "", "the sentences as JSON"),
+        LOG,
+        HELP,
+    ),
+    (
+        ("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"),
+        ("poolbook why 12", "how the jobs of a cluster fared, and what to look at first"),
+        ("poolbook why slot1@host", ""),
+    ),
+    (("12.3, 12", "a job, a cluster"), ("slot1@host", "a slot")),
+)
+LOG_COMMAND = Command(
+    "log",
+    "[STREAM] [options]",
+    "Prints what happened, one line for each step of each job and slot.",
+    (
+        Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, 3:00, yesterday, or 10 min (ago)"),
+        Option("until", 2, "<time>", "before an instant; 3:30 is the first after -since"),
+        Option("evicted", 2, "", "only the runs that were ended before their jobs were done, and by which causes"),
+        Option("json", 2, "", "as a JSON list; with -evicted an object, times on slots in seconds"),
+        LOG,
+        HELP,
+    ),
+    (
+        ("poolbook log slot1@host", "what a slot did"),
+        ("poolbook log 12 -since '1 hour'", "a cluster, of late"),
+        ("poolbook log -since 3:00 -until 3:30 -evicted", "who was evicted last night, by cause"),
+    ),
+    (
+        ("12.3, 12", "a job, a cluster"),
+        ("slot1@host", "a slot"),
+        ("machine/NAME", "a machine"),
+        ("submitter/alice@example.org", "a submitter: what administrators set of it, and deleted"),
+        (
+            "pool, requests, negotiator, evidence",
+            "the pool itself, what it was asked, what it matched, what policies said",
+        ),
+        ("accountant", "the users' priorities as they changed, and usage that was reset"),
+        ("source/1, submitter/NAME, ads/history", "of an imported log: a file, a submitter, kept ads; table/queue"),
+    ),
+)
+VERIFY = Command(
+    "verify",
+    "[options]",
+    "Checks that a log is as it was written (its seal), and that the rules allow every step in it.",
+    (
+        Option("decisions", 3, "", "take every negotiation cycle again, too, and compare"),
+        Option("json", 2, "", "the verdict as JSON"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook verify", ""), ("poolbook verify -decisions", "do the same jobs still get the same slots?")),
+)
+VIEWS = Command(
+    "views",
+    "[options]",
+    "Rebuilds the tables that q, status and history read from the log. They are kept up to date by themselves.",
+    (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
+    (("poolbook views", ""),),
+)
+
+
+def _dump(items: Iterable[object]) -> None:
+    """A JSON list, written as it comes."""
+    write = sys.stdout.write
+    separator = "[\n"
+    for item in items:
+        write(separator + json.dumps(item))
+        separator = ",\n"
+    write("\n]\n" if separator != "[\n" else "[]\n")
+
+
+def why(argv: Sequence[str]) -> int:
+    arguments = parse(WHY, argv)
+    if len(arguments.words) != 1:
+        raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
+    from ...replay.narration.wording import instant
+    from ...replay.why import UnknownThingError, tell
+    from ...replay.why.answer import why as answer
+    from ..stores import open_log
+
+    name, url = arguments.words[0], log_of(arguments)
+    log = open_log(url, create=False, read_only=True)
+    try:
+        at = instant_of("why", arguments, "at", log)
+        found = answer(log, name, at, here())
+        worth = _worth_typing(log, name, at) if name.isascii() and name.isdigit() else []
+    except ValueError as error:
+        raise UsageError(f"poolbook why: {error}") from None
+    except UnknownThingError as error:
+        raise Refusal(f"poolbook why: {error.args[0]}") from None
+    finally:
+        log.close()
+    if arguments.has("json"):
+        _dump(sentence.as_dict() for sentence in found)
+    else:
+        width = width_of()
+        for sentence in found:
+            indent = len(instant(sentence.at, here())) + 2
+            text = folded(tell(sentence, here(), arguments.has("verbose")), width, indent)
+            print(painted(text, OUTCOMES if worth else STATES))
+        if worth:
+            print(f"\n{calls(worth, url)}")
+    return 0
+
+
+def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str]]:
+    """What to ask next of a cluster."""
+    from ...replay.why.cluster import outcomes
+
+    found = outcomes(log, int(cluster), at)
+    firsts = [(status, found.first(status)) for status in ("failed", "held", "idle")]
+    named = [
+        (f"why {int(cluster)}.{proc}", f"the first that {_FIRST[status]}")
+        for status, proc in firsts
+        if proc is not None
+    ]
+    return named or [
+        (f"why {int(cluster)}.{min(found.status)}", "the first of them"),
+        (f"log {int(cluster)}", "what happened"),
+    ]
+
+
+_FIRST = {"failed": "failed: its whole life", "held": "is held: its whole life", "idle": "waits: its whole life"}
+
+
+def _nowhere(stimulus: str) -> str:
+    return ""
+
+
+def log(argv: Sequence[str]) -> int:
+    arguments = parse(LOG_COMMAND, argv)
+    if len(arguments.words) > 1:
+        raise UsageError("poolbook log: one stream at a time")
+    from ...replay import listing
+    from ...replay.forensics.imported_log import Places, is_imported
+    from ..stores import open_log
+    from .log_lines import printed
+
+    zone = here()
+    try:
+        stream = listing.wanted(arguments.words[0]) if arguments.words else None
+    except ValueError as error:
+        raise UsageError(f"poolbook log: {error}") from None
+    found = open_log(log_of(arguments), create=False, read_only=True)
+    try:
+        window = window_of("log", arguments, "since", "until", found)
+        if arguments.has("evicted"):
+            from .evictions import print_evictions
+
+            return print_evictions(found, stream, window, zone, arguments.has("json"))
+        members = listing.entries(found, stream, *window)
+        place, width = _nowhere, width_of()
+        if is_imported(found):
+            place = Places(found).name
+            if stream is not None:  # a log of an import stands in the order of reading
+                members = iter(sorted(members, key=lambda member: member.at))
+        if arguments.has("json"):
+            _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
+        else:
+            for member in members:
+                sys.stdout.write(printed(member, zone, width, place(member.stimulus)) + "\n")
+        return 0
+    finally:
+        found.close()
+
+
+def verify(argv: Sequence[str]) -> int:
+    arguments = parse(VERIFY, argv)
+    if arguments.words:
+        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with -log")
+    from ..runtime.verdicts import verified
+
+    url = log_of(arguments)
+    progress = _Progress()
+    found = verified(url, arguments.has("decisions"), progress.tell)
+    progress.end()
+    if found.unreadable:
+        print(f"poolbook: {found.unreadable}", file=sys.stderr)
+    if arguments.has("json"):
+        print(json.dumps(_verdict_json(url, found), indent=2))
+    else:
+        _verdict(url, found)
+        for line in _on_decisions(found.decisions) if found.decisions is not None else ():
+            print(line)
+        if found.imported:
+            print("  it was imported from a real pool's records; what these tell of is judged by `poolbook audit`")
+    return 0 if found.sound else 1
+
+
+TELL_EVERY = 2.0
+"""Seconds between two words about how far the cycles are, where somebody watches a terminal."""
+
+
+class _Progress:
+    """Says on a terminal, now and then, how many cycles were taken again."""
+
+    def __init__(self) -> None:
+        self._last, self._width, self._watched = time.monotonic(), 0, sys.stderr.isatty()
+
+    def tell(self, position: int, taken: int, last: int) -> None:
+        if self._watched and time.monotonic() - self._last >= TELL_EVERY:
+            self._last = time.monotonic()
+            words = f"{taken} cycles taken again, up to event {position} of {last}"
+            self._width = max(self._width, len(words))
+            sys.stderr.write(f"\r{words:<{self._width}}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._width:
+            sys.stderr.write(f"\r{'':<{self._width}}\r")
+
+
+def _on_decisions(found: Decisions) -> Iterator[str]:
+    """What came of taking the cycles again, in lines."""
+    from ...replay.narration.wording import counted, instant
+
+    again = f"{counted(found.taken, 'negotiation cycle')} {'was' if found.taken == 1 else 'were'} taken again"
+    if not found.differing:
+        yield f"  {again}{', and decided the same' if found.taken else ''}"
+    else:
+        comes = "comes" if found.differing == 1 else "come"
+        yield f"\n{again}: {found.differing} {comes} out otherwise than the log has it:"
+    for one in found.differences:
+        where = f"at {one.position}, {instant(one.at, here())}"
+        yield f"  {where}: {one.what} is {one.logged} in the log, and {one.again} now"
+    if found.differing > len(found.differences):
+        yield f"  and {found.differing - len(found.differences)} more"
+    if found.others:
+        yield f"  {counted(found.others, 'cycle')} of a version that decided by other rules cannot be taken again"
+    if found.stopped:
+        yield f"  the rest was not taken again: {found.stopped}"
+
+
+def _verdict_json(url: str, found: Verification) -> dict[str, object]:
+    from attrs import asdict
+
+    verdict, decisions = found.verdict, found.decisions
+    return {
+        "log": shown(url),
+        "imported": found.imported,
+        "seal": [asdict(problem) for problem in found.seal],
+        "events": verdict.events,
+        "dialect": verdict.dialect,
+        "transitions": verdict.slots,
+        "violations": [asdict(violation) for violation in verdict.violations],
+        **({} if decisions is None else {"decisions": asdict(decisions)}),
+    }
+
+
+def _verdict(url: str, found: Verification) -> None:
+    verdict = found.verdict
+    moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
+    print(painted(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}"))
+    if found.seal:
+        print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
+        for problem in found.seal:
+            where = f"at {problem.position}" if problem.position is not None else "as a whole"
+            print(f"  {where}: {problem.text}")
+    else:
+        print(f"  the seal holds: {verdict.events} events are as they were appended, and none is missing")
+    if verdict.violations:
+        print(f"\n{len(verdict.violations)} events were not allowed (dialect {verdict.dialect}):")
+        for violation in verdict.violations[:20]:
+            print(f"  at {violation.position}, {violation.thing}: {violation.words}")
+            for told in violation.story:
+                print(f"      {told}")
+    elif verdict.events and verdict.dialect:
+        taken = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
+        print(f"  every one of {moves} transitions is a row of the tables of the dialect {verdict.dialect}")
+        print(f"  slot transitions by number: {taken or 'none'}")
+
+
+def views(argv: Sequence[str]) -> int:
+    arguments = parse(VIEWS, argv)
+    from ..runtime.views import rebuild, views_path
+
+    url = log_of(arguments)
+    position = rebuild(url)
+    if arguments.has("json"):
+        print(json.dumps({"position": position, "file": views_path(url)}))
+    else:
+        print(f"The views of {shown(url)} are made anew, up to event {position}.")
+    return 0

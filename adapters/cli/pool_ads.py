@@ -1,0 +1,122 @@
+"""The ads of a pool of Poolbook's own, for ``poolbook status``: from its views, and what these do not keep, its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..condor_tools import daemon_ads as tool
+from ..condor_tools.negotiator_ad import negotiator_ad
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from ...domain.ports.log import Log
+    from ...projections.views import Views
+    from ..condor_tools.cells import Setting
+
+_SECOND = 1_000_000
+
+
+def pool_ads(url: str, views: Views, kind: str, here: Setting) -> Iterator[ClassAd]:
+    """The ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
+    gathered = _Gathered(url, views, here)
+    for each, ads in _KINDS.items():
+        if kind in (each, ""):
+            yield from ads(gathered)
+
+
+class _Gathered:
+    """What ads are made of, found when the first that has it is asked for. (No attrs class: to import attrs takes
+    long.)"""
+
+    def __init__(self, url: str, views: Views, here: Setting) -> None:
+        self.url, self.views, self.here = url, views, here
+
+    @cached_property
+    def pool(self) -> tool.Pool:
+        from ..runtime.commands import is_served
+
+        since = None
+        if is_served(self.url):
+            with self.log() as log:
+                since = _since(log)
+        return tool.Pool(self.views.pool().name, self.here.now, since)
+
+    @cached_property
+    def counts(self) -> list[tool.Count]:
+        return [tool.Count(*row) for row in self.views.counts()]
+
+    @cached_property
+    def slots(self) -> list[ClassAd]:
+        return list(self.views.slot_ads())
+
+    def log(self) -> closing[Log]:
+        from ..stores import open_log
+
+        return closing(open_log(self.url, create=False, read_only=True))
+
+    def schedulers(self) -> list[ClassAd]:
+        with self.log() as log:
+            lately = recent(log, (self.here.now - tool.WINDOW) * _SECOND)
+        return [tool.scheduler_ad(self.pool, self.counts, lately)]
+
+    def submitters(self) -> list[ClassAd]:
+        return tool.submitter_ads(self.pool, self.counts)
+
+    def collectors(self) -> list[ClassAd]:
+        return [tool.collector_ad(self.pool, self.counts, self.slots)]
+
+    def negotiators(self) -> list[ClassAd]:
+        return [negotiator_ad(self.pool, self.views.cycles())]
+
+    def masters(self) -> list[ClassAd]:
+        return [tool.master_ad(self.pool, name, own) for name, own in self.views.machines().items()]
+
+    def accounting(self) -> list[ClassAd]:
+        from ..condor_tools.userprio_records import ad_of
+        from .userprio import own_records
+
+        ads = [ad_of(record) for record in own_records(self.views, self.here)]
+        for ad in ads:
+            ad["MyType"] = "Accounting"
+        return ads
+
+    def startds(self) -> list[ClassAd]:
+        return [tool.startd_ad(self.pool, name, own, self.slots) for name, own in self.views.machines().items()]
+
+
+_KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
+    "Collector": _Gathered.collectors,
+    "Submitter": _Gathered.submitters,
+    "StartD": _Gathered.startds,
+    "Scheduler": _Gathered.schedulers,
+    "DaemonMaster": _Gathered.masters,
+    "Negotiator": _Gathered.negotiators,
+    "Machine": lambda gathered: gathered.slots,
+    "Accounting": _Gathered.accounting,
+}
+
+
+def _since(log: Log) -> int | None:
+    """When the pool's server began, in seconds."""
+    from ...domain.events import WriterBegan
+
+    began = [event.at for _, event in log.read_stream("pool") if isinstance(event, WriterBegan)]
+    return began[-1] // _SECOND if began else None
+
+
+def recent(log: Log, since: int) -> tool.Recent:
+    """The starts and the completions of jobs that the log has from an instant on (microseconds)."""
+    from ...domain.events import JobActivated, JobExited
+
+    behind, last = 0, log.head.position
+    while behind < last:  # events stand in the order of their instants
+        middle = (behind + last) // 2
+        _, event = next(log.read(middle, 1))
+        behind, last = (behind, middle) if event.at >= since else (middle + 1, last)
+    found = [event for _, event in log.read(behind) if isinstance(event, JobActivated | JobExited)]
+    started = sum(isinstance(event, JobActivated) for event in found)
+    completed = sum(isinstance(event, JobExited) and event.target == "Completed" for event in found)
+    return tool.Recent(started, completed)

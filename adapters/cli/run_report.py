@@ -1,0 +1,190 @@
+"""What `run` and `resume` print at the end: the jobs, how they fared, and what is worth typing next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from attrs import define, frozen
+
+from ...domain.events import Ad, ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
+from ...domain.state.job_ad import unquoted
+from ...domain.state.proc_ads import Variants
+from ...domain.submit import quoting
+from ...replay.outcomes import Outcomes, counts, outcomes_of
+from ..condor_tools.terminal import folded, painted, visible, width_of
+from ..runtime.engine import Engine
+from ..stores.location import locate
+from .common import calls, shown
+from .failed_jobs import in_vain, trouble
+
+MOST = 40
+"""Jobs that the table lists."""
+_COMMAND_MOST = 48
+
+
+@define
+class _Row:
+    slot: str = ""
+    began: int = 0
+    ended: int = 0
+    code: int | None = None
+    signal: int | None = None
+    cpu: int = 0
+    memory: int = 0
+
+    def seconds(self) -> float | None:
+        """How long its own process ran; None if it never did, or still does."""
+        return max(0, self.ended - self.began) / 1e6 if self.began and self.ended else None
+
+
+@frozen
+class Fared:
+    """A cluster at the end: its submission, its events, and what became of its jobs."""
+
+    number: int
+    submitted: ClusterSubmitted
+    events: Sequence[Event]
+    outcomes: Outcomes
+
+    def ad_of(self, proc: int) -> Ad:
+        """A job's ad as it was submitted."""
+        return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
+
+    def rows(self) -> dict[int, _Row]:
+        """The runs of the jobs, by process number; the last of each."""
+        rows = {proc: _Row() for proc in self.outcomes.status}
+        for event in self.events:
+            if isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
+                _fold(rows[event.proc], event)
+        return rows
+
+
+def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
+    if isinstance(event, JobActivated):
+        row.slot, row.began, row.ended = event.slot, 0, 0
+    elif isinstance(event, JobExecuting):
+        row.began = event.began or event.at
+    else:
+        row.ended, row.cpu, row.memory = event.ended or event.at, event.user_cpu + event.system_cpu, event.resident
+        row.code, row.signal = event.code, event.signal
+
+
+def fared(engine: Engine, clusters: Iterable[int]) -> Iterator[Fared]:
+    """How these clusters fared, as the log has it."""
+    for number in clusters:
+        events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
+        submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
+        yield Fared(number, submitted, events, outcomes_of(events))
+
+
+def report(
+    engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, interrupted: bool = False
+) -> None:
+    """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
+    reason, and what to type next; or all jobs as JSON."""
+    found = list(fared(engine, clusters))
+    if as_json:
+        _print_json(found)
+        return
+    for one in found:
+        _table(one)
+    where = shown(locate(url).place)
+    said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
+    print("\n" + painted(folded(said, width_of())))
+    misfits = {one.number: vain for one in found if (vain := in_vain(engine, one)) is not None}
+    told, worth_typing = trouble(found, misfits, interrupted)
+    for paragraph in told:
+        print("\n" + painted(folded(paragraph, width_of())))
+    print("\n" + calls(worth_typing or _all_well(clusters[0]), url))
+
+
+def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
+    return (
+        (f"why {cluster}.0", "how this job came to its end, in sentences"),
+        ("history", "the jobs that have left the queue"),
+        ("verify", "the log's seal, and that every transition was legal"),
+    )
+
+
+def _print_json(found: Iterable[Fared]) -> None:
+    """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
+    jobs = [
+        {
+            "ClusterId": one.number,
+            "ProcId": proc,
+            "Slot": row.slot,
+            "State": _STATES.get(one.outcomes.status[proc], one.outcomes.status[proc]),
+            "ExitCode": row.code,
+            "ExitSignal": row.signal,
+            "RunTime": row.seconds(),
+            "RemoteCpu": row.cpu / 1e6,
+            "ResidentSetSize": row.memory,
+        }
+        for one in found
+        for proc, row in one.rows().items()
+    ]
+    print(json.dumps(jobs, indent=2))
+
+
+_STATES = {"failed": "completed"}
+"""What a job is to HTCondor, by its outcome, where that differs."""
+_HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
+_WIDTHS = (8, 18, 11, 6, 9, 8, 9)
+"""The columns' widths where no terminal is to be filled; on one they are as wide as what stands in them."""
+_LEFT = 3
+"""The columns of texts; behind them those of numbers."""
+
+
+def _table(one: Fared) -> None:
+    rows = [_cells(one, proc, row) for proc, row in islice(one.rows().items(), MOST)]
+    width = width_of()
+    widths = list(_WIDTHS)
+    if width is not None:
+        widths = [max(len(row[at]) for row in (_HEADS, *rows)) for at in range(len(_WIDTHS))]
+    print()
+    for row in (_HEADS, *rows):
+        cells = [
+            f"{cell:<{wide}}" if at < _LEFT else f"{cell:>{wide}}"
+            for at, (cell, wide) in enumerate(zip(row, widths, strict=False))
+        ]
+        print(painted(f"{' '.join(cells)}  {row[-1]}"[:width].rstrip()))
+    more = Counter(islice(one.outcomes.status.values(), MOST, None))
+    if more:
+        print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")
+
+
+def _where(one: Fared, more: Collection[str]) -> str:
+    """The command that lists jobs which are so."""
+    if set(more) == {"held"}:
+        return f"poolbook q {one.number} -hold"
+    left = any(status in more for status in ("held", "idle", "running", "suspended"))
+    return f"poolbook {'q' if left else 'history'} {one.number}"
+
+
+def _cells(one: Fared, proc: int, row: _Row) -> tuple[str, ...]:
+    ran, code = row.seconds(), "" if row.code is None else str(row.code)
+    return (
+        f"{one.number}.{proc}",
+        row.slot.partition("@")[0],
+        one.outcomes.status[proc],
+        code if row.signal is None else f"sig {row.signal}",
+        "" if ran is None else f"{ran:.2f} s",
+        "" if ran is None else f"{row.cpu / 1e6:.2f} s",
+        f"{row.memory / 1024:.1f} MiB" if row.memory else "",
+        _command(one.ad_of(proc))[:_COMMAND_MOST],
+    )
+
+
+def _command(ad: Mapping[str, str]) -> str:
+    """A job's command as it would be typed."""
+    name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
+    given = unquoted(ad.get("Arguments", ""))
+    try:
+        words = shlex.join(quoting.split(given)) if given else unquoted(ad.get("Args", ""))
+    except quoting.QuotingError:  # a log that was edited
+        words = given
+    return visible(f"{name} {words}".strip())

@@ -1,0 +1,383 @@
+"""``poolbook run, resume, serve``: a pool on this machine, for one submission, for what is left, or for good."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.terminal import folded, is_live, rewritten, width_of
+from .common import log_of, shown
+from .submit import READING, WORDS, source_of
+
+if TYPE_CHECKING:
+    from ...domain.negotiator.pool_configuration import Load
+    from ..runtime.server import Server
+
+POOL_OPTIONS = (
+    Option(
+        "config", 3, "<file>", "an HTCondor configuration that this machine and its pool follow; may be given again"
+    ),
+    Option(
+        "slots", 2, "<n>", "offer n slots of one size; without it, one slot of which each job takes what it asks for"
+    ),
+    Option("cpus", 2, "<n>", "offer this many cores, whatever the machine has"),
+    Option("memory", 3, "<MiB>", "offer this much memory"),
+    Option("set", 3, "<NAME=value>", "a setting of a new pool, such as MachineMaxVacateTime=20 (seconds)"),
+    Option(
+        "dialect",
+        3,
+        "<name>",
+        "the rules of a new pool's slots: manual (HTCondor's manual) or htcondor-25 (its daemons)",
+    ),
+    Option(
+        "lost", 4, "", "run jobs again that were started on another machine or in another folder: they are lost there"
+    ),
+    Option(
+        "ignore-unenforced",
+        8,
+        "",
+        "start although some rules of the configuration (quotas, limits, submit requirements ...) will not be enforced",
+    ),
+)
+_NEW = ("set", "dialect")
+"""What settles how a new log's pool works: a log that is there keeps what it was begun with."""
+_QUIET = Option("quiet", 1, "", "print no progress")
+RUN = Command(
+    "run",
+    "FILE.sub [name=value ...] [options]",
+    "Submits a file and runs its jobs on this machine to their end. Ctrl-C stops it; `poolbook resume` goes on.",
+    (*POOL_OPTIONS, _QUIET, *READING, Option("json", 2, "", "print how the jobs fared as JSON"), LOG, HELP),
+    (("poolbook run job.sub", ""), ("poolbook run job.sub -slots 4", "at most four jobs at a time")),
+    WORDS,
+)
+RESUME = Command(
+    "resume",
+    "[options]",
+    "Goes on with the jobs that a log has, until none is left that can run.",
+    (
+        *(option for option in POOL_OPTIONS if option.name not in _NEW),
+        _QUIET,
+        Option("json", 2, "", "print how the jobs fared as JSON"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook resume", "after Ctrl-C, a crash, or a power cut"),),
+)
+SERVE = Command(
+    "serve",
+    "[options]",
+    "Runs the pool until Ctrl-C (or SIGTERM): starts jobs, and does what other commands ask for.",
+    (
+        *POOL_OPTIONS,
+        Option("verbose", 1, "", "print what happens to jobs and slots as it does, in the lines of `poolbook log`"),
+        LOG,
+        HELP,
+    ),
+    (("poolbook serve -log pool.db", ""), ("poolbook serve -config desktop.conf", "under an owner's policy")),
+)
+
+
+def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
+    """Become the pool of the log that a command's arguments name, and find what ran before. `create`: begin a log if
+    there is none; `measured`: measure how fast this machine is, unless a configuration says whether."""
+    from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+    from ..runtime.open_pool import open_pool_log
+    from ..runtime.server import Server
+
+    url = log_of(arguments)
+    settings = {}
+    for given in arguments.every("set"):
+        name, equals, value = given.values[0].partition("=")
+        if not equals:
+            raise UsageError(f"-set {given.values[0]}: write NAME=value")
+        settings[name] = value
+    _check_enforced(settings, arguments)
+    dialect = arguments.last("dialect")
+    spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
+    server = Server(
+        url,
+        lambda: open_pool_log(url, create=create, settings=settings, dialect=spoken),
+        lost=arguments.has("lost"),
+    )
+    try:
+        _tell_what_stays(server, settings, spoken if dialect is not None else "")
+        _offer(command, server, arguments, measured)
+        server.begin()
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
+    """Refuse settings of a new log that would keep something out which Poolbook lets in."""
+    from ...domain.coverage.settings import unenforced
+
+    for name in settings:
+        about = unenforced(name)
+        if about is not None and not arguments.has("ignore-unenforced"):
+            raise UsageError(
+                f"-set {name}: Poolbook does not enforce {about} yet, and would let in what they keep out. "
+                "Leave it out, or say -ignore-unenforced"
+            )
+
+
+def _tell_what_stays(server: Server, settings: Mapping[str, str], dialect: str) -> None:
+    """Say what a log that was there already does not take over."""
+    state = server.engine.state
+    asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
+    asked[f"-dialect {dialect}"] = dialect not in ("", state.dialect)
+    for given in (name for name, differs in asked.items() if differs):
+        print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
+
+
+def _offer(command: Command, server: Server, arguments: Arguments, measured: bool) -> None:
+    """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
+    from ...domain.config import ConfigError
+    from ...domain.startd.slot_types import SlotTypeError
+    from ..runtime.startd import ExecutionPoint
+
+    given = {}
+    for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
+        wanted = arguments.last(option)
+        if wanted is not None:
+            given[name] = whole_number(command, wanted, 1)
+    slots = arguments.last("slots")
+    static = whole_number(command, slots, 1) if slots is not None else 0
+    load = _configured(arguments, given)
+    if load is not None and static:
+        raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
+    point = ExecutionPoint(
+        server.engine,
+        server.world,
+        server.place.folder,
+        server.trouble,
+        load,
+        static,
+        given,
+        arguments.has("ignore-unenforced"),
+        measured,
+    )
+    try:
+        point.join()
+    except ConfigError as error:
+        raise Refusal(f"poolbook: {error}") from None
+    except SlotTypeError as error:
+        raise (UsageError(f"-slots: {error}") if static else Refusal(f"poolbook: {error}")) from None
+    server.point = point
+
+
+def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
+    """How the configuration is read, as often as it is; None: there is none. Amounts that are ``given`` are what it
+    finds detected."""
+    from ..runtime.configuration import config_files, environment_settings, load
+
+    files = [path.absolute() for path in config_files([given.values[0] for given in arguments.every("config")])]
+    if not files and not environment_settings():
+        return None
+    detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}
+    return lambda daemon: load(files, detected=detected, subsystem=daemon)
+
+
+_DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
+
+
+def run(argv: Sequence[str]) -> int:
+    arguments = parse(RUN, argv)
+    if not arguments.words:
+        raise UsageError("poolbook run: no submit file is named: poolbook run FILE.sub")
+    source = source_of(arguments)
+    server = _open_to_submit(arguments)
+    try:
+        from ..machine.host import user_name
+        from ..runtime.commands import Terms, new_id
+        from ..runtime.submission import submit_request
+
+        server.catch_signals()  # from the submission on, jobs may run
+        server.world.prepare()
+        number = server.engine.state.next_cluster
+        parsed = source.parsed(Terms.of(server.engine.state, number))
+        (answer,) = server.handle([submit_request(parsed, new_id(), user_name(), number, source.name)])
+        if answer.refusal:
+            print(f"poolbook: {answer.refusal}", file=sys.stderr)
+            return 1
+        return _to_the_end(server, arguments, (number,))
+    finally:
+        server.close()
+
+
+def _open_to_submit(arguments: Arguments) -> Server:
+    from ...domain.ports.log import AlreadyServed
+
+    try:
+        return open_server(RUN, arguments)
+    except AlreadyServed as error:
+        call = f"poolbook submit {shlex.join(arguments.words)}"
+        raise AlreadyServed(f"{error}. `{call}` gives the jobs to it") from None
+
+
+def resume(argv: Sequence[str]) -> int:
+    arguments = parse(RESUME, argv)
+    server = open_server(RESUME, arguments, create=False)
+    try:
+        if not server.found:
+            print("[]" if arguments.has("json") else "There are no jobs in the queue.")
+            return 0
+        server.catch_signals()
+        return _to_the_end(server, arguments, server.found)
+    finally:
+        server.close()
+
+
+def serve(argv: Sequence[str]) -> int:
+    arguments = parse(SERVE, argv)
+    server = open_server(SERVE, arguments, measured=True)
+    try:
+        server.catch_signals()
+        print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
+        if arguments.has("verbose"):
+            from .log_lines import tell_as_it_happens
+
+            server.engine.subscribe(tell_as_it_happens)
+        while not server.stopping:
+            server.step()
+        print("poolbook: stopping; jobs are vacated and run again when the pool is back", flush=True)
+        server.shut_down()
+        return 0
+    finally:
+        server.close()
+
+
+# One submission to its end
+
+
+def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...]) -> int:
+    from .run_report import report
+
+    progress = Progress(server, clusters, quiet=arguments.has("quiet"))
+    while not server.stopping:
+        left = _left(server, clusters)
+        if not left or progress.stuck():
+            break
+        server.step(server.world.now() + 250_000)
+        progress.show()
+    if server.stopping:
+        progress.say("stopping: jobs that run are told to end")
+        server.shut_down()
+    progress.end()
+    url, as_json = log_of(arguments), arguments.has("json")
+    report(server.engine, url, clusters, progress.seconds(), as_json, interrupted=server.stopping)
+    if server.stopping:
+        return 130
+    return 0 if not _left(server, clusters, held=True) and not _failed(server, clusters) else 1
+
+
+def _failed(server: Server, clusters: Sequence[int]) -> bool:
+    """Whether a job has failed since the log was opened."""
+    from ...domain.events import JobExited
+    from ...replay.outcomes import ended
+
+    events = (event for number in clusters for _, event in server.log.read_stream(f"cluster/{number}", server.opened))
+    return any(ended(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed")
+
+
+def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
+    """How many of the jobs may still do something by themselves (held ones do not, unless they count)."""
+    state = server.engine.state
+    living = sum(1 for a in state.activations.values() if a.cluster in clusters)
+    here = [state.clusters[number] for number in clusters if number in state.clusters]
+    waiting = sum(cluster.counts[1] + (cluster.counts[5] if held else 0) for cluster in here)
+    return waiting + living
+
+
+class Progress:
+    """A line on the terminal while jobs run; one line for each step of a tenth where nobody watches."""
+
+    def __init__(self, server: Server, clusters: Sequence[int], quiet: bool) -> None:
+        self._server, self._clusters, self._quiet = server, set(clusters), quiet
+        self._terminal = is_live(sys.stderr)
+        self._shown = 0.0
+        self._begun = time.monotonic()
+        self._last = ""
+        self._done = 0
+        self._judged: set[str] = set()
+        """The refused jobs of which it is known whether any slot can run them."""
+        self._misfits: set[str] = set()
+        """What was said of jobs that no slot can run."""
+        server.engine.subscribe(self._events)
+        state = server.engine.state
+        self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
+        self._tell_misfits()
+
+    def _events(self, first: int, events: Sequence[object]) -> None:
+        from ...domain.events import CycleHeld, JobExited
+
+        for event in events:
+            if isinstance(event, CycleHeld) and event.unmatched:
+                self._tell_misfits()
+            if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
+                self._done += 1
+
+    def _tell_misfits(self) -> None:
+        """Say of the jobs that the last cycles refused which of them no slot can run, whatever else changes, once."""
+        from ...replay.why.rejections import fits_none
+        from .failed_jobs import misfit_of
+
+        state = self._server.engine.state
+        for name, reason in state.refusals.items():
+            cluster, proc = map(int, name.split("."))
+            if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
+                continue
+            self._judged.add(name)
+            words = misfit_of(self._server.engine, cluster, proc)
+            if words and words not in self._misfits:
+                self._misfits.add(words)
+                wait = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
+                self.say(f"{name}{wait}: {words}")
+
+    def counts(self) -> tuple[int, int, int]:
+        state = self._server.engine.state
+        here = [state.clusters[n] for n in self._clusters if n in state.clusters]
+        return (sum(c.counts[2] for c in here), sum(c.counts[1] for c in here), sum(c.counts[5] for c in here))
+
+    def show(self, force: bool = False) -> None:
+        every = 0.2 if self._terminal else 2.0
+        if self._quiet or (not force and time.monotonic() - self._shown < every):
+            return
+        self._shown = time.monotonic()
+        running, idle, held = self.counts()
+        done = self._done
+        bar = ""
+        if self._terminal:
+            filled = 24 * done // max(1, self._total)
+            bar = f"[{'#' * filled}{'.' * (24 - filled)}] "
+        text = f"{bar}{done} of {self._total} done, {running} running, {idle} idle" + (f", {held} held" if held else "")
+        if text == self._last:
+            return
+        self._last = text
+        line = f"{text}  ({self.seconds():.0f} s)"
+        print(rewritten(line, sys.stderr) if self._terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        words = folded(f"poolbook: {text}", width_of(sys.stderr))
+        print(("\n" if self._terminal and self._last else "") + words, file=sys.stderr, flush=True)
+
+    def stuck(self) -> bool:
+        """Whether nothing will change by waiting: no job runs, none that waits fits any slot, and no owner's policy may
+        say something else later."""
+        engine = self._server.engine
+        always = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
+        return always and engine.nothing_fits()
+
+    def seconds(self) -> float:
+        """How long this has taken."""
+        return time.monotonic() - self._begun
+
+    def end(self) -> None:
+        self.show(force=True)
+        if self._terminal and self._last and not self._quiet:
+            print(file=sys.stderr)

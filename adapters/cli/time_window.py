@@ -1,0 +1,78 @@
+"""The time that a command is asked about: an instant, or a window between two options' instants.
+
+A time of day alone (3:00) is the last such time: before now, or, of what was imported from a real pool, before its
+records end. The end of a window is the first such time after its begin.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..condor_tools.options import UsageError
+
+if TYPE_CHECKING:
+    from ...domain.ports.log import Log
+    from ..condor_tools.options import Arguments
+
+
+class Window(NamedTuple):
+    """From ``since`` on, before ``until`` (microseconds)."""
+
+    since: int
+    until: int
+
+    def words(self, zone: tzinfo) -> str:
+        """The window as the rest of a sentence; empty where it is all time."""
+        from ...replay.listing import EVER
+        from ...replay.narration.wording import instant
+
+        begin = f" from {instant(self.since, zone)}" if self.since else ""
+        return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
+
+
+def here() -> tzinfo:
+    """The zone of this machine."""
+    return datetime.now().astimezone().tzinfo or UTC
+
+
+def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: int | None = None) -> int | None:
+    """The instant that an option names, None if it was not given. `after`: a time of day is the first one from there
+    on.
+
+    :raises UsageError: it is no time
+    """
+    from ...replay.forensics.imported_log import is_imported, span_told
+    from ...replay.listing import is_clock, since
+
+    given = arguments.last(name)
+    if given is None:
+        return None
+    text, now = given.values[0], time.time_ns() // 1000
+    if is_clock(text) and after is None and is_imported(log):
+        now = min(now, span_told(log)[1])
+    try:
+        return since(text, now, here(), after)
+    except ValueError as error:
+        raise UsageError(f"poolbook {command} -{name}: {error}") from None
+
+
+def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Log) -> Window:
+    """The window between two options, which is all time where they were not given.
+
+    :raises UsageError: one of them is no time, or the window ends before it begins
+    """
+    from ...replay.listing import EVER
+    from ...replay.narration.wording import instant
+
+    since = instant_of(command, arguments, begin, log)
+    until = instant_of(command, arguments, end, log, since)
+    found = Window(since or 0, EVER if until is None else until)
+    if found.until <= found.since:
+        times = f"{instant(found.since, here())} to {instant(found.until, here())}"
+        raise UsageError(
+            f"poolbook {command}: from {times} there is no time; a date alone is its midnight, and -{end} has to be "
+            f"later than -{begin}"
+        )
+    return found

@@ -1,0 +1,266 @@
+"""Ads as HTCondor leaves and prints them: the histories, and what condor_q, condor_status and condor_userprio print.
+
+The forms, told apart by how a file begins:
+
+* lines ``Name = expression``. In the history files of the daemons a line ``*** ...`` ends each ad and says of whom it
+  is; where a tool printed them with -long, a blank line does. The first line of an ad follows the end of another.
+* JSON and XML, as the tools print them: see ``ad_objects``.
+
+An ad is kept as text: no expression is read here. It is refused where a line is no attribute's, or where an attribute
+stands twice, as when a daemon died while it wrote and another ad follows at once. Between ads may stand: a line
+``### ...``, behind which tables for people are passed over; and a line that says that something was taken out of the
+file (``## trimmed ...``, between ads, or ``...... trimmed ...``, in the middle of one), which is a gap.
+
+Ads are kept by the hundreds (``domain/imported/packed_ads``). How many together depends on how the file was read; the
+ads do not.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from ...domain.events import AdsKept, Event, SourceGap
+from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, grouped, pack, plain
+from .reader import Source, State, is_private, without_secrets
+
+LONGEST: Final = 1 << 25
+"""So many bytes without the end of an ad are no ad: they are refused."""
+
+TIMES: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("history", "startd_history"), (f"{HEAD}CurrentTime", f"{HEAD}CompletionDate", "CompletionDate")),
+    "epochs": (f"{HEAD}CurrentTime", "EpochWriteDate"),
+    "job_ads": ("ServerTime",),
+    "machine_ads": ("MyCurrentTime", "LastHeardFrom"),
+    "submitter_ads": ("LastUpdate", "LastHeardFrom"),
+}
+"""The attributes (of ads, or after ``HEAD`` of what stands behind them) that tell when ads of a kind were written: the
+latest instant that any of them states."""
+
+# What can stand between ads begins with a blank line or with one of these.
+_END = re.compile(r"\n(?=\n|\*\*\* |#|\.\.\.)")
+_GAP = re.compile(r"(?:#{1,3}|\.{3,})\s*(trimmed\b.*?)[\s.]*$", re.I)
+_PAIR = re.compile(r'(\w+) ?= ?("(?:[^"\\]|\\.)*"|\S+)')
+_ATTRIBUTE = re.compile(rf"(?:[A-Za-z_][\w.]*|'[^'\n]+'){BETWEEN}")
+_SECRET = re.compile(rb"#\d{6,}#\d+#(?!\.\.\.)")
+_OBJECTS = re.compile(r"\s*(?:(\[?\s*\{|\[\s*\])|<\?xml|<classads>|<c>)")
+
+
+_UNSURE = re.compile(r"\s*\[?\s*")
+
+
+class AdsReader:
+    """Reads a file of ads of any form."""
+
+    def __init__(self, source: Source, state: State | None, line: int) -> None:
+        self._source = source
+        self.line = line
+        state = state or {}
+        self._form: str = state.get("form", "")
+        self._people: bool = state.get("people", False)  # tables for people may stand here
+        self._torn: bool = state.get("torn", False)  # the rest of an ad follows whose beginning is missing
+        self._events: list[Event] = []
+        self._ads: list[KeptAd] = []
+        self._secret = False
+
+    def state(self) -> State:
+        return {"form": self._form, "people": self._people, "torn": self._torn}
+
+    def read(self, data: bytes) -> tuple[list[Event], int]:
+        """The events of the whole ads at the beginning of `data`, and how many bytes these were."""
+        self._events = []
+        end = data.rfind(b"\n") + 1
+        text = data[:end].decode("utf-8", "replace")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
+        self._secret = _SECRET.search(data, 0, end) is not None
+        if not self._form and not _UNSURE.fullmatch(text):
+            found = _OBJECTS.match(text)
+            self._form = "lines" if found is None else "json" if found[1] else "xml"
+        left = "" if text.isspace() else text
+        if not self._form:
+            self.line += text.count("\n") - left.count("\n")
+        elif self._form == "lines":
+            left = text[self._lines(text) :]
+        else:
+            left = text[self._objects(text) :]
+        self._keep()
+        used = _without_lines(data, end, left)
+        if not used and len(data) > LONGEST:
+            used = end or len(data)
+            self._refuse(self.line + 1, "there is no end of an ad in so much text", text)
+            self._torn = True
+            self.line += text.count("\n")
+        return self._events, used
+
+    # -- Ads in lines ------------------------------------------------------------------------------------------------
+
+    def _lines(self, text: str) -> int:
+        """Take the ads in whole lines; return where the unfinished one begins."""
+        at, end = 0, len(text)
+        while at < end:
+            if text.startswith(("\n", "*** ", "#", "..."), at):
+                stop = text.index("\n", at)
+                self._between(text[at:stop])
+                at = stop + 1
+                continue
+            if self._people and not _ATTRIBUTE.match(text, at):
+                self.line += 1
+                at = text.index("\n", at) + 1
+                continue
+            found = _END.search(text, at)
+            if found is None:
+                break
+            stop = text.find("\n", found.end())
+            if stop < 0:
+                break
+            ad, mark = text[at : found.start()], text[found.end() : stop]
+            self._block(ad, mark)
+            if not mark.startswith("***"):
+                self._between(mark)
+            at = stop + 1
+        return at
+
+    def _block(self, ad: str, mark: str) -> None:
+        """Lines of an ad, and the line behind them, which is left to `_between` if it does not end the ad."""
+        line = self.line + 1
+        self.line += ad.count("\n") + 1
+        if mark.startswith("*** "):
+            self.line += 1
+        torn, self._torn = self._torn, False
+        if torn or _GAP.match(mark):
+            return
+        self._ads.append(KeptAd(line, ad, _head(mark) if mark.startswith("*** ") else {}))
+        if len(self._ads) == CHUNK:
+            self._keep()
+
+    def _between(self, mark: str) -> None:
+        """A line between ads."""
+        self.line += 1
+        gap = _GAP.match(mark)
+        if gap is not None:
+            self._keep()
+            place = f"{self._source.number}:{self.line}"
+            number, now = self._source.number, self._source.now
+            self._events.append(SourceGap(now, "reported", place, number, self.line, gap[1], 0, 0))
+            self._torn = mark.startswith(".")
+        elif mark.startswith("### "):
+            self._keep()
+            self._people = True
+        elif mark.startswith("*** "):
+            if not self._torn:
+                self._refuse(self.line, "no ad stands before this line, which ends one", mark)
+            self._torn = False
+        elif mark and not self._people and not self._torn:
+            self._refuse(self.line, _NO_ATTRIBUTE, mark)
+
+    # -- Ads as JSON and XML -----------------------------------------------------------------------------------------
+
+    def _objects(self, text: str) -> int:
+        """Take the ads of a file of another form; return where the unfinished one begins."""
+        from .ad_objects import FORMS
+
+        begun = self.line
+        at = 0
+        for found in FORMS[self._form](text):
+            line = begun + text.count("\n", 0, found.begin) + 1
+            if found.wrong:
+                self._refuse(line, found.wrong, text[found.begin : found.end])
+            elif found.ad:
+                self._ads.append(KeptAd(line, found.ad, {}))
+            if len(self._ads) == CHUNK:
+                self._keep()
+            at = found.end
+        self.line = begun + text.count("\n", 0, at)
+        return at
+
+    # -- What was read -----------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Pack the ads that were read, but for those that make no sense."""
+        ads, self._ads = self._ads, []
+        if self._secret or self._form != "lines":
+            ads = [ad if "#" not in ad.text else KeptAd(ad.line, without_secrets(ad.text), ad.head) for ad in ads]
+        groups = grouped(ads)
+        if any(map(_odd, groups)):
+            ads = self._sound(ads, groups)
+            groups = grouped(ads)
+        if not ads:
+            return
+        packed, index = pack(ads, groups)
+        at = _latest(groups, TIMES[self._source.kind]) or int(self._source.modified) * 1_000_000
+        place = f"{self._source.number}:{ads[0].line}"
+        self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed, index))
+
+    def _sound(self, ads: list[KeptAd], groups: list[Group]) -> list[KeptAd]:
+        """The ads without private attributes, and without those ads that are to be refused."""
+        kept = dict(enumerate(ads))
+        for group in filter(_odd, groups):
+            names = [prefix[: -len(BETWEEN)] for prefix in group.prefixes[: group.own]]
+            wrong = next((place for place in range(group.own) if not _ATTRIBUTE.fullmatch(group.prefixes[place])), None)
+            words = _NO_ATTRIBUTE
+            if wrong is None:
+                low = [name.lower() for name in names]
+                wrong = next((place for place in range(group.own) if low[place] in low[:place]), None)
+                words = "the attribute stands a second time: another ad has begun before this one ended"
+            for member in group.members:
+                ad = kept.pop(member)
+                lines = ad.text.split("\n")
+                if wrong is None:
+                    text = "\n".join(line for line, name in zip(lines, names, strict=True) if not is_private(name))
+                    kept[member] = KeptAd(ad.line, text, ad.head)
+                else:
+                    self._refuse(ad.line + wrong, words, lines[wrong])
+        return [kept[number] for number in sorted(kept)]
+
+    def _refuse(self, line: int, words: str, text: str) -> None:
+        self._events.append(self._source.refused(line, words, text))
+
+
+_NO_ATTRIBUTE = "this is no line of an ad (Name = expression)"
+
+
+def _odd(group: Group) -> bool:
+    return _odd_names(group.prefixes[: group.own])
+
+
+@lru_cache(maxsize=256)
+def _odd_names(prefixes: tuple[str, ...]) -> bool:
+    """Whether there is something about the attributes of an ad: their names, one twice, or a private one."""
+    return (
+        len(set(map(str.lower, prefixes))) < len(prefixes)
+        or not all(map(_ATTRIBUTE.fullmatch, prefixes))
+        or any(is_private(prefix[: -len(BETWEEN)]) for prefix in prefixes)
+    )
+
+
+def _head(mark: str) -> dict[str, str]:
+    """What a line ``*** ...`` says. The word that stands there alone, if there is one, is the kind of an epoch's ad."""
+    words = mark.split(" ")
+    if len(words) % 3 == 1 and words[2::3] == ["="] * (
+        len(words) // 3
+    ):  # as the schedd writes it: *** Name = value Name = value
+        values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
+        return dict(zip(words[1::3], values, strict=True))
+    head = {name: plain(value) for name, value in _PAIR.findall(mark)}
+    if len(words) > 1 and "=" not in words[1] and words[2:3] != ["="]:
+        head["EpochAdType"] = words[1]
+    return head
+
+
+def _latest(groups: list[Group], names: tuple[str, ...]) -> int:
+    """The latest instant (microseconds) that the attributes state; 0 if none does."""
+    values = [value for group in groups for name in names for value in set(group.said(name))]
+    return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
+
+
+def _without_lines(data: bytes, end: int, left: str) -> int:
+    """Where the lines `left`, which are the last before `end`, begin in `data`."""
+    count = left.count("\n")
+    if not count:
+        return end
+    at = end
+    for _ in range(count + 1):
+        at = data.rfind(b"\n", 0, at)
+    return at + 1

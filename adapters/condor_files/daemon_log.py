@@ -1,0 +1,152 @@
+"""A daemon's log read by a table: a message's first word says which patterns it may fit, and the pattern what is done.
+
+Most messages of a daemon are of no interest, and cost one look into a dict. A reader is a class with a table of its own
+(``PATTERNS``) and a method for each row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import ClassVar, NamedTuple
+
+from attrs import frozen
+
+from ...domain.events import DaemonReported, Event, JobReported
+from .log_lines import GAP, Lines
+from .reader import Source, State, without_secrets
+
+
+@frozen
+class Said:
+    """A message that fits a pattern: where and when it stands, and the pattern's groups by their names (one that is
+    not there is empty)."""
+
+    line: int
+    at: int
+    found: re.Match[str]
+
+    def __getitem__(self, group: str) -> str:
+        return self.found[group] or ""
+
+
+Rows = Sequence[tuple[str, str]]
+"""Pattern and the name of the method that takes what fits it. The first word of a pattern is plain text."""
+
+LIFE: Rows = (
+    (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
+    (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_version"),
+    (r"\*\* PID = (?P<pid>\d+).*", "_pid"),
+    (r"\*\*\*\* \S+ \((?P<daemon>\w+)\) pid (?P<pid>\d+) EXITING WITH STATUS (?P<status>\d+)", "_exiting"),
+    (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_shutdown"),
+    (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
+)
+"""What every daemon says of its own beginning and end."""
+
+
+class Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    method: str
+
+
+def table(*rows: Rows) -> dict[str, tuple[Rule, ...]]:
+    """The rules by the first word of the messages that they are for."""
+    rules: dict[str, tuple[Rule, ...]] = {}
+    for pattern, method in (row for group in rows for row in group):
+        word = re.split(r" |\\\.", pattern, maxsplit=1)[0].replace("\\", "")
+        word = re.sub(r"\(.*", "", word)
+        rules[word] = (*rules.get(word, ()), Rule(re.compile(pattern), method))
+    return rules
+
+
+class DaemonLog:
+    """What the readers of daemons' logs share. A subclass has ``PATTERNS``, the methods that it names, and ``_books``:
+    what it has to remember, JSON."""
+
+    PATTERNS: ClassVar[dict[str, tuple[Rule, ...]]] = {}
+    DAEMON: ClassVar[str] = ""
+
+    def __init__(self, source: Source, state: State | None, line: int) -> None:
+        state = state or {}
+        self.line = line
+        self.source = source
+        self._lines = Lines(source, state.get("lines"), line)
+        self._books: State = state.get("books", {})
+        self._events: list[Event] = []
+        self._methods: dict[str, Callable[[Said], None]] = {
+            rule.method: getattr(self, rule.method) for rules in self.PATTERNS.values() for rule in rules
+        }
+
+    def state(self) -> State:
+        return {"lines": self._lines.state(), "books": deepcopy(self._books)}
+
+    def read(self, data: bytes) -> tuple[list[Event], int]:
+        """The events of the whole lines of `data`, and how many bytes these were."""
+        events: list[Event] = []
+        self._events = events
+        for line, at, text in self._lines.split(data, events):
+            if text == GAP:
+                self._forget()
+                continue
+            self._before(line, at, text)
+            word = text.split(None, 1)[:1]
+            if word:
+                self._take(line, at, text.strip(), word[0])
+        self.line = self._lines.line
+        return events, self._lines.consumed
+
+    def _take(self, line: int, at: int, text: str, word: str) -> None:
+        for pattern, method in self.PATTERNS.get(word, ()):
+            found = pattern.fullmatch(text)
+            if found:
+                self._methods[method](Said(line, at, found))
+                return
+
+    def _before(self, line: int, at: int, text: str) -> None:
+        """Look at any message before it is taken."""
+
+    def _forget(self) -> None:
+        """Lines are missing: what was remembered may no longer hold."""
+        self._books = {}
+
+    def place(self, line: int) -> str:
+        return f"{self.source.number}:{line}"
+
+    def job(self, said: Said, what: str, facts: dict[str, str], job: str = "") -> None:
+        """Tell something of a job: of the one that the message names, or of another."""
+        cluster, _, proc = (job or said["job"]).partition(".")
+        facts = {name: without_secrets(text) for name, text in facts.items() if text}
+        place = self.place(said.line)
+        self._events.append(JobReported(said.at, "reported", place, int(cluster), int(proc), what, facts))
+
+    # -- a daemon's life
+
+    def _daemon(self, said: Said, what: str, facts: dict[str, str], line: int = 0) -> None:
+        place = self.place(line or said.line)
+        self._events.append(DaemonReported(said.at, "reported", place, self.source.machine, self.DAEMON, what, facts))
+
+    def _starting(self, said: Said) -> None:
+        self._forget()
+        self._books["began"] = said.line
+
+    def _version(self, said: Said) -> None:
+        if "began" in self._books:
+            self._books["version"] = said["version"]
+
+    def _pid(self, said: Said) -> None:
+        if "began" in self._books:
+            line = self._books.pop("began")
+            facts = {"version": self._books.pop("version", ""), "pid": said["pid"]}
+            self._daemon(said, "began", {name: text for name, text in facts.items() if text}, line)
+
+    def _shutdown(self, said: Said) -> None:
+        self._books["how"] = said["how"]
+
+    def _exiting(self, said: Said) -> None:
+        how = self._books.get("how") or f"status {said['status']}"
+        self._forget()
+        self._daemon(said, "ended", {"how": how, "status": said["status"], "pid": said["pid"]})
+
+    def _reconfigured(self, said: Said) -> None:
+        self._daemon(said, "reconfigured", {})

@@ -1,0 +1,229 @@
+"""job_queue.log and Accountantnew.log: the tables that the schedd and the negotiator keep, as they write them down.
+
+A line is an operation: a number, then what it is about. Operations between 105 and 106 are one transaction, which holds
+whole or not at all; an operation outside of them is a transaction of its own.
+
+* A file begins with 107 (the number of the file in its row, and when the first of them was begun), which only ever
+  stands there: behind it comes the whole table, then what changes. So where an event has a 107, the table begins anew.
+* A transaction whose 106 is missing at the end of the file is left: the daemon may be writing it. One in whose middle
+  the next one begins was never finished; it is refused as a whole.
+* A line of a transaction that makes no sense is refused alone. One outside of transactions is judged when the next line
+  is there, for it may have been cut by whoever trimmed the file.
+* Lines do not say when they were written. An event's instant is the latest that any of its own or an earlier line
+  states (``DATES``), so it is never too late, and may be too early by as long as no date was written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ...domain.events import Event, SourceGap, TableWritten
+from ...replay.forensics.daemon_tables import BEGIN, DELETE, DESTROY, END, NEW, NUMBERED, SET
+from .reader import Source, State, is_private, without_secrets
+
+Operation = tuple[int, str, str, str]
+
+DATES: Final = frozenset(
+    name.lower()
+    for name in (
+        # of jobs
+        "CompletionDate",
+        "EnteredCurrentStatus",
+        "FirstJobMatchDate",
+        "JobCurrentFinishTransferInputDate",
+        "JobCurrentFinishTransferOutputDate",
+        "JobCurrentStartDate",
+        "JobCurrentStartExecutingDate",
+        "JobCurrentStartTransferInputDate",
+        "JobCurrentStartTransferOutputDate",
+        "JobFinishedHookDone",
+        "JobLastStartDate",
+        "JobStartDate",
+        "JobSuspendedDate",
+        "LastJobLeaseRenewal",
+        "LastMatchTime",
+        "LastRejMatchTime",
+        "LastRemoteStatusUpdate",
+        "LastSuspensionTime",
+        "LastVacateTime",
+        "QDate",
+        "ShadowBday",
+        "TransferInFinished",
+        "TransferInQueued",
+        "TransferInStarted",
+        "TransferOutFinished",
+        "TransferOutQueued",
+        "TransferOutStarted",
+        # of submitters, slots and the accountant
+        "BeginUsageTime",
+        "LastUpdateTime",
+        "LastUsageTime",
+        "StartTime",
+    )
+)
+"""The attributes, in lower case, by which the daemons date what they write (seconds since the epoch)."""
+
+LATER = 86_400
+"""A date that lies farther behind the instant of the import than this (seconds) is a mistake."""
+
+# What a line is, by its number, and whether it must be there: the key, the attribute, the text.
+_FORMS: Final = {
+    NEW: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
+    DESTROY: re.compile(rb"(\S+)()()\s*"),
+    SET: re.compile(rb"(\S+)[ \t]+(\S+)[ \t](.*\S.*)"),
+    DELETE: re.compile(rb"(\S+)[ \t]+(\S+)()\s*"),
+    BEGIN: re.compile(rb"()()()\s*"),
+    END: re.compile(rb"()()((?:#.*)?)\s*"),
+    NUMBERED: re.compile(rb"(\d+)[ \t]+(\S+)[ \t]+(\d+)\s*"),
+}
+_NUMBER = re.compile(rb"[ \t]*(10[1-7])(?![^ \t\r#])[ \t]*")
+_TRIMMED = re.compile(rb"(?:#+|\.{3,})[ \t]*trimmed")
+# What ends a transaction: its 106, the next one's 105, or a place where something was cut out.
+_ENDS = re.compile(rb"^[ \t]*(?:106(?![^ \t\r\n#])|105(?![^ \t\r\n])|(?:#+|\.{3,})[ \t]*trimmed)", re.MULTILINE)
+
+
+class _Line(NamedTuple):
+    """A line of the file: its number in it, where it stands in the data and where the next one does, and its bytes."""
+
+    number: int
+    begin: int
+    end: int
+    text: bytes
+
+
+class TableReader:
+    """Reads a table's log (kinds "queue" and "accountant")."""
+
+    def __init__(self, source: Source, state: State | None, line: int) -> None:
+        state = state or {}
+        self.line = line
+        self._source = source
+        self._at: int = state.get("at", 0)
+        self._number: int = state.get("number", 0)
+        # Behind a cut, until the next transaction begins: what stands there may be the rest of something.
+        self._cut: bool = state.get("cut", False) and line > 0
+        self._names: dict[bytes, str] = {}
+
+    def state(self) -> State:
+        return {"at": self._at, "number": self._number, "cut": self._cut}
+
+    def read(self, data: bytes) -> tuple[list[Event], int]:
+        """The events of the whole transactions at the beginning of `data`, and how many bytes these were."""
+        events: list[Event] = []
+        position = 0
+        while (line := self._next(data, position)) is not None:
+            end = self._take(data, line, events)
+            if end is None:
+                break
+            position = end
+        return events, position
+
+    def _next(self, data: bytes, position: int, number: int = 0) -> _Line | None:
+        newline = data.find(b"\n", position)
+        if newline < 0:
+            return None
+        return _Line(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
+
+    def _take(self, data: bytes, line: _Line, events: list[Event]) -> int | None:
+        """Read what begins with `line`; return where the next thing begins, None if this one is not complete."""
+        if _TRIMMED.match(line.text):
+            events.append(self._gap(line))
+            self._cut = True
+            self.line = line.number
+            return line.end
+        operation = self._operation(line)
+        if operation is not None and operation[0] == BEGIN:
+            return self._transaction(data, line, events)
+        if operation is None or operation[0] == END:
+            return self._nonsense(data, line, events)
+        if operation[0] == NUMBERED and line.number > 1:
+            events.append(self._refused(line, "a table begins in the middle of the file"))
+        else:
+            events.append(self._written(line.number, [operation]))
+        self.line = line.number
+        return line.end
+
+    def _nonsense(self, data: bytes, line: _Line, events: list[Event]) -> int | None:
+        """A line outside of transactions that is no operation: refused, unless it is blank or was cut."""
+        if line.text.strip():
+            follower = self._next(data, line.end, line.number + 1)
+            if follower is None:
+                return None
+            if not self._cut and not _TRIMMED.match(follower.text):
+                events.append(self._refused(line, "no operation of a table"))
+        self.line = line.number
+        return line.end
+
+    def _transaction(self, data: bytes, begin: _Line, events: list[Event]) -> int | None:
+        """A transaction; `begin` is the line of its 105."""
+        found = _ENDS.search(data, begin.end)
+        if found is None or (last := data.find(b"\n", found.start())) < 0:
+            return None
+        self._cut = False
+        if found[0].strip() != b"106":
+            # The next one begins inside of it, or it was cut: what is there of it never held, or is not known.
+            if found[0].strip() == b"105":
+                events.append(self._refused(begin, "a transaction that was never finished"))
+            self.line = begin.number + data.count(b"\n", begin.end, found.start())
+            return found.start()
+        operations: list[Operation] = []
+        lines = data[begin.begin : last].split(b"\n")
+        for number, text in enumerate(lines, begin.number):
+            line = _Line(number, 0, 0, text.rstrip(b"\r"))
+            operation = self._operation(line)
+            if operation is not None and operation[0] != NUMBERED:
+                operations.append(operation)
+            elif text.strip():
+                events.append(self._refused(line, "no operation of a table"))
+        events.append(self._written(begin.number, operations))
+        self.line = begin.number + len(lines) - 1
+        return last + 1
+
+    def _operation(self, line: _Line) -> Operation | None:
+        found = _NUMBER.match(line.text)
+        if found is None:
+            return None
+        number = int(found[1])
+        parts = _FORMS[number].fullmatch(line.text, found.end())
+        if parts is None:
+            return None
+        key, name, text = parts.groups()
+        return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
+
+    def _name(self, text: bytes) -> str:
+        """A key or attribute: the same few come again and again, and are kept once."""
+        name = self._names.get(text)
+        if name is None:
+            if len(self._names) > 100_000:
+                self._names.clear()
+            name = self._names[text] = text.decode("utf-8", "backslashreplace")
+        return name
+
+    def _written(self, line: int, operations: list[Operation]) -> TableWritten:
+        kept: list[Operation] = []
+        for number, key, name, text in operations:
+            if name and is_private(name):
+                continue
+            if (name and name.lower() in DATES) or number == NUMBERED:
+                self._date(text)
+            kept.append((number, key, name, without_secrets(text)))
+        self._number += 1
+        place = f"{self._source.number}:{line}"
+        return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(kept))
+
+    def _date(self, text: str) -> None:
+        """Take an instant into account, unless it is none."""
+        text = text.strip()
+        if not text.isdecimal() or not text.isascii() or len(text) > 12:
+            return
+        seconds = int(text)
+        if not self._source.now or seconds <= self._source.now // 1_000_000 + LATER:
+            self._at = max(self._at, seconds * 1_000_000)
+
+    def _refused(self, line: _Line, words: str) -> Event:
+        return self._source.refused(line.number, words, line.text.decode("utf-8", "backslashreplace"), self._at)
+
+    def _gap(self, line: _Line) -> SourceGap:
+        place, words = f"{self._source.number}:{line.number}", "lines were taken out of the file"
+        return SourceGap(self._at, "read", place, self._source.number, line.number, words, self._at, 0)

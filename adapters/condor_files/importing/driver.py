@@ -1,0 +1,448 @@
+"""The import itself: every file below some folders, once, as far as it has grown.
+
+The rules, which ``tests/importing`` holds:
+
+* What was read and how far are one append: an import that dies anywhere goes on where it was, and repeats nothing.
+* A file that repeats another one, or the beginning of one, is not imported (``known``; ``_without_copies``).
+* Nothing that a file holds stops the import. What cannot be read is an event of its own (``SourceRefused``).
+* Memory does not grow with the length of a file: it is read in pieces and appended in batches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from itertools import groupby
+from typing import NamedTuple
+
+from attrs import define, field, frozen
+
+from ....domain import events as e
+from ....domain.imported.record_sources import place_of
+from ....domain.ports.log import Log, LogError
+from ....domain.state_machines import HTCONDOR_25
+from ....replay.forensics.imported_log import IMPORTED, is_imported
+from ...machine.host import VERSION
+from ...stores.codec import CODEC
+from ..log_times import compiled
+from ..reader import Reader, Source, hidden
+from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
+from .folders import Candidate, Found, family_of, look
+from .source_registry import Changed, Continued, Copy, Known, begins_as, head_digest, known_sources, recognize
+from .time_zones import local_zone, zone_of
+
+BATCH = 5_000
+"""Events in an append: more than these make it hardly faster."""
+BATCH_BYTES = 8 << 20
+"""What may be read between two appends: a crash repeats no more."""
+LONGEST_RECORD = 16 << 20
+"""A record that has not ended after so many bytes is none."""
+LONGEST_TRANSACTION = 256 << 20
+"""But whoever submits a million jobs at once makes one transaction of them."""
+
+
+class Made(NamedTuple):
+    """Where the reader of a kind of file is."""
+
+    module: str
+    name: str
+
+
+READERS: dict[str, Made] = {
+    "startlog": Made("startlog", "StartLogReader"),
+    "schedlog": Made("schedlog", "SchedLogReader"),
+    "negotiatorlog": Made("negotiatorlog", "NegotiatorLogReader"),
+    "matchlog": Made("matchlog", "MatchLogReader"),
+    "userlog": Made("job_event_log", "UserLogReader"),
+    "eventlog": Made("job_event_log", "UserLogReader"),
+    "history": Made("ads", "AdsReader"),
+    "epochs": Made("ads", "AdsReader"),
+    "startd_history": Made("ads", "AdsReader"),
+    "queue": Made("daemon_tables", "TableReader"),
+    "accountant": Made("daemon_tables", "TableReader"),
+    "job_ads": Made("ads", "AdsReader"),
+    "machine_ads": Made("ads", "AdsReader"),
+    "submitter_ads": Made("ads", "AdsReader"),
+}
+_NOT_A_GAP = frozenset({"history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads"})
+"""Kinds whose records stand for themselves: one that is missing makes no other one wrong."""
+
+
+@frozen
+class Options:
+    """How to read. ``zone`` and ``machine`` are those of daemons' logs where nothing better is known; an empty one is
+    this machine's zone, and the folder's name."""
+
+    zone: str = ""
+    machine: str = ""
+    time_format: str = ""
+
+
+@define
+class Counts:
+    """What an import read of one kind of source."""
+
+    files: int = 0
+    new: int = 0
+    """Files that the log did not have."""
+    lines: int = 0
+    bytes: int = 0
+    events: int = 0
+    refused: int = 0
+
+
+@define
+class ImportResult:
+    """What one import did."""
+
+    counts: dict[str, Counts] = field(factory=dict)
+    copies: list[tuple[str, str]] = field(factory=list)
+    """Files that were not imported, and the file that each repeats."""
+    skipped: list[str] = field(factory=list)
+    refused: list[e.SourceRefused] = field(factory=list)
+    """The first ``KEPT_REFUSALS`` of them."""
+    paths: dict[int, str] = field(factory=dict)
+    events: int = 0
+    seconds: float = 0.0
+
+
+KEPT_REFUSALS = 1000
+
+Progress = Callable[[str, int, int, int], None]
+"""Told of the file that is read, of how many bytes of how many were read in all, and how many events they made."""
+
+
+def found_import(log: Log, machine: str, now: int) -> None:
+    """Make sure that `log` is one of an import: a new one is begun as such. Raises `LogError` for another."""
+    if not log.head.position:
+        settings = {IMPORTED: "true"}
+        log.append([e.PoolFounded(now, "founded", "import", machine, HTCONDOR_25, machine, VERSION, settings)])
+    elif not is_imported(log):
+        raise LogError("it is a pool's own log, and what another pool left cannot be added to it: name a new log")
+
+
+class Importer:
+    """Imports what stands below some folders into a log; may be asked again and again while the files grow."""
+
+    def __init__(self, log: Log, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()) -> None:
+        """`leave_out`: files that are no source, as the log itself. Raises ValueError for a zone or a time format that
+        there is not."""
+        self._log = log
+        self._folders = folders
+        self._options = options
+        self._leave_out = leave_out
+        self._zone = options.zone or local_zone()
+        zone_of(self._zone)
+        if options.time_format:
+            compiled(options.time_format)
+        self._known: dict[int, Known] = {}
+        self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
+        """Of sources that were read before: which file it was, and how far it was taken into the digest."""
+
+    def run(self, progress: Progress | None = None) -> ImportResult:
+        """Import all that is new. Raises `LogError` (the log), and OSError if one of the folders is not there."""
+        began = time.monotonic()
+        found = look(self._folders, self._leave_out)
+        now = time.time_ns() // 1000
+        machine = self._options.machine or next(iter(found.machines.values()), "") or "imported"
+        found_import(self._log, machine, now)
+        self._known = self._known or known_sources(self._log)
+        run = _Run(self, found, now, progress)
+        for _, family in groupby(_without_copies(found, run.result), key=lambda c: c.family):
+            run.family(list(family))
+        run.close()
+        run.result.seconds = time.monotonic() - began
+        run.result.skipped = found.skipped
+        run.result.paths = {number: known.path for number, known in self._known.items()}
+        return run.result
+
+
+def _without_copies(found: Found, result: ImportResult) -> Iterator[Candidate]:
+    """The candidates in order, without those that are the beginning of another one, or all of it."""
+    gone: set[str] = set()
+    by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
+    for candidate in found.candidates:
+        by_first_line.setdefault((candidate.kind, candidate.first), []).append(candidate)
+    for alike in by_first_line.values():
+        if len(alike) < 2:
+            continue
+        # The longest is kept; of equal ones the one that is not compressed, and then the one whose name is last in its
+        # family, which is the one that grows.
+        lengths = {c.path: length_of(c.path) for c in alike}
+        alike.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
+        kept: list[Candidate] = []
+        for candidate in alike:
+            whole = next((c for c in kept if begins_with(c.path, candidate.path)), None)
+            if whole is None:
+                kept.append(candidate)
+            else:
+                gone.add(candidate.path)
+                result.copies.append((candidate.path, whole.path))
+    return (candidate for candidate in found.candidates if candidate.path not in gone)
+
+
+class _Run:
+    """One import."""
+
+    def __init__(self, importer: Importer, found: Found, now: int, progress: Progress | None) -> None:
+        self._importer = importer
+        self._log = importer._log
+        self._known = importer._known
+        self._found = found
+        self._now = now
+        self._progress = progress
+        self._total = sum(candidate.size for candidate in found.candidates)
+        self._done = 0
+        self._batch: list[e.Event] = []
+        self.result = ImportResult()
+        for path, words in found.unreadable:
+            self._unreadable(path, words)
+
+    def _unreadable(self, path: str, words: str) -> None:
+        if any(known.found.path == path and not known.found.kind for known in self._known.values()):
+            return  # it was told before
+        source = self._new(path, "", "", 0)
+        self._batch.append(e.SourceRefused(self._now, "refused", f"{source.number}:0", source.number, 0, words, ""))
+
+    def _new(self, path: str, kind: str, machine: str, follows: int) -> Known:
+        number = len(self._known) + 1
+        zone = self._importer._zone
+        event = e.SourceFound(self._now, "read", f"{number}:0", number, path, kind, machine, zone, follows)
+        known = self._known[number] = Known(event)
+        self._batch.append(event)
+        return known
+
+    def family(self, members: list[Candidate]) -> None:
+        """Import the files of one log, the oldest first."""
+        files: list[tuple[Candidate, Continued | Copy | Changed | None]] = []
+        for candidate in members:
+            try:
+                files.append((candidate, self._reopened(candidate) or self._recognize(candidate)))
+            except FileNotFoundError:
+                continue  # it was rotated just now, and is found under its new name the next time
+            except DAMAGED as error:
+                self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
+        here = {what.source.number for _, what in files if what is not None}
+        lost = self._vanished(members[0], here)
+        before: Known | None = None
+        for candidate, what in files:
+            self.result.counts.setdefault(candidate.kind, Counts()).files += 1
+            try:
+                before, lost = self._file(candidate, what, before, lost)
+            except FileNotFoundError:
+                continue
+            finally:
+                self._done += candidate.size
+
+    def _file(
+        self, candidate: Candidate, what: Continued | Copy | Changed | None, before: Known | None, lost: Known | None
+    ) -> tuple[Known | None, Known | None]:
+        """Import a file; return what the next one of its family follows, and what is still missing before that."""
+        if what is None:
+            return self._import(candidate, before, lost), None
+        match what:
+            case Continued(source, prefix):
+                self._read(candidate, source, prefix, None)
+            case Copy(source):
+                self.result.copies.append((candidate.path, source.path))
+            case Changed(source, same):
+                self._changed(candidate, source, same)
+        return what.source, lost
+
+    def _recognize(self, candidate: Candidate) -> Continued | Copy | Changed | None:
+        return recognize(candidate.path, candidate.kind, self._known)
+
+    def _import(self, candidate: Candidate, before: Known | None, lost: Known | None) -> Known:
+        """Import a file that the log does not have. `before`: the file that it follows; `lost`: one that is gone."""
+        self.result.counts[candidate.kind].new += 1
+        follows = before or lost
+        machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
+        machine = machine or os.path.basename(os.path.abspath(candidate.folder))
+        source = self._new(candidate.path, candidate.kind, machine, follows.number if follows else 0)
+        if before is None and lost is not None and candidate.kind not in _NOT_A_GAP:
+            words = f"the end of {lost.path} was rotated away before it was read"
+            self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, words, 0, 0))
+        self._read(candidate, source, Prefix.of(candidate.path), before)
+        return source
+
+    def _vanished(self, candidate: Candidate, here: set[int]) -> Known | None:
+        """The newest part of this log that was imported, if it is not there any more."""
+        family = [
+            known
+            for known in self._known.values()
+            if known.found.kind == candidate.kind
+            and os.path.dirname(known.path) == candidate.folder
+            and family_of(os.path.basename(known.path), candidate.kind)[0] == candidate.base
+        ]
+        return family[-1] if family and family[-1].number not in here else None
+
+    def _reopened(self, candidate: Candidate) -> Continued | None:
+        """A file that this importer read before and that has only grown: its beginning is not read again."""
+        for number, (identity, prefix) in self._importer.open.items():
+            if identity != candidate.identity or candidate.size < prefix.offset:
+                continue
+            known = self._known[number]
+            file = open_content(candidate.path)
+            status = os.fstat(file.fileno())
+            # It may have been rotated since the folder was looked at, or have been emptied and filled again.
+            same = (status.st_dev, status.st_ino) == identity and begins_as(known, candidate.path)
+            if same and file.seek(prefix.offset) == prefix.offset:
+                return Continued(known, Prefix(file, prefix.offset, prefix.sum))
+            file.close()
+        return None
+
+    def _changed(self, candidate: Candidate, source: Known, same: int) -> None:
+        assert source.read is not None
+        words = (
+            f"what was read of it before stands there no more: the same up to byte {same}, different before byte "
+            f"{source.read.offset}; nothing was read of it again"
+        )
+        self._once(source, candidate.kind, 0, words, candidate.path)
+
+    def _once(self, source: Known, kind: str, line: int, words: str, text: str = "") -> None:
+        """Tell of something that will be found again by every import."""
+        told = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
+        if not any((old.line, old.words, old.text) == (line, words, text) for old in told):
+            stimulus = f"{source.number}:{line}"
+            self._add([e.SourceRefused(self._now, "refused", stimulus, source.number, line, words, text)], kind)
+
+    # Reading
+
+    def _read(self, candidate: Candidate, source: Known, prefix: Prefix, before: Known | None) -> None:
+        """Read a file from where its source was left (`before`: the source whose reader goes on here)."""
+        read = source.read
+        state = read.state if read is not None else before.read.state if before is not None and before.read else ""
+        lines = read.lines if read is not None else 0
+        reader = self._reader(candidate, source, json.loads(state) if state else None, lines)
+        head = head_of(candidate.path, HEAD)  # it may have been shorter before
+        rest, appended = b"", prefix.offset
+        size = PIECE
+        while True:
+            try:
+                piece = read_exactly(prefix.file, size)
+            except DAMAGED as error:
+                words = f"the file is damaged from here on: {getattr(error, 'strerror', None) or error}"
+                self._once(source, candidate.kind, reader.line + 1, words)
+                break
+            if not piece:
+                break
+            rest += piece
+            events, consumed = reader.read(hidden(rest))
+            if not consumed:
+                # A record longer than this: what is tried next is twice as much, so that it is not read too often.
+                size = len(rest)
+                if len(rest) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
+                    continue
+                events, consumed = [self._too_long(source, reader, rest)], len(rest)
+            size = PIECE
+            if consumed:
+                prefix.take(rest[:consumed])
+            rest = rest[consumed:]
+            self._add(events, candidate.kind)
+            if len(self._batch) >= BATCH or prefix.offset - appended >= BATCH_BYTES:
+                self._stop(candidate, source, prefix, reader, head, len(rest))
+                appended = prefix.offset
+            self._tell(candidate, prefix.offset)
+        if prefix.offset != appended or read is None or read.path != candidate.path or read.left != len(rest):
+            self._stop(candidate, source, prefix, reader, head, len(rest))
+        prefix.file.close()
+        self._importer.open[source.number] = (candidate.identity, prefix)
+
+    def _reader(self, candidate: Candidate, source: Known, state: dict[str, object] | None, lines: int) -> Reader:
+        made = READERS[candidate.kind]
+        kind = getattr(import_module(f"..{made.module}", __package__), made.name)
+        found = source.found
+        reader: Reader = kind(
+            Source(
+                source.number,
+                candidate.path,
+                found.kind,
+                found.machine,
+                zone_of(found.zone),
+                candidate.modified,
+                self._now,
+                self._importer._options.time_format,
+            ),
+            state,
+            lines,
+        )
+        return reader
+
+    def _too_long(self, source: Known, reader: Reader, rest: bytes) -> e.Event:
+        line = reader.line + 1
+        reader.line += rest.count(b"\n")
+        words = f"a record that does not end within {len(rest) >> 20} MiB"
+        text = hidden(rest[:200]).decode("utf-8", "backslashreplace")
+        return e.SourceRefused(self._now, "refused", f"{source.number}:{line}", source.number, line, words, text)
+
+    def _add(self, events: Sequence[e.Event], kind: str) -> None:
+        counts = self.result.counts.setdefault(kind, Counts())
+        counts.events += len(events)
+        for event in events:
+            if type(event) is e.SourceRefused:
+                counts.refused += 1
+                if len(self.result.refused) < KEPT_REFUSALS:
+                    self.result.refused.append(event)
+        self._batch.extend(events)
+
+    def _stop(
+        self, candidate: Candidate, source: Known, prefix: Prefix, reader: Reader, head: bytes, left: int
+    ) -> None:
+        """Append what was read, and how far that is."""
+        old = source.read
+        event = e.SourceRead(
+            self._now,
+            "read",
+            f"{source.number}:{reader.line}",
+            source.number,
+            candidate.path,
+            prefix.offset,
+            reader.line,
+            len(head),
+            head_digest(head),
+            prefix.hex,
+            json.dumps(reader.state(), separators=(",", ":")),
+            left,
+        )
+        counts = self.result.counts[candidate.kind]
+        counts.lines += event.lines - (old.lines if old is not None else 0)
+        counts.bytes += event.offset - (old.offset if old is not None else 0)
+        source.take(event)
+        self._batch.append(event)
+        self._flush()
+
+    def _flush(self) -> None:
+        batch, self._batch = self._batch, []
+        if not batch:
+            return
+        try:
+            self._log.append(batch)
+        except LogError as error:
+            if type(error) is not LogError:  # the log cannot be written; no event is to blame
+                raise
+            self._log.append([self._storable(event) for event in batch])
+        self.result.events += len(batch)
+
+    def _storable(self, event: e.Event) -> e.Event:
+        """The event; one that no log can hold (half a character, as JSON can say it) is refused instead."""
+        try:
+            CODEC.encode([event])
+            words = "a name with a NUL" if "\0" in event.stream else ""
+        except LogError as error:
+            words = str(error)
+        place = place_of(event.stimulus)
+        if not words or place is None:
+            return event
+        self.result.counts[self._known[place.source].found.kind].refused += 1
+        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {words}", "")
+
+    def _tell(self, candidate: Candidate, offset: int) -> None:
+        if self._progress is not None:
+            self._progress(candidate.path, self._done + min(offset, candidate.size), self._total, self.result.events)
+
+    def close(self) -> None:
+        """Append what is left: files that could not be opened."""
+        self._flush()

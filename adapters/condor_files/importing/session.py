@@ -1,0 +1,162 @@
+"""An import under way: its log, held against other writers, and the folders. For the commands and for programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from threading import Event
+from types import TracebackType
+from typing import Self
+
+from ....domain.decide import Refusal
+from ....domain.ports.log import AlreadyServed, Log, LogUnavailable
+from ...library.polling import looks, pauses
+from ...runtime.views import views_current
+from ...stores import open_log
+from ...stores.location import locate, shown
+from ...stores.log_paths import WriterLock
+from .driver import Importer, ImportResult, Options, Progress, found_import
+
+Place = str | os.PathLike[str]
+Folders = Place | Sequence[Place]
+"""What to import: a folder with all that is below it, or a file; or several."""
+
+
+class ImportSession:
+    """The import of some folders into one log, which nobody else writes meanwhile. Close it after use."""
+
+    def __init__(self, folders: Folders, url: Place, options: Options | None = None) -> None:
+        """Take the log at `url`, which is begun if there is none.
+
+        :raises Refusal: one of the folders is not there
+        :raises ValueError: no folder is named, or a zone or time format does not exist
+        :raises AlreadyServed: another process writes the log
+        :raises LogError: it cannot be opened, or is a pool's own
+        """
+        self.url = os.fspath(url)
+        paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | os.PathLike) else folders)]
+        if not paths:
+            raise ValueError("name a folder to import")
+        for path in paths:
+            if not os.path.exists(path):
+                raise Refusal(f"there is no {path}: name a folder of HTCondor's, such as its LOG or SPOOL, or a file")
+        with ExitStack() as stack:
+            self._lock(stack)
+            self.log: Log = open_log(self.url, create=True)
+            stack.callback(self.log.close)
+            self._importer = Importer(self.log, paths, options or Options(), _beside(self.url))
+            if self.log.head.position:
+                found_import(self.log, "", 0)
+            self._close = stack.pop_all().close
+
+    def _lock(self, stack: ExitStack) -> None:
+        lock = WriterLock(self.url)
+        try:
+            taken = lock.take()
+        except OSError as error:
+            raise LogUnavailable(
+                f"no log can be kept at {shown(self.url)}: {error.strerror}: {error.filename}"
+            ) from None
+        if not taken:
+            raise AlreadyServed(f"process {lock.holder()} is writing {shown(self.url)}; wait until it has ended")
+        stack.callback(lock.give_up)
+
+    def run(self, progress: Progress | None = None) -> ImportResult:
+        """Import all that is new, and bring the views of the log up to date.
+
+        :raises LogError: the log cannot be written
+        :raises OSError: one of the folders cannot be read
+        """
+        result = self._importer.run(progress)
+        if result.events:
+            views_current(self.url).close()  # so that no later reader has to make them
+        return result
+
+    def rounds(
+        self, interval: float, timeout: float | None = None, stop: Event | None = None
+    ) -> Iterator[ImportResult]:
+        """Import again and again, as `pauses` says when; yield the first result, and each that brings something new."""
+        first = True
+        for _ in looks(pauses(interval, timeout), stop):
+            result = self.run()
+            if result.events or first:
+                yield result
+            first = False
+
+    def close(self) -> None:
+        """Give the log back."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _beside(url: str) -> list[str]:
+    """The log's own files, which are no source."""
+    location = locate(url)
+    if location.kind != "sqlite":
+        return []
+    files = [f"{location.place}{end}" for end in ("", ".head", ".lock", ".views")]
+    return [file + end for file in files for end in ("", "-wal", "-shm", "-journal")]
+
+
+def import_pool(
+    folders: Folders,
+    log: Place,
+    *,
+    zone: str = "",
+    machine: str = "",
+    time_format: str = "",
+    progress: Progress | None = None,
+) -> ImportResult:
+    """Read what a real HTCondor pool left behind into a log, as `poolbook import` does; `Log.open` reads that.
+
+    What was read before is not read again, whatever it is called now; what has grown is read from there on.
+
+    :param folders: a folder with all that is below it, or a file; or several
+    :param log: the log, begun if there is none: a file's path, ``sqlite:///x.db`` or ``postgresql://...``
+    :param zone: where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (empty: here)
+    :param machine: the host of the daemons, where the files do not say it (empty: the folder's name)
+    :param time_format: the pool's DEBUG_TIME_FORMAT, where it is none of the usual ones
+    :param progress: told of the file that is read, of how many bytes of how many were read in all, and how many events
+        they made
+    :raises Refusal: one of the folders is not there
+    :raises ValueError: a zone or time format that does not exist
+    :raises AlreadyServed: another process writes the log
+    :raises LogError: the log cannot be opened or written, or is a pool's own
+    :raises OSError: one of the folders cannot be read
+    """
+    with ImportSession(folders, log, Options(zone, machine, time_format)) as session:
+        return session.run(progress)
+
+
+def follow_pool(
+    folders: Folders,
+    log: Place,
+    *,
+    zone: str = "",
+    machine: str = "",
+    time_format: str = "",
+    interval: float = 2.0,
+    timeout: float | None = None,
+    stop: Event | None = None,
+) -> Iterator[ImportResult]:
+    """Import what a real pool writes, as it writes it; yield what the first look found, and then each that finds more.
+
+    The arguments that `import_pool` has mean the same, and the same is raised, when the first result is asked for.
+
+    :param interval: seconds between two looks
+    :param timeout: end after so many seconds (None: go on)
+    :param stop: end when this is set, from another thread
+    :raises Refusal: one of the folders is not there
+    :raises ValueError: a zone, time format or length of time that does not exist
+    :raises AlreadyServed: another process writes the log
+    :raises LogError: the log cannot be opened or written, or is a pool's own
+    :raises OSError: one of the folders cannot be read
+    """
+    with ImportSession(folders, log, Options(zone, machine, time_format)) as session:
+        yield from session.rounds(interval, timeout, stop)

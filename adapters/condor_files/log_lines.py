@@ -1,0 +1,224 @@
+"""What the logs of all daemons have in common: lines with a time before them, cut into records.
+
+A line begins with its time (``times``), its milliseconds with D_SUB_SECOND, then what DEBUG's flags ask for, in this
+order: ``(fd:7)``, ``(pid:123)``, ``(tid:1)``, ``(cid:4)``, ``(bt:a3f0:7)``, ``(D_ALWAYS:2)``; then the message. A line
+without a time goes on with the message before it. No message that is read here says anything beyond its first line, so
+such lines are passed over, whatever they look like.
+
+A line that says that lines were taken out is a gap: a ``SourceGap`` stands where it stood, and a reader is told. So is
+the beginning of a rotated log's next part, unless the part before ends in the same moment with its being saved: daemons
+name parts by the second, so that of two in one second the older is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+from ...domain.events import Event, SourceGap
+from .log_times import KNOWN, Clock, Format, compiled
+from .reader import Source, State
+
+GAP: Final = "\0gap"
+"""The text of the record that stands for a gap: what was known of the things in the log need no longer be so."""
+
+LONGEST = 1 << 20
+"""A line of so many bytes is no message: it is refused, and what is left of it passed over."""
+ODD = 8
+"""After so many odd lines within a piece, the rest of it is read line by line."""
+PATIENCE = 100
+"""A file with so many lines before the first that has a time is one whose times are not understood."""
+
+Record = tuple[int, int, str]
+"""Line, instant (microseconds), message."""
+
+_FLAGS = r"(?:\((?:(?:fd|pid|tid|cid|bt):[\w:-]+|D_\w+(?::\d+)?(?:\|D_\w+)?)\) )*"
+_MARKER = re.compile(
+    r"\s*[#.\-=*~<>\[(…]{2,}\s*(?:\d+ \w+ )?(?:were )?"
+    r"(?:trimmed|truncated|snip(?:ped)?|cut|omitted|removed|left out|skipped|elided)\b|\s*\[?(?:\.{3,}|…)\]?\s*$",
+    re.IGNORECASE,
+)
+_BEGINS, _SAVED = "Now in new log file ", "Saving log file to "
+_MOMENT = 1_000_000
+
+
+class _Shape(NamedTuple):
+    """A format of times, and what cuts a text of whole lines into (time, fraction, message, line without a time)."""
+
+    form: Format
+    lines: re.Pattern[str]
+
+
+@cache
+def _shape(text: str) -> _Shape:
+    form = compiled(text)
+    timed = rf"({form.shape})(?:\.(\d{{3}}|\d{{6}}))? {_FLAGS}([^\n]*)"
+    return _Shape(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
+
+
+def _cut(shape: _Shape, text: str) -> tuple[_Shape, str, str, str] | None:
+    found = shape.lines.match(text + "\n")
+    return (shape, found[1], found[2] or "", found[3]) if found and found[1] else None
+
+
+class Lines:
+    """The records of one log, or chain of rotated logs. A reader owns one, and reads so::
+
+        events: list[Event] = []
+        for line, at, text in self.lines.split(data, events):
+            events.append(...)
+        return events, self.lines.consumed
+
+    Gaps and refusals are put into ``events`` where they belong. ``text`` is ``GAP`` for a gap.
+    Raises ``ValueError`` if the source's ``time_format`` is none.
+    """
+
+    def __init__(self, source: Source, state: State | None, line: int) -> None:
+        state = state or {}
+        self.source = source
+        self.line = line
+        self.consumed = 0
+        own = (source.time_format,) if source.time_format else ()
+        self._shapes = {name: _shape(name) for name in (*own, *KNOWN)}
+        self._clock = Clock(source.zone, source.modified, int(state.get("at", 0)))
+        self._using = self._shapes.get(str(state.get("format", "")))
+        self._gap = bool(state.get("gap", False))
+        self._long = bool(state.get("long", False))
+        self._untimed = int(state.get("untimed", 0))
+        self._last = _SAVED if state.get("saved", False) else ""
+        self._follows = bool(state.get("follows", line == 0 and self._clock.last > 0))
+        """Whether the next record is the first of its part, with another part before it."""
+
+    def state(self) -> State:
+        """What later ``Lines`` have to be given."""
+        name = next((name for name, shape in self._shapes.items() if shape is self._using), "")
+        state: State = {"at": self._clock.last, "format": name}
+        return state | {key: value for key, value in self._rest().items() if value}
+
+    def _rest(self) -> State:
+        saved = self._last.startswith(_SAVED)
+        rest: State = {"gap": self._gap, "long": self._long, "untimed": self._untimed, "saved": saved}
+        return rest | ({"follows": self._follows} if self.line else {})
+
+    @property
+    def at(self) -> int:
+        """The instant of the last record; 0 if there was none."""
+        return self._clock.last
+
+    def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:
+        """The records of the whole lines of `data`. ``consumed`` and ``state`` hold when all of them were taken."""
+        start = 0
+        if self._long:
+            start = data.find(b"\n") + 1 or len(data)
+            self._long = data[start - 1 : start] != b"\n"
+        while start < len(data):
+            stop = data.rfind(b"\n", start, start + LONGEST) + 1
+            if stop:
+                yield from self._piece(data[start:stop], events)
+                start = stop
+            elif len(data) - start < LONGEST:
+                break
+            else:
+                self.line += 1
+                text = data[start : start + 1000].decode("utf-8", "backslashreplace")
+                events.append(self.source.refused(self.line, f"a line of over {LONGEST} bytes", text, self.at))
+                start = data.find(b"\n", start) + 1 or len(data)
+                self._long = data[start - 1 : start] != b"\n"
+        self.consumed = start
+
+    def _piece(self, data: bytes, events: list[Event]) -> Iterator[Record]:
+        text = data.decode("utf-8", "backslashreplace")
+        if "\0" in text:  # a file system's hole
+            text = text.replace("\0", "")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
+        lines, done, odd = text.split("\n"), 0, 0
+        lines.pop()
+        while done < len(lines):
+            if self._using is None or self._gap or self._follows or odd > ODD:
+                yield from self._one(lines[done], events)
+                done += 1
+                continue
+            first = self.line
+            yield from self._quickly("\n".join(lines[done:]) + "\n" if done else text, self._using)
+            done += self.line - first
+            if done < len(lines):
+                yield from self._one(lines[done], events)
+                done, odd = done + 1, odd + 1
+
+    def _quickly(self, text: str, shape: _Shape) -> Iterator[Record]:
+        """The records of lines whose times are of one format, as far as nothing else comes."""
+        instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
+        for stamp, fraction, message, other in shape.lines.findall(text):
+            if stamp:
+                if stamp != before:
+                    try:
+                        at = instant(form, stamp)
+                    except ValueError:
+                        break
+                    before = stamp
+                line += 1
+                last = message
+                yield line, (at + int(fraction.ljust(6, "0")) if fraction else at), message
+            elif _MARKER.match(other) or self._recognized(other):
+                break
+            else:
+                line += 1
+        self.line, self._last = line, last
+
+    def _recognized(self, text: str) -> tuple[_Shape, str, str, str] | None:
+        """How a line begins with a time: the format, the time, its fraction, the message. The format in use goes first;
+        another one must make sense after the times before."""
+        if self._using is not None and (found := _cut(self._using, text)):
+            return found
+        if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
+            return None
+        cuts = (_cut(shape, text) for shape in self._shapes.values())
+        return next((found for found in cuts if found and self._makes_sense(found[0].form, found[1])), None)
+
+    def _makes_sense(self, form: Format, stamp: str) -> bool:
+        try:
+            at = Clock(self.source.zone, self.source.modified, self.at).instant(form, stamp)
+        except ValueError:
+            return False
+        day = 86_400_000_000
+        return not self.at or self.at - day <= at <= max(self.source.now, self.at) + day
+
+    def _one(self, text: str, events: list[Event]) -> Iterator[Record]:
+        """The record of a line of which nothing is known yet."""
+        self.line += 1
+        found = self._recognized(text)
+        if found is None:
+            self._without_time(text, events)
+            return
+        self._using, stamp, fraction, message = found
+        since = self.at
+        try:
+            at = self._clock.instant(self._using.form, stamp)
+        except ValueError as error:
+            events.append(self.source.refused(self.line, str(error), text, since))
+            return
+        lost = self._follows and message.startswith(_BEGINS) and not self._is_next(at - since)
+        self._follows, self._last = False, message
+        if self._gap or lost:
+            words = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
+            self._gap, place = False, f"{self.source.number}:{self.line}"
+            events.append(SourceGap(since or at, "read", place, self.source.number, self.line, words, since, at))
+            yield self.line, at, GAP
+        yield self.line, at + int(fraction.ljust(6, "0")), message
+
+    def _is_next(self, later: int) -> bool:
+        """Whether a part that begins so much later than the last one ended is the next one."""
+        return self._last.startswith(_SAVED) and 0 <= later <= _MOMENT
+
+    def _without_time(self, text: str, events: list[Event]) -> None:
+        """A line without a time: a marker, part of the message before, or nothing that can be read."""
+        if _MARKER.match(text):
+            self._gap = True
+        elif self._using is None and text.strip():
+            self._untimed += 1
+            cut = text[0].isspace() and self._untimed < PATIENCE  # the rest of a message whose beginning is not there
+            if not self._gap and not cut and self._untimed in (1, PATIENCE):
+                events.append(self.source.refused(self.line, "it does not begin with a time that is known", text))

@@ -1,0 +1,36 @@
+"""MatchLog: what each negotiation matched, and what it rejected and why. The NegotiatorLog has the same lines, if the
+negotiator was told to log matches.
+
+A request stands for as many jobs as are alike (their autocluster): the job that a line names is the first of them, and
+need not be the one that is run on the slot. ``source`` is the address of the schedd that has the job, ``startd`` that
+of the slot's startd.
+"""
+
+from __future__ import annotations
+
+from .daemon_log import DaemonLog, Rows, Said, table
+
+_JOB = r"(?P<job>\d{1,10}\.-?\d{1,10})"
+_WHOSE = rf"{_JOB} (?P<user>\S+) (?P<source><[^>]*>)"
+
+MATCHES: Rows = (
+    (
+        rf"Matched {_WHOSE} preempting (?P<preempting>.+) (?P<startd><[^>]*>) (?P<slot>\S+)(?P<offline> \(offline\))?",
+        "_matched",
+    ),
+    (rf"Rejected {_WHOSE}: (?P<words>.*)", "_rejected"),
+)
+
+
+class MatchLogReader(DaemonLog):
+    """Reads a MatchLog."""
+
+    PATTERNS = table(MATCHES)
+    DAEMON = "negotiator"
+
+    def _matched(self, said: Said) -> None:
+        facts = {name: said[name] for name in ("slot", "user", "preempting", "source", "startd")}
+        self.job(said, "matched", facts | ({"words": "offline"} if said["offline"] else {}))
+
+    def _rejected(self, said: Said) -> None:
+        self.job(said, "rejected", {name: said[name] for name in ("user", "words", "source")})

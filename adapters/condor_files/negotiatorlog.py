@@ -1,0 +1,171 @@
+"""NegotiatorLog: the cycles with their numbers, what was matched and rejected, each submitter's share, and what
+administrators set.
+
+How much stands there depends on NEGOTIATOR_DEBUG. The lines of matches are MatchLog's and are here only if matches are
+logged; without them, what was requested and what it was "successfully matched" with says the same, but for rejections.
+The numbers of the pie and of its slices are there with D_FULLDEBUG; they keep the names that the negotiator gives them.
+"""
+
+from __future__ import annotations
+
+from ...domain.events import CycleReported, SubmitterReported
+from .daemon_log import LIFE, Rows, Said, table
+from .matchlog import MATCHES, MatchLogReader
+
+_VALUE = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
+_PIE = ("numSlots", "slotWeightTotal", "minSlotWeight", "pieLeft", "NormalFactor", "MaxPrioValue", "NumSubmitterAds")
+_SLICE = (
+    "SubmitterPrio",
+    "SubmitterPrioFactor",
+    "submitterShare",
+    "submitterAbsShare",
+    "submitterLimit",
+    "submitterCeiling remaining",
+    "submitterUsage",
+)
+"""The names in the order in which they are written: the last one ends a block."""
+
+_SETTINGS = "priority factor|priority|ceiling|floor|accumulated usage|begin usage time|last usage time"
+CYCLES: Rows = (
+    (r"---------- Started Negotiation Cycle ----------", "_began"),
+    (r"---------- Finished Negotiation Cycle ----------", "_ended"),
+    (r"Aborting negotiation cycle", "_aborted"),
+    (r"Public ads include (?P<submitters>\d+) submitter, (?P<slots>\d+) startd", "_ads"),
+    (r"Negotiating with (?P<user>\S+) at (?P<source><[^>]*>)", "_negotiating"),
+    (r"Request (?P<cluster>\d{1,10})\.(?P<proc>-?\d{1,10}):.*", "_request"),
+    (r"Preempting (?P<preempting>\S+) \(.*\) on (?P<slot>\S+) for .*", "_preempting"),
+    (r"Successfully matched with (?P<slot>\S+)(?P<offline> \(offline\))?", "_successfully"),
+    *((rf"{name}{_VALUE}", "_of_pie") for name in _PIE),
+    *((rf"{name}{_VALUE}", "_of_slice") for name in _SLICE),
+)
+SETTINGS: Rows = (
+    (rf"Setting the (?P<what>{_SETTINGS}) of (?P<user>\S+) to (?P<value>.+)", "_set"),
+    (r"Resetting the usage of (?P<user>all users|\S+)", "_reset"),
+    (r"Deleting accounting record of (?P<user>\S+)", "_deleted"),
+)
+EVERYONE = "*"
+"""The submitter of which something is told that is set for all of them."""
+
+
+class NegotiatorLogReader(MatchLogReader):
+    """Reads a NegotiatorLog. ``_books``: the cycle, the block of numbers that is being read, who is negotiated with and
+    for which job, and the slot of the last match."""
+
+    PATTERNS = table(LIFE, CYCLES, SETTINGS, MATCHES)
+
+    # -- cycles
+
+    def _began(self, said: Said) -> None:
+        self._block_over()
+        self._books = {"cycle": {"began": str(said.at), "matches": 0, "rejections": 0}}
+        self._cycle(said.at, said.line, "began", {})
+
+    def _aborted(self, said: Said) -> None:
+        self._finish(said, {"words": "aborted"})
+
+    def _ended(self, said: Said) -> None:
+        self._finish(said, {})
+
+    def _finish(self, said: Said, facts: dict[str, str]) -> None:
+        self._block_over()
+        cycle = self._books.get("cycle", {})
+        self._cycle(said.at, said.line, "ended", {name: str(value) for name, value in cycle.items()} | facts)
+        self._books = {}
+
+    def _ads(self, said: Said) -> None:
+        if "cycle" in self._books:
+            self._books["cycle"] |= {"slots": said["slots"], "submitters": said["submitters"]}
+
+    def _cycle(self, at: int, line: int, what: str, facts: dict[str, str]) -> None:
+        self._events.append(CycleReported(at, "reported", self.place(line), what, facts))
+
+    def _count(self, what: str) -> None:
+        if "cycle" in self._books:
+            self._books["cycle"][what] += 1
+
+    # -- matches
+
+    def _negotiating(self, said: Said) -> None:
+        self._books |= {"user": said["user"], "source": said["source"]}
+        self._books.pop("job", None)
+
+    def _request(self, said: Said) -> None:
+        self._books["job"] = f"{int(said['cluster'])}.{int(said['proc'])}"
+        for name in ("matched", "preempting"):
+            self._books.pop(name, None)
+
+    def _preempting(self, said: Said) -> None:
+        self._books["preempting"] = [said["slot"], said["preempting"]]
+
+    def _matched(self, said: Said) -> None:
+        super()._matched(said)
+        self._books["matched"] = said["slot"]
+        self._count("matches")
+
+    def _rejected(self, said: Said) -> None:
+        super()._rejected(said)
+        self._count("rejections")
+
+    def _successfully(self, said: Said) -> None:
+        """The end of a match: it was told already, or is told here, as far as it is known."""
+        if self._books.pop("matched", None) == said["slot"] or "job" not in self._books:
+            return
+        facts = {"slot": said["slot"], "user": self._books.get("user", ""), "source": self._books.get("source", "")}
+        slot, user = self._books.pop("preempting", ("", ""))
+        if slot == said["slot"]:
+            facts["preempting"] = user
+        if said["offline"]:
+            facts["words"] = "offline"
+        self.job(said, "matched", facts, self._books["job"])
+        self._count("matches")
+
+    # -- the pie and its slices
+
+    def _before(self, line: int, at: int, text: str) -> None:
+        """A block of numbers is over where something else comes, if its last number did not."""
+        if "block" in self._books and text.split(None, 1)[:1] not in _WORDS[self._books["block"]["of"]]:
+            self._block_over()
+
+    def _of_pie(self, said: Said) -> None:
+        self._number(said, "pie", _PIE)
+
+    def _of_slice(self, said: Said) -> None:
+        if "user" in self._books:
+            self._number(said, "slice", _SLICE)
+
+    def _number(self, said: Said, of: str, names: tuple[str, ...]) -> None:
+        block = self._books.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
+        name = said.found[0].partition("=")[0].strip()
+        block["facts"][name] = said["value"]
+        if said["more"]:
+            block["facts"][said["more"]] = said["other"]
+        if name == names[-1]:
+            self._block_over()
+
+    def _block_over(self) -> None:
+        block = self._books.pop("block", None)
+        if block is None:
+            return
+        at, line, facts = block["at"], block["line"], block["facts"]
+        if block["of"] == "pie":
+            self._cycle(at, line, "pie", facts)
+        else:
+            self._submitter(at, line, self._books["user"], "slice", facts)
+
+    # -- what is set
+
+    def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
+        self._events.append(SubmitterReported(at, "reported", self.place(line), user, what, facts))
+
+    def _set(self, said: Said) -> None:
+        self._submitter(said.at, said.line, said["user"], "set", {"what": said["what"], "value": said["value"]})
+
+    def _reset(self, said: Said) -> None:
+        user = EVERYONE if said["user"] == "all users" else said["user"]
+        self._submitter(said.at, said.line, user, "set", {"what": "usage", "value": "0"})
+
+    def _deleted(self, said: Said) -> None:
+        self._submitter(said.at, said.line, said["user"], "set", {"what": "record", "value": "deleted"})
+
+
+_WORDS = {"pie": [[name] for name in _PIE], "slice": [[name.split()[0]] for name in _SLICE]}

@@ -1,0 +1,99 @@
+"""SchedLog: which shadow was started for which job on which slot, how it ended, and when a claim was given back.
+
+* A shadow that has ended one job may be given the next one on the same claim: it reports how the first ended, and
+  switches. When it ends itself it says so again, of the last one.
+* A shadow that was killed leaves no job in its line: it is that of the line in which it was started.
+* A schedd that finds its jobs running when it begins knows their claims, but no longer their slots' names: with
+  D_FULLDEBUG the claim's id tells the name that it had before. Without, there is none.
+* Users and slots are as written there: a user without the domain.
+"""
+
+from __future__ import annotations
+
+from ...domain.events import SlotReported
+from .daemon_log import LIFE, DaemonLog, Rows, Said, table
+
+_JOB = r"(?P<job>\d{1,10}\.\d{1,10})"
+_ANY = r"(?P<job>-?\d{1,10}\.-?\d{1,10})"
+_CLAIM = r"(?:(?P<slot>\S+) )?(?P<address><[^>]*>)(?P<claim>#\d+#\d+)?\S* for (?P<user>.+?)"
+SHADOWS: Rows = (
+    (rf"Started shadow for job {_JOB} on {_CLAIM}, \(shadow pid = (?P<shadow>\d+)\)", "_started"),
+    (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} exited with status (?P<status>\d+)", "_exited"),
+    (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} reports job exit reason (?P<reason>\d+)\.", "_reported"),
+    (rf"Shadow pid (?P<shadow>\d+) switching to job {_JOB}\.", "_switched"),
+    (r"Shadow pid (?P<shadow>\d+) died with (?P<words>.*)", "_died"),
+    (rf"match \({_CLAIM}\) switching to job {_JOB}", "_switching"),
+    (rf"Match record \({_CLAIM}, {_ANY}\) deleted", "_forgotten"),
+    (rf"Completed RELEASE_CLAIM to startd {_CLAIM}", "_released"),
+)
+
+Held = dict[str, str]
+"""A claim that a shadow uses: slot, user and claim, as far as they are known."""
+
+
+class SchedLogReader(DaemonLog):
+    """Reads a SchedLog. ``_books``: the shadows that run, by pid (job and claim); the claim that was last given another
+    job; and the slots of the claims, by their ids."""
+
+    PATTERNS = table(LIFE, SHADOWS)
+    DAEMON = "schedd"
+
+    def _forget(self) -> None:
+        self._books = {"claims": self._claims()}
+
+    def _claims(self) -> dict[str, str]:
+        claims: dict[str, str] = self._books.get("claims", {})
+        return claims
+
+    def _shadows(self) -> dict[str, tuple[str, Held]]:
+        shadows: dict[str, tuple[str, Held]] = self._books.setdefault("shadows", {})
+        return shadows
+
+    def _held(self, said: Said) -> Held:
+        claim = f"{said['address']}{said['claim']}" if said["claim"] else ""
+        slot = said["slot"] or self._claims().get(claim, "")
+        if claim and slot:
+            self._books.setdefault("claims", {})[claim] = slot
+        return {"slot": slot, "user": said["user"], "claim": claim}
+
+    def _began(self, said: Said, held: Held) -> None:
+        self._shadows()[said["shadow"]] = (said["job"], held)
+        self.job(said, "shadow_began", held | {"shadow": said["shadow"]})
+
+    def _started(self, said: Said) -> None:
+        self._began(said, self._held(said))
+
+    def _switching(self, said: Said) -> None:
+        self._books["switching"] = (said["job"], self._held(said))
+
+    def _switched(self, said: Said) -> None:
+        job, held = self._books.pop("switching", ("", {}))
+        if job != said["job"]:
+            _, held = self._shadows().get(said["shadow"], ("", {}))
+        self._began(said, held)
+
+    def _exited(self, said: Said) -> None:
+        self._shadows().pop(said["shadow"], None)
+        self.job(said, "shadow_gone", {"shadow": said["shadow"], "status": said["status"]})
+
+    def _reported(self, said: Said) -> None:
+        self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["reason"]})
+
+    def _died(self, said: Said) -> None:
+        job, _ = self._shadows().pop(said["shadow"], ("", {}))
+        if job:
+            self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["words"]}, job)
+
+    def _forgotten(self, said: Said) -> None:
+        """The record of a match is gone, with its job's number unless the claim had none any more."""
+        if "-" in said["job"]:
+            self._released(said)
+        else:
+            self.job(said, "match_gone", self._held(said))
+
+    def _released(self, said: Said) -> None:
+        held = self._held(said)
+        self._claims().pop(held["claim"], None)
+        if slot := held.pop("slot"):
+            facts = {name: text for name, text in held.items() if text}
+            self._events.append(SlotReported(said.at, "reported", self.place(said.line), slot, "released", facts))

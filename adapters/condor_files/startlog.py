@@ -1,0 +1,502 @@
+"""A StartLog: what a startd says of its slots.
+
+A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. Its whole name has the
+machine's behind an ``@``, which the log gives as the alias of the startd's address. Of the lines these are read:
+
+* "Changing state", "Changing activity", "Changing state and activity" (or "Reverting", when a claim is taken back): a
+  transition. What is not named stays as it is. Where it is not known what the slot was (the log begins in the middle,
+  or lines were taken out), or it cannot have been that, it is what the dialect's table leaves as possible. What the
+  line says stands, even if it does not follow from the line before: that is for the audit.
+* "State change", "Called deactivate_claim()" and the like: the reasons of the transition that follows; reasons without
+  one are told when the slot or the startd ends.
+* "no longer needed, deleting": a slot's end, which is a transition, too; sometimes it is also told as one, to Delete.
+* The birth of slots, the steps of a claim, the starters; the startd's beginning and end.
+
+A startd that begins has new slots only, in Owner/Idle; those of the one before are gone, which no line says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from attrs import Factory, define
+
+from ...domain.events import Ad, DaemonReported, Event, SlotBorn, SlotDied, SlotMoved, SlotReported
+from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, SLOT_PAIRS, classify
+from .log_lines import GAP, Lines
+from .reader import Source, State, without_secrets
+
+CAUSE: Final = "reported"
+DAEMON: Final = "startd"
+REASONS: Final = 8
+"""So many reasons are kept of those that precede a transition: the last ones."""
+UNREADABLE: Final = "a transition that cannot be read"
+GENERAL: Final = 1_000_000
+"""So long, in microseconds, what was said of the whole machine is why slots leave that have no reason of their own."""
+
+_STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
+_OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
+_SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
+_NEW = re.compile(r"New (?:broken |backfill )*([dp]?)[Ss]lot|New machine resource")
+_AMOUNT = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
+_ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
+_EXIT = re.compile(r"(?: pid (\d+))? EXITING WITH STATUS (-?\d+)")
+_STARTER = re.compile(r"Starter pid (\d+) (exited with status|died on signal) (-?\d+)")
+_CLAIM = re.compile(r"(<[^>]*>#\d+#\d+)")
+_KINDS: Final = {"": "static", "p": "partitionable", "d": "dynamic"}
+_TYPES: Final = {"static": "Static", "partitionable": "Partitionable", "dynamic": "Dynamic"}
+_NAMED: Final = {"Swap": "VirtualMemory"}
+_LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
+"""Which state is supposed first of those in which a change of activity is possible."""
+
+
+@define
+class _Slot:
+    """What is known of a slot: its whole name, its pair ("" if it is not known), the reasons that no transition has had
+    yet (place, instant, words), its job, and who asks for it."""
+
+    name: str
+    pair: str = ""
+    reasons: list[tuple[str, int, str]] = Factory(list)
+    job: str = ""
+    schedd: str = ""
+
+
+@define
+class _Begun:
+    """A startd that begins, as far as its banner was read."""
+
+    place: str
+    at: int
+    facts: dict[str, str]
+
+
+@define
+class _Birth:
+    """A slot that begins, until the line of its resources."""
+
+    place: str
+    at: int
+    slot: str
+    kind: str
+
+
+class StartLogReader:
+    """Reads StartLogs: see the module. Refuses a transition's line that does not say from where to where."""
+
+    def __init__(self, source: Source, state: State | None, line: int) -> None:
+        state = state or {}
+        self.lines = Lines(source, state.get("lines"), line)
+        self.source = source
+        self.machine = str(state.get("machine", source.machine))
+        self._fresh = bool(state.get("fresh", False))
+        """Whether all that this startd's slots did was read."""
+        self._slots = {
+            name: _Slot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
+            for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()
+        }
+        self._starters: dict[str, str] = dict(state.get("starters", {}))
+        self._general: tuple[int, str] = tuple(state.get("general", (0, "")))
+        self._how = str(state.get("how", ""))
+        self._begun = _Begun(**state["begun"]) if "begun" in state else None
+        self._birth = _Birth(**state["birth"]) if "birth" in state else None
+        self._events: list[Event] = []
+        self._moves: dict[str, tuple[str, str, str]] = {}
+        """What a line says -> what changes, from, to; only of words that the table knows."""
+        self._line, self._at = 0, 0
+
+    @property
+    def line(self) -> int:
+        return self.lines.line
+
+    def state(self) -> State:
+        state: State = {
+            "lines": self.lines.state(),
+            "machine": self.machine,
+            "fresh": self._fresh,
+            "slots": {
+                name: [slot.name, slot.pair, [list(reason) for reason in slot.reasons], slot.job, slot.schedd]
+                for name, slot in self._slots.items()
+            },
+            "starters": self._starters,
+            "general": list(self._general),
+            "how": self._how,
+        }
+        for name, held in (("begun", self._begun), ("birth", self._birth)):
+            if held is not None:
+                state[name] = {field: getattr(held, field) for field in held.__slots__ if field != "__weakref__"}
+        return state
+
+    def read(self, data: bytes) -> tuple[list[Event], int]:
+        events: list[Event] = []
+        self._events = events
+        slots, moves, place = self._slots, self._moves, f"{self.source.number}:"
+        for line, at, text in self.lines.split(data, events):
+            name, _, message = text.partition(": ")
+            slot = slots.get(name)
+            if slot is None or self._begun is not None or self._birth is not None:
+                self._line, self._at = line, at
+                self._any(text)
+                continue
+            # A line of a slot that is known, as most are: what most of them say was said before.
+            move = moves.get(message)
+            if move is None:
+                handler = _ON_SLOT.get(message.partition(" ")[0])
+                if handler is not None:
+                    self._line, self._at = line, at
+                    if handler is StartLogReader.on_step:
+                        self._any(text)
+                    else:
+                        handler(self, name, "", message)
+                continue
+            steps = _STEPS.get((slot.pair, *move)) or _steps(slot.pair, *move)
+            if steps is None:
+                events.append(self.source.refused(line, UNREADABLE, text, at))
+                continue
+            source, target, row, slot.pair = steps
+            reason = self._reason(slot, at, target) if slot.reasons or self._general[0] else ""
+            events.append(SlotMoved(at, CAUSE, f"{place}{line}", slot.name, row, source, target, reason))
+        return events, self.lines.consumed
+
+    def _any(self, text: str) -> None:
+        """Take any line."""
+        if found := _OF_SLOT.match(text):
+            handler = _ON_SLOT.get(found[3])
+            if handler is not None:
+                handler(self, found[1], found[2] or "", found[3] + found[4])
+                return
+        handler_of_all = _ON_ALL.get(text[: text.find(" ")] if " " in text else text)
+        if handler_of_all is not None:
+            handler_of_all(self, text)
+
+    # What is known
+
+    def _place(self) -> str:
+        return f"{self.source.number}:{self._line}"
+
+    def _settle(self) -> None:
+        """Tell what was held back for lines that did not come."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            self._events.append(
+                DaemonReported(begun.at, CAUSE, begun.place, self.machine, DAEMON, "began", begun.facts)
+            )
+        if self._birth is not None:
+            self._born({})
+
+    def _slot(self, name: str) -> _Slot:
+        """The slot of that name in the log; in Owner/Idle if it is new and the startd's beginning was read."""
+        self._settle()
+        slot = self._slots.get(name)
+        if slot is None:
+            full = name if "@" in name else f"{name}@{self.machine}"
+            slot = self._slots[name] = _Slot(full, BORN if self._fresh else "")
+        return slot
+
+    def _reason(self, slot: _Slot, at: int, target: str) -> str:
+        """What was said before a transition, and is said of it."""
+        if slot.reasons:
+            said = " / ".join(words for _, _, words in slot.reasons)
+            slot.reasons = []
+            return said
+        since, words = self._general
+        if not 0 <= at - since <= GENERAL:
+            self._general = (0, "")
+            return ""
+        return words if target.startswith(_LEAVING) else ""
+
+    def _report(self, slot: _Slot, said: str, facts: dict[str, str]) -> None:
+        kept = {name: without_secrets(value) for name, value in facts.items() if value}
+        self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, said, kept))
+
+    def _forget(self) -> None:
+        """The slots are others from here on, or not known any more. Reasons that were followed by nothing are told."""
+        self._settle()
+        for slot in self._slots.values():
+            for place, at, words in slot.reasons:
+                self._events.append(SlotReported(at, CAUSE, place, slot.name, "told", {"words": words}))
+        self._slots.clear()
+        self._starters.clear()
+        self._general = (0, "")
+
+    # Slots
+
+    def on_step(self, name: str, job: str, text: str) -> None:
+        found = _STEP.match(text)
+        if found is None or found[1] not in _WORDS:
+            if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
+                self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+            return
+        slot, move = self._slot(name), (found[1], found[2], found[3])
+        steps = _STEPS.get((slot.pair, *move)) or _steps(slot.pair, *move)
+        if steps is None:
+            self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+            return
+        if (slot.pair, *move) in _STEPS:
+            self._moves[text] = move
+        source, target, row, slot.pair = steps
+        reason = self._reason(slot, self._at, target) if slot.reasons or self._general[0] else ""
+        self._events.append(SlotMoved(self._at, CAUSE, self._place(), slot.name, row, source, target, reason))
+
+    def on_reason(self, name: str, job: str, text: str) -> None:
+        words = _reason_of(text)
+        slot = self._slot(name)
+        reasons = slot.reasons
+        reasons.append((self._place(), self._at, words))
+        if len(reasons) > REASONS:
+            del reasons[0]
+        if words.startswith("claim-activation protocol successful"):
+            starter = words.rpartition("Starter ")[2] if "Starter " in words else ""
+            if starter.isdecimal():
+                self._starters[starter] = name
+            self._report(slot, "activated", {"job": slot.job, "starter": starter if starter.isdecimal() else ""})
+
+    def on_called(self, name: str, job: str, text: str) -> None:
+        if text.startswith("Called deactivate_claim"):
+            self.on_reason(name, job, text)
+
+    def on_got(self, name: str, job: str, text: str) -> None:
+        if text.startswith("Got activate_claim request"):
+            self._slot(name).job = ""
+            self.on_reason(name, job, text)
+        elif text.startswith("Got activate claim while"):
+            self._report(self._slot(name), "told", {"words": text})
+
+    def on_remote(self, name: str, job: str, text: str) -> None:
+        slot = self._slot(name)
+        if text.startswith("Remote job ID is "):
+            slot.job = text.removeprefix("Remote job ID is ").strip()
+        elif text.startswith("Remote owner is "):
+            self._report(slot, "owner", {"user": text.removeprefix("Remote owner is ").strip()})
+
+    def on_requested(self, name: str, job: str, text: str) -> None:
+        slot = self._slot(name)
+        if text.startswith("Schedd addr = "):
+            slot.schedd = text.removeprefix("Schedd addr = ").strip()
+        elif found := _CLAIM.search(text):
+            self._report(slot, "requested", {"claim": found[1], "schedd": slot.schedd})
+            slot.schedd = ""
+
+    def on_received(self, name: str, job: str, text: str) -> None:
+        if text.startswith("Received ClaimId from schedd"):
+            self.on_requested(name, job, text)
+        elif text.startswith("Received final job ClassAd update"):
+            slot = self._slot(name)
+            self._report(slot, "job_over", {"job": job or slot.job})
+
+    def on_answered(self, name: str, job: str, text: str) -> None:
+        if text.startswith("Request accepted"):
+            self._report(self._slot(name), "accepted", {})
+        elif "refus" in text or text.startswith(("Refusing", "Claiming protocol failed")):
+            self._report(self._slot(name), "refused", {"words": text})
+
+    def on_told(self, name: str, job: str, text: str) -> None:
+        if text.startswith(_TOLD):
+            self._report(self._slot(name), "told", {"job": job, "words": text})
+
+    def on_new(self, name: str, job: str, text: str) -> None:
+        if text.startswith("New claim has sufficient rank"):
+            self._report(self._slot(name), "accepted", {})
+        found = _NEW.match(text)
+        if found is None:
+            return
+        self._settle()
+        kind = _KINDS[found[1] or ""]
+        if kind == "static" and re.search(r"\d_\d+$", name):
+            kind = "dynamic"
+        self._slots.pop(name, None)
+        full = name if "@" in name else f"{name}@{self.machine}"
+        self._slots[name] = _Slot(full, BORN)
+        self._birth = _Birth(self._place(), self._at, name, kind)
+
+    def on_resources(self, name: str, job: str, text: str) -> None:
+        if self._birth is not None and self._birth.slot == name:
+            self._born({_NAMED.get(what, what): _number(value) for what, value in _AMOUNT.findall(text)})
+
+    def _born(self, resources: Ad) -> None:
+        birth, self._birth = self._birth, None
+        assert birth is not None
+        full = self._slots[birth.slot].name
+        own, at_sign, machine = full.partition("@")
+        parent = own.rpartition("_")[0] + at_sign + machine if birth.kind == "dynamic" else ""
+        ad = {"Name": f'"{full}"', "Machine": f'"{self.machine}"', "SlotType": f'"{_TYPES[birth.kind]}"'} | resources
+        self._events.append(SlotBorn(birth.at, CAUSE, birth.place, full, self.machine, birth.kind, parent, ad))
+
+    def on_death(self, name: str, job: str, text: str) -> None:
+        if "no longer needed" not in text:
+            return
+        slot = self._slot(name)
+        source, place = slot.pair or "Unclaimed/Idle", self._place()
+        if source != DELETED:
+            rows = classify(HTCONDOR_25, source, DELETED)
+            reason = self._reason(slot, self._at, DELETED)
+            row = rows[0].number if rows else ""
+            self._events.append(SlotMoved(self._at, CAUSE, place, slot.name, row, source, DELETED, reason))
+        self._events.append(SlotDied(self._at, CAUSE, place, slot.name))
+        del self._slots[name]
+
+    # The startd
+
+    def on_banner(self, text: str) -> None:
+        begun = self._begun
+        if text.endswith("STARTING UP"):
+            self._forget()
+            self._begun = _Begun(self._place(), self._at, {})
+            self._fresh, self._how = True, ""
+        elif begun is not None and text.startswith("** $CondorVersion: "):
+            begun.facts["version"] = text.removeprefix("** $CondorVersion: ").split(" ")[0]
+        elif begun is not None and text.startswith("** PID = "):
+            begun.facts["pid"] = text.removeprefix("** PID = ").split(" ")[0]
+
+    def on_address(self, text: str) -> None:
+        found = _ALIAS.search(text) if "command socket at" in text else None
+        if found is not None:
+            self.machine = found[1]
+        if self._begun is not None and "command socket at" in text:
+            self._settle()
+
+    def on_exit(self, text: str) -> None:
+        """The last line of a startd."""
+        if found := _EXIT.search(text):
+            self._end({"how": self._how or f"status {found[2]}", "status": found[2], "pid": found[1] or ""})
+
+    def on_error(self, text: str) -> None:
+        """A startd that gives up says why, and no more."""
+        if text.startswith('ERROR "'):
+            self._end({"how": text})
+
+    def _end(self, facts: dict[str, str]) -> None:
+        self._forget()
+        kept = {name: without_secrets(value) for name, value in facts.items() if value}
+        self._events.append(DaemonReported(self._at, CAUSE, self._place(), self.machine, DAEMON, "ended", kept))
+        self._how, self._fresh = "", False
+
+    def on_got_signal(self, text: str) -> None:
+        self._how = next((how for how in ("fast", "graceful") if f"{how} shutdown" in text), self._how)
+        if "Re-reading config" in text:
+            self._settle()
+            self._events.append(
+                DaemonReported(self._at, CAUSE, self._place(), self.machine, DAEMON, "reconfigured", {})
+            )
+
+    def on_general(self, text: str) -> None:
+        """What is said of the whole machine, and is why its slots change."""
+        if text.startswith(_FOR_ALL):
+            self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
+
+    def on_starter(self, text: str) -> None:
+        found = _STARTER.match(text)
+        name = self._starters.pop(found[1], "") if found is not None else ""
+        if found is not None and name in self._slots:
+            slot = self._slot(name)
+            status = found[3] if found[2].startswith("exited") else f"signal {found[3]}"
+            self._report(slot, "starter_gone", {"starter": found[1], "status": status, "job": slot.job})
+
+    def on_gap(self, text: str) -> None:
+        if text == GAP:
+            for slot in self._slots.values():
+                slot.reasons.clear()
+            gap = self._events.pop()
+            self._forget()
+            self._events.append(gap)
+            self._fresh = False
+
+
+@lru_cache(1_000)
+def _reason_of(text: str) -> str:
+    """What a line says of why; most lines say one of a few things."""
+    return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
+
+
+_TOLD = (
+    "Evicting job ",
+    "max vacate time expired",
+    "starter (pid ",
+    "Machine Requirements check ",
+    "activate_claim refused",
+    "Claim lease expired",
+)
+_FOR_ALL = (
+    "shutdown fast",
+    "shutdown graceful",
+    "Initiating graceful draining",
+    "Initiating quick draining",
+    "Initiating fast draining",
+    "State change: received VACATE_ALL",
+)
+_LEAVING: Final = ("Claimed/Retiring", "Preempting/", "Owner/")
+_ON_SLOT: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] = {
+    "Changing": StartLogReader.on_step,
+    "Reverting": StartLogReader.on_step,
+    "State": StartLogReader.on_reason,
+    "Called": StartLogReader.on_called,
+    "Got": StartLogReader.on_got,
+    "Remote": StartLogReader.on_remote,
+    "Schedd": StartLogReader.on_requested,
+    "Received": StartLogReader.on_received,
+    "Request": StartLogReader.on_answered,
+    "Refusing": StartLogReader.on_answered,
+    "Claiming": StartLogReader.on_answered,
+    "Preempting": StartLogReader.on_answered,
+    "New": StartLogReader.on_new,
+    "\tCpus:": StartLogReader.on_resources,
+    "Slot": StartLogReader.on_death,
+} | {words.split(" ")[0]: StartLogReader.on_told for words in _TOLD}
+_ON_ALL: Final[Mapping[str, Callable[[StartLogReader, str], None]]] = {
+    "**": StartLogReader.on_banner,
+    "****": StartLogReader.on_exit,
+    "ERROR": StartLogReader.on_error,
+    "DaemonCore:": StartLogReader.on_address,
+    "Got": StartLogReader.on_got_signal,
+    "Starter": StartLogReader.on_starter,
+    GAP: StartLogReader.on_gap,
+} | {words.split(" ")[0]: StartLogReader.on_general for words in _FOR_ALL}
+
+_WORDS: Final = {
+    "state and activity": re.compile(r"\w+/\w+ \w+/\w+"),
+    "state": re.compile(r"\w+ \w+"),
+    "activity": re.compile(r"\w+ \w+"),
+}
+_STEPS: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
+"""(pair, what changes, from, to) as a log has it -> source, target, row, and the pair that is known after it. Only of
+words that the table knows, so that no log makes it grow."""
+
+
+def _steps(pair: str, what: str, old: str, new: str) -> tuple[str, str, str, str] | None:
+    """From where to where a line says that a slot went, by which row ("": none), and where it is then ("" if that is
+    not certain). None if the line does not say that."""
+    if not _WORDS[what].fullmatch(f"{old} {new}"):
+        return None
+    likely = [
+        (source, DELETED if target.startswith("Delete/") else target) for source, target in _ends(pair, what, old, new)
+    ]
+    possible = [end for end in likely if classify(HTCONDOR_25, *end)]
+    if not possible:
+        source, target = likely[0]
+        return source, target, "", target if pair else ""
+    source, target = possible[0]
+    certain = source == pair or len(possible) == 1
+    row = classify(HTCONDOR_25, source, target)[0].number
+    found = _STEPS[pair, what, old, new] = (source, target, row, target if certain else "")
+    return found
+
+
+def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
+    """From where to where a slot may have gone, most likely first: what the line does not name stays as it was."""
+    if what == "state and activity":
+        return [(old, new)]
+    state, _, activity = pair.partition("/")
+    pairs = [p.partition("/") for p in SLOT_PAIRS[HTCONDOR_25]]
+    if what == "activity":
+        states = [state, *_LIKELY] if state else _LIKELY
+        return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
+    kept = [activity] if activity else []
+    kept += [its for name, _, its in pairs if name == old]
+    return [(f"{old}/{its}", f"{new}/{its}") for its in dict.fromkeys(kept or ["Idle"])]
+
+
+def _number(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,412 @@
+"""``poolbook rm``, ``hold``, ``release``, ``vacate`` and ``prio``: which jobs they mean, and what they answer.
+
+The words of the answers are HTCondor's. Jobs named by cluster and proc are acted on one by one and answered one by
+one; everything else is one request, which is answered with one line and has failed only if no job was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .job_selection import JobId, Selection, read_job_id, select
+from .options import HELP, LOG, Arguments, Command, Given, Option, UsageError, parse
+
+# -- results -------------------------------------------------------------------------------------------------------
+
+ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = range(6)
+"""What became of one job, with HTCondor's numbers of it."""
+
+RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied")
+
+
+class Answer(NamedTuple):
+    """What a command prints, on standard output and on standard error, and the code with which it ends."""
+
+    out: str
+    err: str
+    exit_code: int
+
+
+class Result(NamedTuple):
+    """What became of one job, or of what runs in a slot (then ``job`` is the slot's name)."""
+
+    job: JobId | str
+    result: int
+
+
+class Action(NamedTuple):
+    """The words of a command, and what sets it apart.
+
+    :param command: the name of the command
+    :param does: what it does with jobs, ``done`` what it has done
+    :param denied: what it was not allowed to do
+    :param number: HTCondor's number of the action, for -long
+    :param unfit: the message for a job in a state in which nothing can be done, after its id
+    :param already: the message for a job with which it was done before
+    :param reason: the reason that is recorded where none is given
+    """
+
+    command: str
+    does: str
+    done: str
+    denied: str
+    number: int
+    unfit: str = ""
+    already: str = ""
+    reason: str = ""
+
+
+ACTIONS = {
+    action.command: action
+    for action in (
+        Action("hold", "hold", "held", "hold", 1, already="already held", reason="via poolbook hold"),
+        Action("release", "release", "released", "release", 2, "not held to be released", "", "via poolbook release"),
+        Action(
+            "rm",
+            "remove",
+            "marked for removal",
+            "remove",
+            3,
+            already="already marked for removal",
+            reason="via poolbook rm",
+        ),
+        Action(
+            "rm -forcex",
+            "remove",
+            "removed locally (remote state unknown)",
+            "force removal of",
+            4,
+            "not in `X' state to be forcibly removed",
+            "already marked for forced removal",
+            "via poolbook rm -forcex",
+        ),
+        Action("vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
+        Action("suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
+        Action("continue", "continue", "continued", "continue", 9, "not suspended to be continued"),
+        Action("vacate -fast", "fast-vacate", "fast-vacated", "fast-vacate", 6, "not running to be fast-vacated"),
+    )
+}
+"""The actions by command and the option that changes it."""
+
+MODES = {"forcex": ("rm", "-forcex"), "fast": ("vacate", "-fast")}
+"""The options that make another action of a command."""
+
+# -- options -------------------------------------------------------------------------------------------------------
+
+_WORDS = (("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user"))
+_ONE_POOL = "a log is one pool; name another with -log"
+
+
+def _command(
+    name: str,
+    purpose: str,
+    *own: Option,
+    examples: tuple[tuple[str, str], ...],
+    words: tuple[tuple[str, str], ...] = _WORDS,
+) -> Command:
+    """The command with the options that all actions have, and its own."""
+    return Command(
+        name,
+        "[job | owner ...] [options]",
+        purpose,
+        (
+            Option("debug", 1, colon=":", refused="the server's log says what it does"),
+            Option("long", 1, "", "the result as an ad, with the result of each job"),
+            Option("totals", 3, "", "how many jobs were changed, and how many not, and why"),
+            Option("constraint", 1, "<expr>", "all jobs for which the expression is true"),
+            Option("all", 1, "", "all jobs; cannot be combined with others", also="a"),
+            Option("held", 3, "", "of these only the held ones"),
+            Option("hold", 3, "", "the same as -held"),
+            *own,
+            HELP,
+            Option("json", 4, "", "the results as JSON, a list with an object for each job"),
+            LOG,
+            Option("addr", 2, refused=_ONE_POOL),
+            Option("name", 1, refused=_ONE_POOL),
+            Option("pool", 1, refused=_ONE_POOL),
+            Option("version", 1, refused="use `poolbook -version`"),
+        ),
+        examples,
+        words,
+    )
+
+
+_SLOTS = (*_WORDS, ("slot1@host", "whatever runs in a slot"))
+_MACHINE = Option("machine", 2, "<name>", "whatever runs on a machine")
+_REASON = Option("reason", 1, "<text>", "why; it stands in the log and in the job's ad")
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        _command(
+            "rm",
+            "Removes jobs from the queue.",
+            _REASON,
+            Option("forcex", 1, "", "forget jobs that are being removed and cannot be reached"),
+            Option("transfer", 2, refused="files are not fetched from removed jobs yet"),
+            examples=(("poolbook rm 12", "a cluster"), ("poolbook rm -constraint 'JobPrio < 0'", "by a condition")),
+        ),
+        _command(
+            "hold",
+            "Puts jobs on hold: they do not run until they are released.",
+            _REASON,
+            Option("subcode", 1, "<n>", "a number of your own, HoldReasonSubCode"),
+            examples=(("poolbook hold 12.3 -reason 'wrong input'", "one job, and why"),),
+        ),
+        _command(
+            "release",
+            "Releases held jobs: they are idle again.",
+            _REASON,
+            examples=(("poolbook release alice", "all of a user's"),),
+        ),
+        _command(
+            "suspend",
+            "Stops running jobs where they are. They keep their slots.",
+            _MACHINE,
+            examples=(("poolbook suspend 12.3", "one job"), ("poolbook suspend slot1_2@here", "what runs in a slot")),
+            words=_SLOTS,
+        ),
+        _command(
+            "continue",
+            "Lets jobs go on that were suspended by request.",
+            _MACHINE,
+            examples=(("poolbook continue 12.3", "one job"),),
+            words=_SLOTS,
+        ),
+        _command(
+            "vacate",
+            "Takes running jobs from their slots. They go back to idle, and may run again at once.",
+            Option("fast", 1, "", "kill at once, without the time to finish that a job has otherwise"),
+            Option("graceful", 1, "", "let jobs have that time (the default)"),
+            _MACHINE,
+            examples=(("poolbook vacate 12.3", "one job"), ("poolbook vacate slot1_2@here", "what runs in a slot")),
+            words=_SLOTS,
+        ),
+    )
+}
+
+
+class Request(NamedTuple):
+    """What a command line asks for.
+
+    :param action: what to do
+    :param ids: single jobs, each with a result and an answer of its own
+    :param slots: names of slots and machines (``vacate``, ``suspend`` and ``continue`` alone), likewise
+    :param selection: what else is meant, as one request; None for nothing
+    :param whose: how an answer calls the jobs of the selection: `` in cluster 12``
+    :param held: whether of all these only held jobs are meant
+    :param reason: why
+    :param subcode: HoldReasonSubCode; None where none was given
+    :param arguments: the options and words
+    """
+
+    action: Action
+    ids: tuple[JobId, ...]
+    slots: tuple[str, ...]
+    selection: Selection | None
+    whose: str
+    held: bool
+    reason: str
+    subcode: int | None
+    arguments: Arguments
+
+
+def read(command: str, argv: Sequence[str]) -> Request:
+    """The request of a command line.
+
+    :param command: a name of ``COMMANDS``
+    :raises UsageError: where no jobs are named, or the options cannot be understood
+    """
+    table = COMMANDS[command]
+    arguments = parse(table, argv)
+    constraints = [given.values[0] for given in arguments.every("constraint")]
+    everything, held = arguments.has("all"), arguments.has("held", "hold")
+    if everything and (arguments.words or constraints):
+        raise UsageError(f"poolbook {command}: -all means every job: leave the others out, or -all")
+    machines = [given.values[0] for given in arguments.every("machine")]
+    if not (everything or held or arguments.words or constraints or machines):
+        raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
+    of_slots = any(option.name == "machine" for option in table.options)
+    named = [word for word in arguments.words if of_slots and "@" in word]
+    words = [word for word in arguments.words if word not in named]
+    # With -held single jobs, too, are a matter of what holds for them.
+    ids, others = ((), words) if held else _sorted_words(words)
+    selected = bool(others or constraints or everything or held)
+    subcode = arguments.last("subcode")
+    mode = next(
+        (f"{of} {flag}" for name, (of, flag) in MODES.items() if of == command and arguments.has(name)), command
+    )
+    action = ACTIONS[mode]
+    reason = arguments.last("reason")
+    return Request(
+        action,
+        ids,
+        (*named, *machines),
+        select(others, constraints) if selected else None,
+        _whose(others, constraints),
+        held,
+        action.reason if reason is None else reason.values[0],
+        None if subcode is None else _subcode(subcode),
+        arguments,
+    )
+
+
+def _sorted_words(words: Iterable[str]) -> tuple[tuple[JobId, ...], list[str]]:
+    """The single jobs among the words, and the other words."""
+    ids, others = [], []
+    for word in words:
+        wanted = read_job_id(word)
+        if wanted is not None and wanted.proc is not None:
+            ids.append(wanted)
+        else:
+            others.append(word)
+    return tuple(ids), others
+
+
+def _subcode(given: Given) -> int:
+    try:
+        return int(given.values[0])
+    except ValueError:
+        raise UsageError(f"-subcode takes a whole number, not {given.values[0]!r}") from None
+
+
+def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
+    """How an answer calls the jobs: by the one cluster or user, else by the condition that they meet."""
+    named = [_as_condition(word) for word in words]
+    if not constraints and len(words) == 1:
+        wanted = read_job_id(words[0])
+        if wanted is None:
+            return f' of user "{words[0]}"'
+        if wanted.proc is None:
+            return f" in cluster {words[0]}"
+    conditions = [*constraints, *([" || ".join(named)] if named else [])]
+    if not conditions:
+        return ""
+    whole = conditions[0] if len(conditions) == 1 else " && ".join(f"({condition})" for condition in conditions)
+    return f" matching constraint ({whole})"
+
+
+def _as_condition(word: str) -> str:
+    wanted = read_job_id(word)
+    if wanted is None:
+        return f'Owner == "{word}"'
+    if wanted.proc is None:
+        return f"ClusterId == {wanted.cluster}"
+    return f"(ClusterId == {wanted.cluster} && ProcId == {wanted.proc})"
+
+
+# -- answers -------------------------------------------------------------------------------------------------------
+
+
+def message(action: Action, result: Result) -> str:
+    """What became of one job or slot, in words."""
+    kind = "slot" if isinstance(result.job, str) else "job"
+    name = f"{kind.capitalize()} {result.job}"
+    words = {
+        SUCCESS: f"{name} {action.done}",
+        NOT_FOUND: f"{name} not found",
+        DENIED: f"Permission denied to {action.denied} {kind} {result.job}",
+        BAD_STATUS: f"{name} {action.unfit}" if action.unfit else "",
+        ALREADY_DONE: f"{name} {action.already}" if action.already else "",
+        ERROR: f"No result found for {kind} {result.job}",
+    }
+    return words[result.result] or f"Invalid result for {kind} {result.job}"
+
+
+def answer(
+    request: Request, single: Sequence[Result], selected: Mapping[int, int] | None = None, queued: int = 1
+) -> Answer:
+    """What the command prints when the request was carried out.
+
+    :param single: the results of ``request.ids`` and ``request.slots``, in their order
+    :param selected: of the jobs of ``request.selection``, how many met which result (``SUCCESS`` and the others)
+    :param queued: how many jobs the queue has, for the request that found none
+    """
+    if request.arguments.has("json"):
+        return _as_json(request, single, selected)
+    out, err = "", ""
+    failed = False
+    if single:
+        changed = sum(result.result == SUCCESS for result in single)
+        out += _details(request, _count(single), changed > 0, queued, single)
+        failed = changed == 0
+        err += "\n" if failed else ""  # where HTCondor's tools print the errors of the way to the queue
+        for result in single:
+            line = message(request.action, result) + "\n"
+            if result.result == SUCCESS:
+                out += line
+            else:
+                err += line
+    if request.selection is not None:
+        counts = selected or {}
+        changed = counts.get(SUCCESS, 0)
+        out += _details(request, counts, changed > 0, queued)
+        which = ("held jobs" if request.held else "jobs") + request.whose
+        if changed:
+            out += f"All {which} have been {request.action.done}\n"
+        elif queued:
+            err += f"\nCouldn't find/{request.action.does} all {which}\n"
+            failed = True
+        else:
+            err += "There are no jobs in the queue\n"
+    return Answer(out, err, int(failed))
+
+
+def _count(results: Iterable[Result]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for result in results:
+        counts[result.result] = counts.get(result.result, 0) + 1
+    return counts
+
+
+def _details(
+    request: Request, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
+) -> str:
+    """What -long and -totals print before the answer."""
+    if request.arguments.has("long"):
+        ad: dict[str, object] = {
+            "ActionResult": int(changed),
+            "ActionResultType": 1 if single else 2,
+            "IsQueueSuperUser": "false",
+            "JobAction": request.action.number,
+            "TotalJobAds": queued,
+        }
+        if single:
+            ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in single}
+        else:
+            ad |= {f"result_total_{result}": counts.get(result, 0) for result in range(len(RESULT_NAMES))}
+        return "".join(f"{name} = {value}\n" for name, value in ad.items()) + "\n"
+    if request.arguments.has("totals"):
+        ends = (
+            (SUCCESS, "Succeeded"),
+            (ERROR, "Failed"),
+            (NOT_FOUND, "Not Found"),
+            (BAD_STATUS, "Bad Status"),
+            (ALREADY_DONE, "Already Done"),
+            (DENIED, "Permission Denied"),
+        )
+        return ", ".join(f"{counts.get(result, 0)} {name}" for result, name in ends) + "\n"
+    return ""
+
+
+def _as_json(request: Request, single: Sequence[Result], selected: Mapping[int, int] | None) -> Answer:
+    from json import dumps
+
+    rows: list[dict[str, object]] = [
+        {
+            **_named(result.job),
+            "Result": RESULT_NAMES[result.result],
+            "Message": message(request.action, result),
+        }
+        for result in single
+    ]
+    rows += [
+        {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count
+    ]
+    changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
+    return Answer(dumps(rows, indent=2) + "\n", "", 0 if changed else 1)
+
+
+def _named(job: JobId | str) -> dict[str, object]:
+    return {"Name": job} if isinstance(job, str) else {"ClusterId": job.cluster, "ProcId": job.proc}

@@ -1,0 +1,222 @@
+"""``poolbook q -better-analyze``: why jobs do not run, in the form of condor_q -better-analyze.
+
+What is told is what the last negotiation cycle that refused the job, or one like it, wrote down: how many slots each
+condition of its Requirements leaves, how many refuse it, how many are in use. Nothing is matched here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import HELD, IDLE, RUNNING, Setting, number, shown, text
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
+    from ...domain.events import Unmatched
+
+WIDTH = 80
+_INDENT = 4
+_UNITS = {"requestmemory": " (mb)", "requestdisk": " (kb)", "imagesize": " (kb)", "diskusage": " (kb)"}
+_STEP = 7
+
+
+class Judged(NamedTuple):
+    """What the log has of a job: why it was refused last, with the instant, when it was matched last (microseconds; 0:
+    never), and the name of the pool, whose negotiator did so."""
+
+    refusal: tuple[int, Unmatched] | None = None
+    matched: int = 0
+    pool: str = ""
+
+
+class Step(NamedTuple):
+    """A part of an expression: what it says, with other steps in brackets, and the text by which a cycle knows it (only
+    one of the conditions that must all be true has one)."""
+
+    words: str
+    condition: str
+
+
+def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: Setting) -> Iterator[str]:
+    """What is printed of one job.
+
+    :param judge: what the log has of a job, by cluster and process
+    """
+    cluster, proc = int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
+    name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
+    judged = Judged() if judge is None else judge(cluster, proc)
+    requirements = ad.get("Requirements")
+    found = [] if requirements is None else steps(requirements)
+    if requirements is not None:
+        yield from _expression(ad, requirements, found, short)
+    refusal = None if judged.refusal is None else judged.refusal[1]
+    if refusal is not None:
+        yield from _conditions(refusal, found, short)
+        yield from _summary(refusal, name)
+    yield from _status(ad, refusal, name)
+    yield from _last(judged, number(ad, "JobStatus") == IDLE, setting)
+
+
+# The expression
+
+
+def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
+    """An expression in lines, broken after && and ||, and indented by its brackets."""
+    lines, line, depth, begin, quoted = [], " " * indent, 0, 0, False
+    pieces: list[tuple[str, int]] = []
+    for at, char in enumerate(source):
+        if char == '"' and source[at - 1 : at] != "\\":
+            quoted = not quoted
+        if quoted:
+            continue
+        depth += {"(": 1, ")": -1}.get(char, 0)
+        if source[at - 1 : at + 1] in ("&&", "||"):
+            pieces.append((source[begin : at + 1].lstrip(), depth))
+            begin = at + 1
+    pieces.append((source[begin:].lstrip(), depth))
+    deep = 0
+    for piece, after in pieces:
+        blank = bool(line.strip())
+        if blank and len(line) + 1 + len(piece) >= width:
+            lines.append(line)
+            line, blank = " " * (indent + 2 * deep), False
+        line += f" {piece}" if blank else piece
+        deep = after
+    return "\n".join([*lines, line])
+
+
+def steps(requirements: Expression) -> list[Step]:
+    """The conditions of an expression, and what && and || make of them, in the order in which they are evaluated."""
+    from ...domain.classad import unparse
+    from ...domain.classad.tree import Binary, Parentheses
+
+    found: list[Step] = []
+    numbers: list[int] = []
+    pending: list[tuple[Expression, bool, bool]] = [(requirements, False, True)]
+    while pending:
+        node, parts_done, needed = pending.pop()
+        while isinstance(node, Parentheses):
+            node = node.inner
+        if not isinstance(node, Binary) or node.op not in ("&&", "||"):
+            words = unparse(node)
+            found.append(Step(words, words if needed else ""))
+        elif parts_done:
+            right, left = numbers.pop(), numbers.pop()
+            found.append(Step(f"[{left}] {node.op} [{right}]", unparse(node) if needed else ""))
+        else:
+            both = needed and node.op == "&&"
+            pending += [(node, True, needed and not both), (node.right, False, both), (node.left, False, both)]
+            continue
+        numbers.append(len(found) - 1)
+    return found
+
+
+def _expression(ad: ClassAd, requirements: Expression, found: list[Step], name: str) -> Iterator[str]:
+    from ...domain.classad import unparse
+
+    yield f"The Requirements expression for job {name} is\n\n{wrapped(unparse(requirements))}\n\n"
+    for at, step in enumerate(found):
+        label = f"[{at}]"
+        yield f"    {label:<{_STEP}}: {step.words}\n"
+    read = sorted(_own(ad, requirements), key=str.lower)
+    if read:
+        yield f"\nJob {name} defines the following attributes:\n\n"
+        for attribute in read:
+            yield f"    {attribute} = {shown(ad[attribute])}{_UNITS.get(attribute.lower(), '')}\n"
+    yield "\n"
+
+
+def _own(ad: ClassAd, requirements: Expression) -> list[str]:
+    """The attributes of the job that an expression names itself."""
+    from ...domain.classad import unparse
+    from ...domain.classad.tree import Attribute, children
+
+    found: dict[str, str] = {}
+    pending = [requirements]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Attribute):
+            scope = "" if node.base is None else unparse(node.base).lower()
+            if scope in ("", "my") and node.name in ad:
+                found.setdefault(node.name.lower(), node.name)
+        pending.extend(children(node))
+    return list(found.values())
+
+
+# What the cycle found
+
+
+def _conditions(refusal: Unmatched, found: list[Step], name: str) -> Iterator[str]:
+    from ...replay.why.rejections import bare
+
+    yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
+    yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"
+    numbers = {step.condition: at for at, step in reversed(list(enumerate(found)))}
+    for clause in refusal.clauses:
+        condition = bare(clause.text)
+        at = numbers.get(condition)
+        label = "" if at is None else f"[{at}]"
+        words = condition if at is None else found[at].words
+        yield f"{label:<5} {clause.alone:9d}  {words}\n"
+    yield "\n\n"
+
+
+def _summary(refusal: Unmatched, name: str) -> Iterator[str]:
+    left = refusal.clauses[-1].left if refusal.clauses else refusal.slots
+    fits = max(0, left - refusal.refused_by_slot)
+    denied = refusal.denied
+    mine = 0 if denied is None else min(fits, denied.own)
+    others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.never
+    others = min(fits - mine, others + refusal.taken)
+    yield f"{name}:  Run analysis summary ignoring user priority.  Of {refusal.slots} slots,\n"
+    yield f"  {refusal.slots - left:5d} slots are rejected by your job's requirements\n"
+    yield f"  {refusal.refused_by_slot:5d} slots reject your job because of their own requirements\n"
+    if mine:
+        yield f"  {mine:5d} slots match and are already running your jobs\n"
+    if others:
+        yield f"  {others:5d} slots match but are serving other users\n"
+    yield f"  {fits - mine - others:5d} slots match and are willing to run your job\n\n"
+    if not left:
+        yield "WARNING:  Be advised:\n   No machines matched the job's constraints\n\n"
+
+
+_WORDS = {RUNNING: "Job is running.", HELD: "Job is held."}
+
+
+def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
+    status = number(ad, "JobStatus")
+    words = _WORDS.get(int(status or 0))
+    if words is not None:
+        yield f"\n{name}:  {words}\n\n"
+    if status == HELD:
+        yield f"Hold reason: {text(ad, 'HoldReason') or ''}\n\n"
+    if status == IDLE and refusal is None:
+        yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
+
+
+def reason(refusal: Unmatched) -> str:
+    """What the negotiator of the reference would have said to the access point."""
+    if refusal.denied is not None and refusal.denied.policy:
+        return "PREEMPTION_REQUIREMENTS == False"
+    if refusal.denied is not None and refusal.denied.priority:
+        return "insufficient priority"
+    return "submitter limit exceeded" if refusal.limit in ("share", "ceiling") else "no match found"
+
+
+def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
+    """When it was matched and refused last: a refusal after its match is of its like, unless it waits."""
+    refused = judged.refusal[0] if judged.refusal is not None else 0
+    if judged.matched:
+        yield f"Last successful match: {_moment(judged.matched, setting)}\n"
+    elif refused:
+        yield "No successful match recorded.\n"
+    if judged.refusal is not None and refused > judged.matched and waits:
+        yield f"Last failed match: {_moment(refused, setting)} from {judged.pool}\n"
+        yield f"Reason for last match failure: {reason(judged.refusal[1])}\n"
+
+
+def _moment(at: int, setting: Setting) -> str:
+    when = datetime.fromtimestamp(at // 1_000_000, setting.timezone)
+    return f"{when:%a %b} {when.day:2d} {when:%H:%M:%S %Y}"

@@ -1,0 +1,151 @@
+"""The ads of a pool's daemons and users: what condor_status shows beside the slots.
+
+A pool is one process here, which does the work of all of HTCondor's daemons. Their ads have what the log and its views
+tell of that work, under HTCondor's names, and nothing that nobody counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+
+WINDOW = 1200
+"""Seconds that HTCondor's Recent... attributes tell of: STATISTICS_WINDOW_SECONDS."""
+_STATES = {
+    "RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED),
+    "IdleJobs": (IDLE,),
+    "HeldJobs": (HELD,),
+}
+
+
+class Pool(NamedTuple):
+    """A pool at an instant: its name, the time, and since when it is served (None: it is not); in seconds."""
+
+    name: str
+    now: int
+    since: int | None
+
+
+class Count(NamedTuple):
+    """How many jobs of a submitter are in a status (HTCondor's number). ``local``: they are of the local universe,
+    and count apart."""
+
+    submitter: str
+    owner: str
+    local: bool
+    status: int
+    jobs: int
+
+
+class Recent(NamedTuple):
+    """What happened in the last ``WINDOW`` seconds: jobs that began, each time that they did, and that completed."""
+
+    started: int
+    completed: int
+
+
+def daemon_ad(kind: str, name: str, machine: str, pool: Pool) -> ClassAd:
+    """What the ad of any daemon has."""
+    from ...domain.classad import ClassAd
+    from ..machine.host import CONDOR_VERSION, condor_platform
+
+    ad = ClassAd({"MyType": kind, "Name": name, "Machine": machine})
+    ad["CondorVersion"], ad["CondorPlatform"] = CONDOR_VERSION, condor_platform()
+    ad["MyCurrentTime"] = pool.now
+    if pool.since is not None:
+        ad["DaemonStartTime"] = pool.since
+    return ad
+
+
+def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], local: bool) -> int:
+    return sum(count.jobs for count in counts if count.status in statuses and count.local == local)
+
+
+def _by_state(counts: list[Count]) -> dict[str, int]:
+    """How many jobs run, wait and are held. Held ones of the local universe are not told apart."""
+    found = {name: _jobs(counts, statuses, False) for name, statuses in _STATES.items()}
+    found["HeldJobs"] += _jobs(counts, (HELD,), True)
+    return found
+
+
+def _local(counts: list[Count], prefix: str) -> dict[str, int]:
+    return {
+        f"{prefix}JobsRunning": _jobs(counts, _STATES["RunningJobs"], True),
+        f"{prefix}JobsIdle": _jobs(counts, (IDLE,), True),
+    }
+
+
+def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
+    """The queue's ad."""
+    ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
+    states = _by_state(counts)
+    ad.update({f"Total{name}": jobs for name, jobs in states.items()})
+    ad.update(_local(counts, "TotalLocal"))
+    ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,), False)
+    ad["TotalJobAds"] = sum(count.jobs for count in counts)
+    # Neither the scheduler universe nor flocking is there: none of either runs or waits.
+    ad.update({"TotalSchedulerJobsRunning": 0, "TotalSchedulerJobsIdle": 0, "TotalFlockedJobs": 0})
+    ad["ShadowsRunning"] = states["RunningJobs"]
+    ad["NumOwners"] = ad["NumUsers"] = len({count.owner for count in counts})
+    ad.update({"RecentJobsStarted": recent.started, "RecentJobsCompleted": recent.completed})
+    return ad
+
+
+def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
+    """An ad for each submitter that has jobs in the queue, by name."""
+    found = []
+    for name in sorted({count.submitter for count in counts}):
+        own = [count for count in counts if count.submitter == name]
+        ad = daemon_ad("Submitter", name, pool.name, pool)
+        ad["ScheddName"] = pool.name
+        ad.update({**_by_state(own), **_local(own, "Local")})
+        ad.update({"SchedulerJobsRunning": 0, "SchedulerJobsIdle": 0, "FlockedJobs": 0})
+        found.append(ad)
+    return found
+
+
+def collector_ad(pool: Pool, counts: list[Count], slots: list[ClassAd]) -> ClassAd:
+    """The ad of the pool as a whole."""
+    ad = daemon_ad("Collector", pool.name, pool.name, pool)
+    states = [text(slot, "State") for slot in slots]
+    ad.update({name: jobs for name, jobs in _by_state(counts).items() if name != "HeldJobs"})
+    ad.update({f"Hosts{state}": states.count(state) for state in ("Claimed", "Owner", "Unclaimed")})
+    ad["HostsTotal"] = ad["MachineAds"] = len(slots)
+    ad["SubmitterAds"] = len({count.submitter for count in counts})
+    return ad
+
+
+_DETECTED = ("DetectedCpus", "DetectedMemory")
+_OF_A_STARTD = ("Arch", "OpSys", "OpSysAndVer", "CondorVersion", "CondorPlatform", *_DETECTED, "DetectedGPUs",
+                "TotalCpus", "TotalMemory", "TotalGPUs")  # fmt: skip
+_IN_USE = ("Cpus", "Memory", "GPUs")
+
+
+def master_ad(pool: Pool, machine: str, own: Mapping[str, str]) -> ClassAd:
+    """The ad of what keeps a machine's daemons alive. ``own``: the texts of the machine's ad."""
+    return _with(daemon_ad("DaemonMaster", machine, machine, pool), own, _DETECTED)
+
+
+def startd_ad(pool: Pool, machine: str, own: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
+    """A machine's ad: what it has, and what of it is in use. ``own``: the texts of the machine's ad."""
+    ad = _with(daemon_ad("StartD", machine, machine, pool), own, _OF_A_STARTD)
+    here = [slot for slot in slots if text(slot, "Machine") == machine]
+    ad["TotalSlots"] = len(here)
+    used = [slot for slot in here if "PublicClaimId" in slot]
+    for name in _IN_USE:
+        ad[f"TotalInUse{name}"] = sum(number(slot, name) or 0 for slot in used)
+    return ad
+
+
+def _with(ad: ClassAd, own: Mapping[str, str], names: Iterable[str]) -> ClassAd:
+    from ...domain.state.expression_cache import ad_of
+
+    said = ad_of({name: own[name] for name in names if name in own})
+    for name in said:
+        ad[name] = said[name]
+    return ad

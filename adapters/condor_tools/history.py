@@ -1,0 +1,173 @@
+"""``poolbook history``: the jobs that have left the queue, in the table of condor_history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import Setting, date_of, description, job_id, job_status, text_of
+from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
+from .job_selection import Selection, holds, read_job_id, select
+from .layout import Column, Layout, lines
+from .options import FORMS, HELP, LOG, Arguments, Command, Option, UsageError, line_width, parse, whole_number
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
+
+_FROM_LOG = "history is read from the log: name it with -log"
+_NOW = (
+    "the history is kept as it is now alone; -constraint 'EnteredCurrentStatus <= TIME' (in seconds since 1970) leaves "
+    "the jobs that had ended by then, and `poolbook why JOB -at TIME` tells of one"
+)
+
+COMMAND = Command(
+    "history",
+    "[job | owner ...] [options]",
+    "Shows the jobs that have left the queue, the last one first.",
+    (
+        Option("long", 1, "", "whole ads, one attribute to a line"),
+        Option("backwards", 1, "", "the last job first: the default"),
+        Option("nobackwards", 3, "", "the same as -forwards"),
+        Option("forwards", 4, "", "the first job first"),
+        Option("wide", 1, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
+        Option("match", 1, "<n>", "an older name of -limit"),
+        Option("limit", 3, "<n>", "at most so many jobs"),
+        Option("scanlimit", 4, "<n>", "look at no more than so many jobs"),
+        HELP,
+        *[option._replace(least=4) if option.name == "json" else option for option in FORMS],
+        Option("constraint", 1, "<expr>", "only jobs for which the expression is true"),
+        Option("since", 4, "<job|expr>", "stop at this job, or where the expression is true"),
+        Option("completedsince", 3, "<time>", "stop at the first job that completed no later (seconds since 1970)"),
+        LOG,
+        Option("schedd", 3, "", "the queue's history: the default"),
+        Option("local", 2, "", "accepted and ignored: the log is the history"),
+        Option("at", 2, refused=_NOW),
+        Option("file", 2, refused=_FROM_LOG),
+        Option("userlog", 1, refused=_FROM_LOG),
+        Option("search", 3, refused=_FROM_LOG),
+        Option("directory", 3, refused=_FROM_LOG),
+        Option("name", 1, refused=_FROM_LOG),
+        Option("pool", 1, refused=_FROM_LOG),
+        Option("startd", 3, refused="a slot's past is in the log: `poolbook log SLOT`"),
+        Option("epochs", 2, colon=":", refused="a job's runs are in the log: `poolbook log JOB`"),
+        Option("transfer-history", 2, colon=":", refused="file transfers are not recorded yet"),
+        Option("daemon", 3, colon=":", refused="there are no daemons' ads of the past"),
+        Option("debug", 3, colon=":", refused="the server's log says what it does"),
+        Option("extract", 2, refused="use -long and redirect the output"),
+        Option("print-format", 2, refused="use -af or -format"),
+        Option("diagnostic", 4, refused="-verbose and -long show what there is"),
+        Option("inherit", 3, refused="there is no program that this one answers for"),
+        Option("stream-results", 2, refused="results need no streaming"),
+        Option("type", 3, refused="there is one kind of history: of jobs that have left the queue"),
+        Option("no-librarian", 12, refused="there is no index to leave out"),
+    ),
+    examples=(
+        ("poolbook history -limit 10", "the ten last jobs"),
+        ("poolbook history 12", "the jobs of cluster 12"),
+        ("poolbook history -constraint 'ExitCode != 0' -af:j ExitCode", "what failed, and how"),
+    ),
+    words=(("12", "the jobs of cluster 12"), ("12.3", "one job"), ("alice", "the jobs of a user")),
+)
+
+TABLE = (
+    Column(" ID         ", job_id, -12, grow=True),
+    Column("OWNER", text_of("Owner"), -14, missing="??"),
+    Column("  SUBMITTED", date_of("QDate"), 11, missing="??"),
+    Column("  RUN_TIME  ", "RemoteWallClockTime ?: (RemoteUserCpu ?: 0)", 12, "%T"),
+    Column("ST", job_status),
+    Column("  COMPLETED", date_of("CompletionDate"), 11),
+    Column("CMD", description, 0),
+)
+
+
+class Query(NamedTuple):
+    """What a command line asks for.
+
+    :param arguments: the options and words
+    :param selection: the jobs that are meant
+    :param since: where to stop: at the first job for which this is true
+    :param limit: the most jobs that are printed, ``scan`` the most that are looked at
+    :param layout: for -af and -format
+    :param form: the form of whole ads, where they are wanted
+    """
+
+    arguments: Arguments
+    selection: Selection
+    since: Expression | None
+    limit: int | None
+    scan: int | None
+    layout: Layout | None
+    form: str | None
+
+    @property
+    def forwards(self) -> bool:
+        """Whether the first job comes first."""
+        given = self.arguments.last("backwards", "forwards", "nobackwards")
+        return given is not None and given.name != "backwards"
+
+
+def read(argv: Sequence[str]) -> Query:
+    """The query of a command line.
+
+    :raises UsageError: where the options contradict each other or cannot be understood
+    """
+    arguments = parse(COMMAND, argv)
+    since = arguments.last("since")
+    if since is not None and arguments.has("forwards", "nobackwards"):
+        raise UsageError("poolbook history: -since stops on the way back: it cannot be combined with -forwards")
+    numbers = {}
+    for name, given in (("limit", arguments.last("limit", "match")), ("scan", arguments.last("scanlimit"))):
+        numbers[name] = None if given is None else whole_number(COMMAND, given, 1)
+    return Query(
+        arguments,
+        select(arguments.words, [given.values[0] for given in arguments.every("constraint")]),
+        _stop(arguments),
+        numbers["limit"],
+        numbers["scan"],
+        custom_layout(arguments),
+        ads_form(arguments),
+    )
+
+
+def _stop(arguments: Arguments) -> Expression | None:
+    given = arguments.last("since", "completedsince")
+    if given is None:
+        return None
+    (value,) = given.values
+    if given.name == "completedsince":
+        return parsed(given.spelled, f"CompletionDate <= ({value})")
+    wanted = read_job_id(value) if value.replace(".", "", 1).isdigit() else None
+    if wanted is None:
+        return parsed(given.spelled, value)
+    of_proc = "" if wanted.proc is None else f" && ProcId == {wanted.proc}"
+    return parsed(given.spelled, f"ClusterId == {wanted.cluster}{of_proc}")
+
+
+def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+    """What the command prints.
+
+    :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. They
+        are taken one by one, and no more of them than are needed.
+    """
+    jobs = _asked(ads, query, setting)
+    if query.form is not None:
+        yield from whole_ads(query.form, jobs, attribute_list(query.arguments), bare=False, gap="\n")
+    elif query.layout is not None:
+        yield from lines(query.layout._replace(streamed=True), jobs, setting)
+    else:
+        width = line_width(COMMAND, query.arguments, setting.width)
+        limit = None if width is None else width - 1
+        yield from lines(Layout(TABLE, streamed=True, limit=limit), jobs, setting)
+
+
+def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[ClassAd]:
+    context = setting.context()
+    printed = 0
+    for seen, ad in enumerate(ads):
+        if seen == query.scan or (query.since is not None and holds(query.since, ad, context)):
+            return
+        if query.selection.everything or query.selection.has(ad, context):
+            yield ad
+            printed += 1
+            if printed == query.limit:
+                return

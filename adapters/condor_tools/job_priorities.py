@@ -1,0 +1,109 @@
+"""``poolbook prio``: job priorities, set with -p or changed with + and -. What succeeds is silent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .actions import Answer
+from .job_selection import JobId, Selection, select
+from .options import HELP, LOG, Arguments, Command, Option, UsageError, find, parse, whole_number
+
+COMMAND = Command(
+    "prio",
+    "{+n | -n | -p n} job | owner ... | -a",
+    "Changes the order of one user's jobs: a higher priority runs first. The default is 0.",
+    (
+        Option("p", 1, "<n>", "the new priority"),
+        Option("a", 1, "", "all jobs"),
+        HELP,
+        Option("json", 4, "", "the new priorities as JSON"),
+        LOG,
+        Option("n", 1, refused="a log is one pool; name another with -log"),
+        Option("pool", 4, refused="a log is one pool; name another with -log"),
+    ),
+    examples=(
+        ("poolbook prio -p 10 12", "10 for the jobs of cluster 12"),
+        ("poolbook prio +5 12.3", "5 more than before"),
+        ("poolbook prio -5 alice", "5 less, for all of a user's"),
+    ),
+    words=(("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user")),
+)
+
+_STEP = re.compile(r"[-+]\d+", re.ASCII)
+
+
+class Request(NamedTuple):
+    """What a command line asks for.
+
+    :param priority: the new priority; None where it is changed
+    :param step: by how much it is changed
+    :param selection: the jobs
+    :param arguments: the options and words
+    """
+
+    priority: int | None
+    step: int
+    selection: Selection
+    arguments: Arguments
+
+    @property
+    def json(self) -> bool:
+        """Whether the answer is JSON."""
+        return self.arguments.has("json")
+
+    def new(self, old: int) -> int:
+        """The priority after the command."""
+        return old + self.step if self.priority is None else self.priority
+
+
+def read(argv: Sequence[str]) -> Request:
+    """The request of a command line.
+
+    :raises UsageError: where no priority or no job is named
+    """
+    steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
+    rest = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
+    arguments = parse(COMMAND, rest)
+    given = arguments.last("p")
+    if given is None and not steps:
+        raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
+    if not arguments.words and not arguments.has("a"):
+        raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
+    words = () if arguments.has("a") else arguments.words
+    return Request(
+        None if given is None else whole_number(COMMAND, given, -(2**31)),
+        int(steps[-1]) if steps else 0,
+        select(words, ()),
+        arguments,
+    )
+
+
+def _is_value(argv: Sequence[str], at: int) -> bool:
+    """Whether the word is the value of an option before it, as -5 is in ``-p -5``."""
+    before = argv[at - 1] if at else ""
+    if not before.startswith("-") or _STEP.fullmatch(before):
+        return False
+    option, _ = find(COMMAND, before)
+    return option.arity == 1
+
+
+def answer(request: Request, changed: Iterable[tuple[JobId, int]] = ()) -> Answer:
+    """What the command prints: nothing for what was changed, a line for each job or cluster named that is not there.
+
+    Unlike condor_prio, which ends with 0 even so, the command has then failed.
+
+    :param changed: the jobs and their new priorities
+    """
+    done = list(changed)
+    there = {job for job, _ in done} | {JobId(job.cluster) for job, _ in done}
+    missing = [wanted for wanted in request.selection.ids if wanted not in there]
+    out = ""
+    if request.json:
+        from json import dumps
+
+        rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in done]
+        out = dumps(rows, indent=2) + "\n"
+    err = "".join(f"Couldn't retrieve current priority for {wanted}.\n" for wanted in missing)
+    return Answer(out, err, int(bool(missing)))

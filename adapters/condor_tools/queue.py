@@ -1,0 +1,445 @@
+"""``poolbook q``: the jobs in the queue, in the tables of condor_q."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from .batches import Census, ClusterRow, batch_table, cluster_rows, count_statuses, totals, totals_ad
+from .cells import (
+    HELD,
+    IDLE,
+    RUNNING,
+    SUSPENDED,
+    TRANSFERRING_OUTPUT,
+    Cell,
+    Setting,
+    date_of,
+    description,
+    flag,
+    job_status,
+    length,
+    memory,
+    memory_usage,
+    metric,
+    number,
+    text,
+    text_of,
+    universe,
+    wall_time,
+)
+from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
+from .job_selection import Selection, chosen_jobs, select
+from .layout import Column, Layout, lines
+from .options import FORMS, HELP, LOG, Arguments, Command, Option, UsageError, line_width, parse, whole_number
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from .analyze import Judged
+
+_WHY = "ask `poolbook why JOB`, which says why a job does not run"
+_ONE_POOL = "a log is one pool with one queue; name another with -log"
+OF_THE_PAST = (
+    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
+    "happened"
+)
+"""What to ask where the queue of an instant cannot be told."""
+
+COMMAND = Command(
+    "q",
+    "[job | owner ...] [options]",
+    "Shows the jobs in the queue: one line for each batch of jobs, or one for each job.",
+    (
+        HELP,
+        Option("wide", 1, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
+        Option("long", 1, "", "whole ads, one attribute to a line"),
+        Option("limit", 3, "<n>", "at most so many jobs"),
+        Option("hold", 2, "", "held jobs: since when and why"),
+        Option("held", 2, "", "the same as -hold"),
+        Option("constraint", 1, "<expr>", "only jobs for which the expression is true"),
+        Option("nobatch", 3, "", "one line for each job"),
+        Option("batch", 2, "", "one line for each batch: the default"),
+        Option("run", 1, "", "running jobs: where they run"),
+        Option("idle", 3, "", "idle jobs: what they ask for"),
+        Option("io", 2, "", "jobs that transfer files"),
+        Option("dag", 2, "", "one line for each job, with room for the names of DAG nodes"),
+        Option("totals", 3, "", "the totals alone"),
+        Option("allusers", 2, "", "everyone's jobs", also="all"),
+        Option("all-users", 2, "", "the same as -allusers"),
+        Option("global", 1, "", "all queues of the pool; a pool in Poolbook has one"),
+        Option("cputime", 2, "", "CPU time instead of run time"),
+        Option("currentrun", 3, "", "the run time of the present or last run alone"),
+        Option("cumulative-time", 3, "", "the run time of all runs: the default"),
+        Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
+        Option("at", 2, "<time>", "the queue of an imported log at an instant: 2027-01-15T08:00, 3:00, 10 min (ago)"),
+        *FORMS,
+        LOG,
+        Option("better-analyze", 2, "", "why jobs do not run, by what the last cycle that refused them found"),
+        Option("better-analyse", 2, "", "the same as -better-analyze"),
+        Option("analyze", 2, "", "the same as -better-analyze"),
+        Option("analyse", 2, "", "the same as -better-analyze"),
+        Option("reverse-analyze", 3, colon=":", refused=_WHY),
+        Option("unmatchable", 5, refused=_WHY),
+        Option("machine", 2, refused=_WHY),
+        Option("mconstraint", 2, refused=_WHY),
+        Option("slotads", 1, colon=":", refused=_WHY),
+        Option("userprios", 5, refused=_WHY),
+        Option("nouserprios", 7, refused=_WHY),
+        Option("verbose", 4, refused=_WHY),
+        Option("debug", 3, colon=":", refused="the server's log says what it does"),
+        Option("pool", 1, refused=_ONE_POOL),
+        Option("name", 1, refused=_ONE_POOL),
+        Option("submitter", 1, refused="name the owner instead: poolbook q OWNER"),
+        Option("schedd-constraint", 5, refused=_ONE_POOL),
+        Option("grid", 2, colon=":", refused="there are no grid jobs"),
+        Option("factory", 4, colon=":", refused="late materialization comes with the submit language"),
+        Option("jobset", 5, refused="there are no job sets"),
+        Option("autocluster", 2, refused="what the negotiator takes together is not shown yet"),
+        Option("group-by", 2, refused="use -af and sort | uniq -c"),
+        Option("hold-codes", 6, colon=":", refused="use -hold -af HoldReasonCode HoldReasonSubCode"),
+        Option("aaf", 3, colon=":", refused="use -af with all columns wanted"),
+        Option("print-format", 2, refused="use -af or -format"),
+        Option("jobads", 1, refused="ads are read from the log"),
+        Option("userlog", 1, refused="a job's log is read with `poolbook log`"),
+        Option("stream-results", 2, refused="results need no streaming"),
+        Option("version", 1, refused="use `poolbook -version`"),
+    ),
+    examples=(
+        ("poolbook q -nobatch", "my jobs, one to a line"),
+        ("poolbook q 12 -hold", "why the jobs of cluster 12 are held"),
+        ("poolbook q -all -totals", "how many jobs there are, and in what state"),
+        ("poolbook q -af:jh JobStatus RequestMemory", "attributes in columns, with the job's id and headings"),
+        ("poolbook q -constraint 'RequestCpus > 4' --json", "whole ads, for programs"),
+    ),
+    words=(
+        ("12", "the jobs of cluster 12"),
+        ("12.3", "one job"),
+        ("alice", "the jobs of a user; without any of these, your own"),
+    ),
+)
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+
+def _time(current: bool) -> Cell:
+    def run_time(ad: ClassAd, setting: Setting) -> str | None:
+        seconds = wall_time(ad, setting, current)
+        return None if seconds is None else length(seconds)
+
+    return run_time
+
+
+def _cpu_time(ad: ClassAd, _: Setting) -> str | None:
+    seconds = number(ad, "RemoteUserCpu")
+    return None if seconds is None else length(seconds)
+
+
+def _bytes(*names: str) -> Cell:
+    def cell(ad: ClassAd, _: Setting) -> str | None:
+        sizes = [number(ad, name) for name in names]
+        return metric(sum(size or 0 for size in sizes)) if None not in sizes else "        "
+
+    return cell
+
+
+def _transfer(ad: ClassAd, _: Setting) -> str:
+    parts = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
+    going = [word for name, word in parts if flag(ad, name)]
+    return " transfer=" + ",".join(going) if going else ""
+
+
+def _owner(width: int) -> Column:
+    return Column("OWNER" if width == 14 else "OWNER/NODENAME", text_of("Owner"), -width, missing="??")
+
+
+_SUBMITTED = Column("  SUBMITTED", date_of("QDate"), 11, missing="??")
+_RUN_TIME = Column("    RUN_TIME", _time(False), 12, missing="??")
+_STATUS = Column("ST", job_status)
+_COMMAND = (
+    _STATUS,
+    Column("PRI", "JobPrio"),
+    Column("SIZE", memory_usage, 4),
+    Column("CMD", description, 0),
+)
+
+VIEWS: dict[str, tuple[Column, ...]] = {
+    "jobs": (_owner(14), _SUBMITTED, _RUN_TIME, *_COMMAND),
+    "dag": (_owner(17), _SUBMITTED, _RUN_TIME, *_COMMAND),
+    "run": (_owner(14), _SUBMITTED, _RUN_TIME, Column("HOST(S)", text_of("RemoteHost"), 0, missing="??")),
+    "hold": (
+        _owner(14),
+        Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
+        Column("CODE", "HoldReasonCode", form="%4d", missing="?"),
+        Column("/SUB", "HoldReasonSubCode", form="/%-3d", missing=" ", joined=True),
+        Column("HOLD_REASON", "HoldReason", 0),
+    ),
+    "idle": (
+        _owner(14),
+        Column("UNIVERSE ", universe),
+        Column("CPUS", "RequestCpus", form="%4d"),
+        Column("MEMORY", "RequestMemory", form="%6d"),
+        Column("STARTS", "NumShadowStarts ?: 0", form="%6d"),
+        Column("LAST_HOST", "LastRemoteHost", 0),
+    ),
+    "io": (
+        _owner(14),
+        Column("RUNS", "NumJobStarts", form="%4d", missing="?"),
+        _STATUS,
+        Column(" INPUT", _bytes("BytesRecvd"), missing="??"),
+        Column(" OUTPUT", _bytes("BytesSent"), missing="??"),
+        Column(" RATE", _bytes("BytesRecvd", "BytesSent"), 10, missing="??"),
+        Column("MISC", _transfer),
+    ),
+}
+"""The tables of one line to a job, without the job's id, which each begins with."""
+
+ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
+WITHOUT_TOTALS = frozenset({"run", "idle"})
+
+STATES = {
+    "run": (("run",), (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED)),
+    "hold": (("hold", "held"), (HELD,)),
+    "idle": (("idle",), (IDLE,)),
+}
+"""The views of jobs in some states: the options that ask for them, which cannot be combined, and the states."""
+
+# -- what is asked -------------------------------------------------------------------------------------------------
+
+
+class Query(NamedTuple):
+    """What a command line asks for.
+
+    :param arguments: the options and words
+    :param view: ``batch``, ``totals``, ``analysis``, a name of ``VIEWS``, ``custom`` (-af, -format), or a form of whole
+        ads (``long``, ``json``, ``jsonl``, ``xml``)
+    :param selection: the jobs that are meant
+    :param everyone: whether the jobs of others are meant, too
+    :param limit: the most jobs
+    :param layout: for the view ``custom``
+    """
+
+    arguments: Arguments
+    view: str
+    selection: Selection
+    everyone: bool
+    limit: int | None
+    layout: Layout | None
+
+    @property
+    def partial(self) -> bool:
+        """Whether a cluster may be shown in part, so that nobody can say how many of its jobs are done."""
+        return bool(self.selection.constraints) or any(wanted.proc is not None for wanted in self.selection.ids)
+
+    @property
+    def statuses(self) -> tuple[int, ...] | None:
+        """The states of the jobs that are meant; None for all."""
+        return next((STATES[name][1] for name in _states(self.arguments)), None)
+
+    @property
+    def plain(self) -> list[str] | None:
+        """The attributes that are enough, as texts, for ``formats.join_lines``; None where ads are needed.
+
+        Their rows are those of the jobs that ``selection`` (of ids and owners), ``everyone``, ``statuses`` and
+        ``limit`` leave, by cluster and proc.
+        """
+        if self.selection.constraints or self.arguments.has("io"):
+            return None
+        return plain_attributes(self.arguments)
+
+    @property
+    def aggregated(self) -> bool:
+        """Whether counts by cluster and status are enough: ``render_rows`` answers without any ad."""
+        partly = self.partial or self.limit is not None or self.statuses is not None or self.arguments.has("io")
+        return self.view in ("batch", "totals") and not partly
+
+
+def read(argv: Sequence[str]) -> Query:
+    """The query of a command line.
+
+    :raises UsageError: where the options contradict each other or cannot be understood
+    """
+    arguments = parse(COMMAND, argv)
+    states = _states(arguments)
+    if len(states) > 1:
+        raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
+    if arguments.has("currentrun") and arguments.has("cumulative-time"):
+        raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
+    constraints = [given.values[0] for given in arguments.every("constraint")]
+    selection = select(arguments.words, constraints, together=False)
+    limit = arguments.last("limit")
+    layout = custom_layout(arguments)
+    form = ads_form(arguments)
+    grouping = arguments.last("batch", "nobatch")
+    batched = grouping is not None and grouping.name == "batch"
+    if batched and layout is not None:
+        raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
+    everyone = bool(arguments.words) or arguments.has("allusers", "all-users")
+    return Query(
+        arguments,
+        form or ("custom" if layout is not None else _view(arguments, states, grouping is None or batched)),
+        selection,
+        everyone,
+        None if limit is None else whole_number(COMMAND, limit, 1),
+        layout,
+    )
+
+
+def _states(arguments: Arguments) -> list[str]:
+    return [view for view, (options, _) in STATES.items() if arguments.has(*options)]
+
+
+def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
+    chosen = arguments.last("totals", "io")
+    if chosen is not None:
+        return chosen.name
+    if arguments.has(*ANALYSES):
+        return "analysis"
+    if states:
+        return states[0]
+    if batched:
+        return "batch"
+    return "dag" if arguments.has("dag") else "jobs"
+
+
+# -- printing ------------------------------------------------------------------------------------------------------
+
+
+def render(
+    ads: Iterable[ClassAd],
+    query: Query,
+    setting: Setting,
+    census: Census | None = None,
+    judge: Callable[[int, int], Judged] | None = None,
+) -> Iterator[str]:
+    """What the command prints.
+
+    :param ads: the jobs of the queue: all of them, unless a census is given
+    :param census: mine and everyone's jobs by status, where that is known without the ads (``asked`` is counted here)
+    :param judge: for the view ``analysis``: what the log has of a job, by cluster and process
+    """
+    if query.view == "analysis":
+        from .analyze import analysis
+
+        for ad in _asked(ads, query, setting):
+            yield from _title(setting, timed=False)
+            yield from analysis(ad, judge, setting)
+        return
+    if census is None:
+        ads = list(ads)
+        mine = [ad for ad in ads if text(ad, "Owner") == setting.owner]
+        census = Census({}, count_statuses(mine), count_statuses(ads))
+    jobs = _asked(ads, query, setting)
+    census = census._replace(asked=count_statuses(jobs))
+    if query.arguments.has("totals") and query.view != "totals":
+        from ...domain.classad import ClassAd
+
+        jobs = [ClassAd(totals_ad(census))]
+    if query.view == "totals":
+        yield from _title(setting)
+        yield _footer(query, setting, census)
+    elif query.view == "custom":
+        assert query.layout is not None
+        yield from lines(query.layout, jobs, setting)
+    elif query.view in ("long", "json", "jsonl", "xml"):
+        bare = bare_json(query.arguments)
+        yield from whole_ads(query.view, jobs, attribute_list(query.arguments), bare=bare)
+    elif query.view == "batch":
+        yield from _title(setting)
+        yield from batch_table(cluster_rows(jobs), _width(query, setting), partial=query.partial)
+        yield "\n" + _footer(query, setting, census)
+    else:
+        yield from _title(setting)
+        yield from _table(jobs, query, _width(query, setting))
+        if query.view not in WITHOUT_TOTALS:
+            yield "\n" + _footer(query, setting, census)
+
+
+def render_rows(rows: Iterable[ClusterRow], query: Query, setting: Setting) -> Iterator[str]:
+    """What the command prints where ``query.aggregated``: the batch table or the totals, from clusters' counts.
+
+    :param rows: all clusters of the queue
+    """
+    rows = list(rows)
+    asked = [row for row in rows if _meant(row, query, setting)]
+    census = Census(_sum(asked), _sum([row for row in rows if row.owner == setting.owner]), _sum(rows))
+    yield from _title(setting)
+    if query.view == "batch":
+        yield from batch_table(asked, _width(query, setting))
+        yield "\n"
+    yield _footer(query, setting, census)
+
+
+def _meant(row: ClusterRow, query: Query, setting: Setting) -> bool:
+    ids = [wanted.cluster for wanted in query.selection.ids]
+    if ids and row.cluster not in ids:
+        return False
+    if query.selection.owners and row.owner not in query.selection.owners:
+        return False
+    return query.everyone or not setting.owner or row.owner == setting.owner
+
+
+def _sum(rows: Iterable[ClusterRow]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for row in rows:
+        for status, count in row.counts.items():
+            counts[status] = counts.get(status, 0) + count
+    return counts
+
+
+def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
+    """The jobs that are meant, in their order."""
+    jobs = chosen_jobs(query.selection, ads, setting)
+    if not query.everyone and setting.owner:
+        jobs = [ad for ad in jobs if text(ad, "Owner") == setting.owner]
+    if query.statuses is not None:
+        jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
+    if query.arguments.has("io"):
+        jobs = [ad for ad in jobs if _transfer(ad, setting)]
+    return jobs[: query.limit]
+
+
+def _title(setting: Setting, timed: bool = True) -> Iterator[str]:
+    address, mark, _ = setting.address.partition("?")
+    at = datetime.fromtimestamp(setting.now, setting.timezone)
+    when = f" @ {at:%m/%d/%y %H:%M:%S}" if timed else ""
+    yield f"\n\n-- Schedd: {setting.schedd} : {address}{'?...' if mark else ''}{when}\n"
+
+
+def _footer(query: Query, setting: Setting, census: Census) -> str:
+    if query.everyone or not setting.me:
+        census = census._replace(mine=None)
+    return totals(census, setting.me)
+
+
+def _width(query: Query, setting: Setting) -> Setting:
+    """The setting with the width that -wide asks for."""
+    return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+
+
+def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+    """A table of one line to a job. Ids, owners and sizes get more room only where the usual one is too small."""
+    columns = list(VIEWS[query.view])
+    most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
+    most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)
+    names = [len(text(ad, "Owner") or "") for ad in jobs]
+    cluster, proc = max(4, len(str(most_cluster))), max(3, len(str(most_proc)))
+    if cluster > 4 or proc > 3 or max(names, default=0) > 14:
+        sizes = [memory(ad) or 0.0 for ad in jobs]
+        widest = len(f"{max(sizes):.1f}")
+        columns = [
+            column._replace(width=max(4, widest)) if column.value is memory_usage else column for column in columns
+        ]
+        if setting.width is not None:
+            room = 14 + setting.width - 80
+            columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room)))
+    if query.arguments.has("cputime"):
+        columns = [column if column is not _RUN_TIME else Column("    CPU_TIME", _cpu_time, 12) for column in columns]
+    elif query.arguments.has("currentrun"):
+        columns = [column._replace(value=_time(True)) if column is _RUN_TIME else column for column in columns]
+    ids = (
+        Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
+        Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),
+    )
+    limit = None if setting.width is None or query.view == "hold" else setting.width - 1
+    yield from lines(Layout((*ids, *columns), trimmed=True, limit=limit), jobs, setting)

@@ -1,0 +1,284 @@
+"""``poolbook status``: the pool's slots, machines, queues and users, in the tables of condor_status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import Setting, evaluate, shown, text
+from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
+from .job_selection import holds
+from .layout import Layout, lines
+from .options import FORMS, HELP, LOG, Arguments, Command, Option, Refusal, UsageError, line_width, parse, whole_number
+from .status_compact import CONSTRAINT as COMPACT_CONSTRAINT
+from .status_compact import compact_table, compact_totals
+from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
+from .status_totals import totals_lines
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
+
+_ONE_POOL = "a log is one pool; name another with -log"
+_NOW = (
+    "the slots are kept as they are now alone; `poolbook why SLOT -at TIME` tells of a slot at an instant, `poolbook "
+    "log SLOT` of all that it did"
+)
+_NO_COD = "there is no Computing On Demand"
+
+COMMAND = Command(
+    "status",
+    "[slot | machine ...] [options]",
+    "Shows the pool: its slots, and on request its machines, queue, users and daemons.",
+    (
+        Option("avail", 2, "", "slots that a job could have now"),
+        Option("format", 1, "<fmt> <attr>", "print an attribute or expression by a printf format"),
+        *[option for option in FORMS if option.name in ("autoformat", "af")],
+        Option("wide", 3, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
+        Option("natural", 3, "", "sort slot1_10 after slot1_9: the default", ":off"),
+        Option("constraint", 3, "<expr>", "only ads for which the expression is true"),
+        HELP,
+        Option("limit", 2, "<n>", "at most so many ads"),
+        Option("long", 1, "", "whole ads, one attribute to a line"),
+        Option("xml", 1, "", "whole ads as XML"),
+        Option("jsonl", 5, "", "whole ads as JSON, one ad to a line"),
+        Option("json", 2, "", "whole ads as JSON; --json is valid JSON even where there is no ad"),
+        Option("attributes", 2, "<X,Y,...>", "only these attributes in -long, -json, -jsonl and -xml"),
+        Option("claimed", 2, "", "claimed slots: whose jobs run there"),
+        Option("run", 1, "", "how many jobs run and wait; with -slots, whose job runs in which slot"),
+        Option("slots", 2, "", "the slots: the default", also="slot"),
+        Option("compact", 3, "", "one line for each machine"),
+        Option("nocompact", 5, "", "one line for each slot: the default"),
+        Option("server", 2, "", "memory, disk and speed of the slots"),
+        Option("state", 4, "", "since when each slot is in its state and activity"),
+        Option("startd", 4, "", "the machines"),
+        Option("schedd", 2, "", "the queue"),
+        Option("negotiator", 1, "", "the last negotiation cycle"),
+        Option("any", 2, "", "all ads of the pool"),
+        Option("sort", 2, "<expr>", "by the value of an expression; `no` for the order in which ads came"),
+        Option("submitters", 4, "", "users with jobs"),
+        Option("master", 1, "", "the master daemon's ad"),
+        Option("collector", 3, "", "the pool as a whole"),
+        Option("totals", 1, "", "the totals alone"),
+        Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
+        LOG,
+        Option("at", 2, refused=_NOW),
+        Option("pool", 1, refused=_ONE_POOL),
+        Option("direct", 3, refused=_ONE_POOL),
+        Option("ads", 2, colon=":", refused="ads are read from the log"),
+        Option("absent", 2, refused="absent ads come with the service for many machines"),
+        Option("offline", 2, refused="offline ads come with the service for many machines"),
+        Option("cod", 3, refused=_NO_COD),
+        Option("gpus", 3, refused="use -af Name GPUs AssignedGPUs"),
+        Option("java", 1, refused="the Java universe is out of scope; use -constraint HasJava"),
+        Option("vm", 2, refused="there is no VM universe"),
+        Option("defrag", 3, refused="there is no defragmentation daemon"),
+        Option("broken", 4, refused="broken resources are not reported yet"),
+        Option("healthy", 4, colon=":", refused="health checks are not reported yet"),
+        Option("lvm", 3, colon=":", refused="LVM disk limits are out of scope"),
+        Option("subsystem", 4, refused="name the kind: -schedd, -master, -startd, ..."),
+        Option("snapshot", 3, refused="`poolbook log SLOT` and `poolbook why SLOT -at TIME` tell of the past"),
+        Option("merge", 5, refused="compare two logs with `poolbook log`"),
+        Option("target", 4, refused="ask `poolbook why JOB` how a job and a slot match"),
+        Option("aaf", 3, colon=":", refused="use -af with all columns wanted"),
+        Option("print-format", 2, refused="use -af or -format"),
+        Option("statistics", 5, refused="statistics of daemons are not kept"),
+        Option("annex-slots", 5, refused="there are no annexes"),
+        Option("annex-name", 10, refused="there are no annexes"),
+        Option("grid", 1, refused="there are no grid resources"),
+        Option("generic", 2, refused="there are no generic ads"),
+        Option("data", 2, refused="file transfers are not reported yet"),
+        Option("storage", 3, refused="there is no network storage"),
+        Option("license", 2, refused="there are no licenses"),
+        Option("ckptsrvr", 2, refused="there is no checkpoint server"),
+        Option("debug", 2, colon=":", refused="the server's log says what it does"),
+        Option("diagnose", 3, colon=":", refused="nothing is queried over a network"),
+        Option("version", 3, refused="use `poolbook -version`"),
+    ),
+    examples=(
+        ("poolbook status -compact", "one line for each machine"),
+        ("poolbook status -constraint 'Memory > 4096' -sort Memory", "large slots, the smallest first"),
+        ("poolbook status -af:h Name State Activity", "attributes in columns, with headings"),
+        ("poolbook status -totals", "how many slots there are in each state"),
+    ),
+    words=(("slot1@host", "one slot"), ("host", "the slots of a machine")),
+)
+
+# -- what is asked -------------------------------------------------------------------------------------------------
+
+
+class Query(NamedTuple):
+    """What a command line asks for.
+
+    :param arguments: the options and words
+    :param view: a name of ``VIEWS``
+    :param compact: whether the slots of a machine share a line
+    :param constraints: what must be true for each ad
+    :param order: the expressions by which ads are sorted; None for the order in which they come
+    :param limit: the most ads
+    :param layout: for -af and -format
+    :param form: the form of whole ads, where they are wanted
+    """
+
+    arguments: Arguments
+    view: str
+    compact: bool
+    constraints: tuple[Expression, ...]
+    order: tuple[str, ...] | None
+    limit: int | None
+    layout: Layout | None
+    form: str | None
+
+    @property
+    def kind(self) -> str:
+        """The MyType of the ads that are needed; empty for all."""
+        return VIEWS[self.view].kind
+
+    @property
+    def warning(self) -> str:
+        """What is to be said on standard error."""
+        both = self.arguments.has("totals") and self.arguments.has("compact")
+        return "Warning: ignoring -compact option because -total option is also set\n" if both else ""
+
+
+def read(argv: Sequence[str]) -> Query:
+    """The query of a command line.
+
+    :raises UsageError: where the options contradict each other or cannot be understood
+    """
+    arguments = parse(COMMAND, argv)
+    view = _view(arguments)
+    compact = arguments.last("compact", "nocompact", "slots")
+    compacted = compact is not None and compact.name == "compact"
+    if compacted and VIEWS[view].kind != "Machine":
+        raise UsageError(f"poolbook status: -compact shows slots, and not what -{view} shows")
+    if compacted and view not in ("slots", "avail"):
+        raise UsageError(f"poolbook status: -compact has no columns for -{view}: leave one of them out")
+    constraints = [given.values[0] for given in arguments.every("constraint")]
+    # With -totals the machine's slots are not taken together, but are those that -compact would show.
+    constraints += [VIEWS[view].constraint, COMPACT_CONSTRAINT if compacted else ""]
+    limit = arguments.last("limit")
+    return Query(
+        arguments,
+        view,
+        compacted,
+        tuple(parsed("-constraint", constraint) for constraint in constraints if constraint),
+        _order(arguments),
+        None if limit is None else whole_number(COMMAND, limit, 1),
+        custom_layout(arguments),
+        ads_form(arguments),
+    )
+
+
+def _view(arguments: Arguments) -> str:
+    """The table: -run means the queue's jobs, unless -slots or -claimed stands with it."""
+    named = [given.name for given in arguments.every(*VIEWS)]
+    if "run" in named and ("slots" in named or "claimed" in named):
+        named = ["claimed"]
+    if "run" in named and "schedd" in named:
+        named = ["run"]
+    chosen = [name for at, name in enumerate(named) if name not in named[:at] and name != "slots"]
+    if len(chosen) > 1:
+        raise UsageError(f"poolbook status: -{chosen[0]} and -{chosen[1]} are different tables: choose one")
+    return chosen[0] if chosen else "slots"
+
+
+def _order(arguments: Arguments) -> tuple[str, ...] | None:
+    given = [option.values[0] for option in arguments.every("sort")]
+    if any(value.lower() in ("no", "none", "false", "0") for value in given):
+        return None
+    for value in given:
+        parsed("-sort", value)
+    return tuple(given) or ("Machine", "Name")
+
+
+# -- printing ------------------------------------------------------------------------------------------------------
+
+
+def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+    """What the command prints.
+
+    :param ads: the pool's ads of the kind ``query.kind``
+    :raises Refusal: where a slot or machine that was named does not exist
+    """
+    asked = _asked(ads, query, setting)
+    if query.arguments.has("totals"):
+        view = VIEWS[query.view]
+        if asked and view.totals is not None:
+            yield from _totals(asked, query, compact=False)
+    elif query.layout is not None:
+        yield from lines(query.layout, asked, setting)
+    elif query.form is not None:
+        bare = bare_json(query.arguments)
+        yield from whole_ads(query.form, asked, attribute_list(query.arguments), bare=bare, gap="\n")
+    elif query.compact:
+        yield from compact_table(asked, _width(query, setting))
+        if asked:
+            yield from _totals(asked, query, compact=True)
+    elif asked:
+        yield from _table(asked, query, _width(query, setting))
+
+
+def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+    view = VIEWS[query.view]
+    columns = view.columns
+    wide = query.arguments.last("wide")
+    if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
+        columns = tuple(WIDE_ACTIVITY_TIME if column is ACTIVITY_TIME else column for column in columns)
+    limit = None if setting.width is None else setting.width - 1
+    heading, *rows = lines(Layout(columns, limit=limit), asked, setting)
+    yield heading + "\n"
+    yield from rows
+    if view.totals is not None:
+        yield from _totals(asked, query, compact=False)
+
+
+def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[str]:
+    view = VIEWS[query.view]
+    wide = query.arguments.last("wide")
+    width = None if wide is not None and wide.qualifier is None else view.keys
+    yield "\n"
+    if compact:
+        yield from compact_totals(asked, width)
+    elif view.totals is not None:
+        yield from totals_lines(view.totals, ((view.totals.key(ad), view.totals.sums(ad)) for ad in asked), width)
+
+
+def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
+    """The ads that are meant, in their order."""
+    context = setting.context()
+    found = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
+    words = query.arguments.words
+    if words:
+        found = [ad for ad in found if text(ad, "Name") in words or text(ad, "Machine") in words]
+        there = {text(ad, name) for ad in found for name in ("Name", "Machine")}
+        unknown = [word for word in words if word not in there]
+        if unknown:
+            raise Refusal(
+                f"poolbook status: there is no slot or machine {unknown[0]} here. `poolbook status -af Name Machine`"
+                " lists them"
+            )
+    if query.order is not None:
+        natural = query.arguments.last("natural")
+        found.sort(key=_sort_key(query.order, setting, natural is None or natural.qualifier != "off"))
+    return found[: query.limit]
+
+
+_DIGITS = re.compile(r"(\d+)")
+_Key = tuple[tuple[tuple[int, int, str], ...], ...]
+
+
+def _sort_key(order: Sequence[str], setting: Setting, natural: bool) -> Callable[[ClassAd], _Key]:
+    """What ads are sorted by: the values' texts, numbers in them by their size. Equal ones stay as they came."""
+    context = setting.context()
+
+    def parts(value: str) -> tuple[tuple[int, int, str], ...]:
+        pieces = _DIGITS.split(value) if natural else [value]
+        return tuple((0, int(piece), "") if at % 2 else (1, 0, piece) for at, piece in enumerate(pieces))
+
+    return lambda ad: tuple(parts(shown(evaluate(ad, source, context))) for source in order)
+
+
+def _width(query: Query, setting: Setting) -> Setting:
+    """The setting with the width that -wide asks for."""
+    return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))

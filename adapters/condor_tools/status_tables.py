@@ -1,0 +1,245 @@
+"""The tables of ``poolbook status``: the columns of each, which ads they show, and the totals under them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import Cell, Setting, date_of, evaluate, length, metric, number, text, text_of
+from .layout import Column
+from .status_totals import ACTIVITIES, CLAIMS, MACHINES, QUEUES, SERVERS, SLOTS, USERS, Totals, short_platform
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+
+
+def _since(name: str, *clocks: str) -> Cell:
+    """The time from an instant to when the ad was made: by the first of these attributes that it has, else now."""
+
+    def cell(ad: ClassAd, setting: Setting) -> str | None:
+        since = number(ad, name)
+        if since is None:
+            return None
+        times = [number(ad, clock) for clock in clocks]
+        at = next((time for time in times if time is not None), setting.now)
+        return length(max(0, at - since))
+
+    return cell
+
+
+def _load(ad: ClassAd, _: Setting) -> str | None:
+    load = number(ad, "CondorLoadAvg")
+    return None if load is None else f"{load:.3f}"
+
+
+def _keyboard(ad: ClassAd, setting: Setting) -> str | None:
+    idle = evaluate(ad, "KeyboardIdle", setting.context())  # the time since an instant
+    return length(idle) if isinstance(idle, int | float) else None
+
+
+def _memory_size(ad: ClassAd, _: Setting) -> str | None:
+    size = number(ad, "DetectedMemory")
+    return None if size is None else metric(size * 1024 * 1024)
+
+
+def _gpus(ad: ClassAd, _: Setting) -> str | None:
+    devices = ad.eval("DetectedGPUs")
+    if isinstance(devices, str):
+        return str(len([device for device in re.split(r"[,\s]+", devices) if device]))
+    return None if isinstance(devices, int | float) or not hasattr(devices, "__len__") else str(len(devices))
+
+
+def _version(room: bool) -> Cell:
+    """The version; with ``room`` for it, what follows the date, too: ``25.14.1.PackageID:``."""
+
+    def cell(ad: ClassAd, _: Setting) -> str | None:
+        words = (text(ad, "CondorVersion") or "").split()
+        if len(words) < 2:
+            return None
+        dated = 3 if len(words) > 2 and words[2].count("-") == 2 else 5
+        build = words[dated] if len(words) > dated else "$"
+        return words[1] + ("." + build.partition("-")[0] if build != "$" and room else "")
+
+    return cell
+
+
+def _activity(ad: ClassAd, _: Setting) -> str | None:
+    activity = text(ad, "Activity")
+    if activity is None:
+        return "??"
+    return "OCU" if activity == "Idle" and number(ad, "OCU") else activity
+
+
+_NAME = Column("Name", text_of("Name"), -34, missing="??", grow=True)
+_SYSTEM = Column("OpSys", "OpSys", -10, "")
+_ARCH = Column("Arch", "Arch", -8, "")
+_LOAD = Column("LoadAv", _load, 6, missing="??", cut=True)
+ACTIVITY_TIME = Column(
+    "  ActvtyTime",
+    _since("EnteredCurrentActivity", "MyCurrentTime", "LastHeardFrom"),
+    12,
+    missing="-",
+    cut=True,
+    joined=True,
+)
+WIDE_ACTIVITY_TIME = ACTIVITY_TIME._replace(heading="ActivityTime", joined=False)
+_DAEMON = Column("Name", "Name", -15, grow=True)
+_PLACE = Column("Machine", "Machine", -12, grow=True)
+_UPTIME = Column("   Uptime", _since("DaemonStartTime", "LastHeardFrom"), 13)
+_SHORT = _DAEMON._replace(width=-12)
+
+
+def _count(heading: str, name: str, width: int) -> Column:
+    return Column(heading, name, form=f"%{width}d")
+
+
+class View(NamedTuple):
+    """A table: the kind of ads (MyType), the columns, which of the ads, and what stands under it."""
+
+    kind: str
+    columns: tuple[Column, ...]
+    totals: Totals | None = None
+    constraint: str = ""
+    keys: int | None = 14
+
+
+def _slots(*columns: Column) -> tuple[Column, ...]:
+    return (_NAME, _SYSTEM, _ARCH, *columns)
+
+
+NORMAL = _slots(
+    Column("State", "State", missing="??"),
+    Column("Activity", _activity, -8),
+    _LOAD,
+    Column("Mem   ", "Memory", 6, "%6d", missing="??"),
+    ACTIVITY_TIME,
+)
+
+VIEWS: dict[str, View] = {
+    "slots": View("Machine", NORMAL, SLOTS),
+    "avail": View("Machine", NORMAL, SLOTS, 'State == "Unclaimed" && Cpus > 0 && Memory > 0'),
+    "claimed": View(
+        "Machine",
+        _slots(_LOAD, Column("RemoteUser", "RemoteUser", -20, ""), Column("ClientMachine", "ClientMachine", -16, "")),
+        CLAIMS,
+        'State == "Claimed"',
+    ),
+    "server": View(
+        "Machine",
+        _slots(
+            _LOAD,
+            Column("Memory", "Memory", 8, "%8d", missing="??"),
+            Column("Disk", "Disk", 9, "%9d", missing="??"),
+            Column("Mips", "Mips", 7, "%7d", missing="??"),
+            Column("KFlops", "KFlops", 9, "%9d", missing="??"),
+        ),
+        SERVERS,
+    ),
+    "state": View(
+        "Machine",
+        (
+            _NAME,
+            Column("Cpu", "Cpus"),
+            Column(" Mem", "Memory", 5, ""),  # for strings alone: HTCondor leaves the number out, and so the place
+            _LOAD,
+            Column("  KbdIdle", _keyboard, 12, missing="??", cut=True),
+            Column("State", "State", -7, ""),
+            Column("  StateTime", _since("EnteredCurrentState", "LastHeardFrom"), 12, missing="??", cut=True),
+            Column("Activ", "Activity"),
+            Column("  ActvtyTime", _since("EnteredCurrentActivity", "LastHeardFrom"), 12, missing="-", cut=True),
+        ),
+        ACTIVITIES,
+    ),
+    "startd": View(
+        "StartD",
+        (
+            Column("Name", "Name"),
+            Column("Platform", short_platform),
+            Column("Version", _version(True)),
+            Column("Cpus", "DetectedCpus", 4, "%4d", missing="??"),
+            Column("  Memory", _memory_size, 10, missing="??"),
+            Column("GPUs", _gpus, 5, missing=" "),
+            _UPTIME,
+        ),
+        MACHINES,
+    ),
+    "schedd": View(
+        "Scheduler",
+        (
+            _DAEMON,
+            _PLACE,
+            _count("RunningJobs", "TotalRunningJobs", 11),
+            _count("  IdleJobs", "TotalIdleJobs", 10),
+            _count("  HeldJobs", "TotalHeldJobs", 10),
+        ),
+        QUEUES,
+    ),
+    "run": View(
+        "Scheduler",
+        (
+            _DAEMON,
+            _count("TotalJobs", "TotalJobAds", 9),
+            _count("Shadows", "ShadowsRunning", 7),
+            _count("ActiveDAGs", "TotalSchedulerJobsRunning", 10),
+            _count("IdleDAGs", "TotalSchedulerJobsIdle", 8),
+            _count("RcntDone", "RecentJobsCompleted", 8),
+            _count("RcntStart", "RecentJobsStarted", 9),
+        ),
+        constraint="ShadowsRunning + TotalSchedulerJobsRunning > 0",
+    ),
+    "submitters": View(
+        "Submitter",
+        (
+            _DAEMON,
+            _PLACE,
+            _count("RunningJobs", "RunningJobs", 11),
+            _count("  IdleJobs", "IdleJobs", 10),
+            _count("  HeldJobs", "HeldJobs", 10),
+        ),
+        USERS,
+        keys=None,
+    ),
+    "master": View(
+        "DaemonMaster",
+        (
+            _SHORT,
+            Column("Version", _version(True), -14),
+            Column("Cpus", "DetectedCpus", 4, "%4d", missing="??"),
+            Column("  Memory", _memory_size, 10, missing="??"),
+            _UPTIME,
+        ),
+    ),
+    "collector": View(
+        "Collector",
+        (
+            Column("Name", "Name"),
+            Column("Machine", "Machine", -18),
+            _count("RunningJobs", "RunningJobs", 11),
+            _count("  IdleJobs", "IdleJobs", 10),
+            _count("HostsTotal", "HostsTotal", 10),
+        ),
+    ),
+    "negotiator": View(
+        "Negotiator",
+        (
+            _SHORT,
+            Column("LastCycleEnd", date_of("LastNegotiationCycleEnd0"), 12),
+            _count("(Sec)", "LastNegotiationCycleDuration0", 5),
+            _count("  Slots", "LastNegotiationCycleCandidateSlots0", 7),
+            _count("Submitrs", "LastNegotiationCycleActiveSubmitterCount0", 8),
+            _count("Schedds", "LastNegotiationCycleNumSchedulers0", 7),
+            _count("   Jobs", "LastNegotiationCycleNumIdleJobs0", 7),
+            _count("Matches", "LastNegotiationCycleMatches0", 7),
+            _count("Rejections", "LastNegotiationCycleRejections0", 10),
+        ),
+    ),
+    "any": View(
+        "",
+        (
+            Column("MyType", 'MyType ?: "None"', -18, ""),
+            Column("TargetType", 'TargetType ?: "None"', -18, ""),
+            Column("Name", "Name", -41, "", missing="?"),
+        ),
+    ),
+}
+"""The tables. The columns are those of HTCondor 25.14, their quirks included."""

@@ -1,0 +1,236 @@
+"""``poolbook userprio``: what submitters are granted, and what they have used, as condor_userprio shows and sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cells import Setting, date, length
+from .formats import ads_form, attribute_list, bare_json, custom_layout, long_text, old_lines, parsed, whole_ads
+from .job_selection import holds
+from .layout import Layout, lines
+from .options import FORMS, HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from .userprio_edits import DURATION, Request, submitter
+from .userprio_edits import read as read_edit
+from .userprio_records import Record, ad_of, rolled_up
+from .userprio_table import DETAILS, MOST, Wanted, table
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
+
+_ONE_POOL = "a log is one pool; name another with -log"
+_DAY = 86400
+
+COMMAND = Command(
+    "userprio",
+    "[user ...] [options]",
+    "Shows what users are granted and have used, the best effective priority first; an administrator sets it. Without "
+    "-allusers or names, only those are shown who had a slot within the last day.",
+    (
+        Option("setprio", 1, "<user> <n>", "set a user's real priority, at least 0.5"),
+        Option("setfactor", 4, "<user> <n>", "set a user's priority factor, at least 1"),
+        Option("setfloor", 5, "<user> <n>", "set how many cores a user gets before others do; 0: none"),
+        Option("setceiling", 4, "<user> <n>", "set how many cores a user gets at most; -1: no limit"),
+        DURATION,
+        Option("cancelceilinglease", 1, "<user>", "end the time for which a ceiling was set"),
+        Option("cancelfloorlease", 7, "<user>", "end the time for which a floor was set"),
+        Option("cancelfactorlease", 8, "<user>", "end the time for which a factor was set"),
+        Option("setbegin", 4, "<user> <n>", "set since when a user's usage counts, in seconds since 1970"),
+        Option("setaccum", 4, "<user> <n>", "set a user's weighted usage, in seconds"),
+        Option("setlast", 4, "<user> <n>", "set when a user used something last, in seconds since 1970"),
+        Option("resetusage", 1, "<user>", "let a user's usage count from now on"),
+        Option("delete", 3, "<user>", "forget a user: priority, usage, and what was set"),
+        Option("resetall", 6, "", "let everybody's usage count from now on"),
+        HELP,
+        Option("json", 2, "", "the records as JSON (--json: also where there is none), or the answer to a change"),
+        LOG,
+        Option("long", 1, "", "the records, one attribute to a line"),
+        Option("constraint", 1, "<expr>", "only records for which the expression is true"),
+        Option("legacy", 3, "", "accepted for HTCondor's sake, and changes nothing"),
+        Option("modular", 3, "", "with -long: an empty line before each record, rather than behind it"),
+        *[option for option in FORMS if option.name in ("af", "autoformat")],
+        Option("debug", 1, colon=":", refused="the server's log says what it does"),
+        Option("hierarchical", 2, "", "users under their groups: the default where there are groups"),
+        Option("flat", 2, "", "users and groups in one list"),
+        Option("grouprollup", 1, "", "let groups count what the groups within them do"),
+        Option("grouporder", 6, "", "groups first, then users"),
+        Option("quotas", 1, "", "the groups' quotas"),
+        Option("surplus", 2, "", "whether groups use what others leave"),
+        Option("sortkey", 2, "", "by what groups are ordered"),
+        Option("all", 1, "", "all columns", also="a"),
+        Option("most", 2, "", "the most useful columns: the default"),
+        Option("groupid", 6, "", "the groups' numbers"),
+        Option("order", 1, "", "the groups' order"),
+        Option("activefrom", 2, "<month> <day> <year>", "who used something since that day"),
+        Option("allusers", 4, "", "all users"),
+        Option("usage", 2, "", "the usage"),
+        Option("priority", 4, "", "the priorities"),
+        Option("getreslist", 6, "<user>", "the slots that a user has"),
+        Option("inputfile", 2, "<file>", "show the records that -long wrote into a file"),
+        Option("pool", 1, refused=_ONE_POOL),
+        Option("name", 1, refused=_ONE_POOL),
+        Option("collector", 3, "", "as without: the log is the only source"),
+        Option("negotiator", 3, "", "accepted for HTCondor's sake, and changes nothing"),
+        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
+        *[option for option in FORMS if option.name in ("jsonl", "xml", "attributes", "format")],
+    ),
+    examples=(
+        ("poolbook userprio -all -allusers", "everything, of everybody"),
+        ("poolbook userprio alice -af Name Priority", "one user, by name"),
+        ("poolbook userprio -setfactor alice@example.org 100", "alice gets ten times her default share"),
+        ("poolbook userprio -setceiling bob@example.org 8 -duration 3600", "bob has at most 8 cores for an hour"),
+    ),
+    words=(("alice, alice@example.org", "a user, with or without the domain"),),
+)
+
+
+class Query(NamedTuple):
+    """What a command line asks for.
+
+    :param arguments: the options and words
+    :param edit: what it asks to be changed, if it does
+    :param holder: whose slots are to be listed; empty: nobody's
+    :param file: from where the records are to be read; empty: the log
+    :param constraints: what must be true for each record
+    :param layout: for -af and -format
+    :param form: the form of whole records, where they are wanted
+    """
+
+    arguments: Arguments
+    edit: Request | None
+    holder: str
+    file: str
+    constraints: tuple[Expression, ...]
+    layout: Layout | None
+    form: str | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether attributes are asked for that no table shows."""
+        return bool(self.constraints or self.layout or self.form)
+
+
+def read(argv: Sequence[str]) -> Query:
+    """The query of a command line.
+
+    :raises UsageError: where the options contradict each other or cannot be understood
+    """
+    arguments = parse(COMMAND, argv)
+    edit = read_edit(COMMAND, arguments)
+    holder, file = arguments.last("getreslist"), arguments.last("inputfile")
+    _date(arguments)
+    return Query(
+        arguments,
+        edit,
+        "" if holder is None else submitter(holder.spelled, holder.values[0]),
+        "" if file is None else file.values[0],
+        tuple(parsed(given.spelled, given.values[0]) for given in arguments.every("constraint")),
+        custom_layout(arguments),
+        ads_form(arguments),
+    )
+
+
+def _date(arguments: Arguments) -> datetime | None:
+    """The day after -activefrom, where that is what counts; years are those of this century if they have two digits
+    less than 50, of the last one if they have two others."""
+    given = arguments.last("activefrom", "allusers")
+    if given is None or given.name != "activefrom":
+        return None
+    try:
+        month, day, year = map(int, given.values)
+        return datetime(year + (2000 if year < 50 else 1900 if year < 1900 else 0), month, day)
+    except (ValueError, OverflowError):
+        words = " ".join(given.values)
+        raise UsageError(
+            f"poolbook userprio: {given.spelled} {words}: there is no such day; -activefrom 11 20 2026 is one"
+        ) from None
+
+
+def _since(query: Query, setting: Setting) -> float | None:
+    """Since when somebody must have used something to be shown; None: everybody is."""
+    if query.arguments.words:
+        return None
+    given = query.arguments.last("activefrom", "allusers")
+    if given is None:
+        return setting.now - _DAY
+    day = _date(query.arguments)
+    return None if day is None else day.replace(tzinfo=setting.timezone).timestamp()
+
+
+# -- printing ------------------------------------------------------------------------------------------------------
+
+
+def render(records: Iterable[Record], query: Query, setting: Setting) -> Iterator[str]:
+    """What the command prints of the records.
+
+    :raises Refusal: where a user who was named has none
+    """
+    found = list(records)
+    if query.arguments.has("grouprollup"):
+        found = rolled_up(found)
+    found = _asked(found, query, setting)
+    if query.layout is not None:
+        yield from lines(query.layout, map(ad_of, found), setting)
+    elif query.form is not None:
+        yield from _whole(query.form, [ad_of(record) for record in found], query.arguments)
+    else:
+        yield from table(found, _wanted(query, setting), setting.timezone)
+
+
+def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
+    names = attribute_list(arguments)
+    if form == "long" and arguments.has("modular"):
+        written = old_lines()
+        yield from ("\n" + long_text(ad, names, written).removesuffix("\n") for ad in ads)
+    else:
+        yield from whole_ads(form, ads, names, bare=bare_json(arguments), gap="\n")
+
+
+def _wanted(query: Query, setting: Setting) -> Wanted:
+    arguments = query.arguments
+    details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
+    layout = arguments.last("hierarchical", "flat", "grouporder")
+    return Wanted(
+        details or MOST,
+        "" if layout is None else layout.name,
+        arguments.has("quotas", "surplus"),
+        _since(query, setting),
+    )
+
+
+def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
+    """The records that are meant."""
+    words = query.arguments.words
+    if words:
+        named = [(str(record.get("Name", "")), record) for record in found]
+        kept = [(name, record) for name, record in named if name in words or name.partition("@")[0] in words]
+        there = {part for name, _ in kept for part in (name, name.partition("@")[0])}
+        for word in words:
+            if word not in there:
+                raise Refusal(
+                    f"poolbook userprio: there is no user {word} here. `poolbook userprio -allusers` lists them"
+                )
+        found = [record for _, record in kept]
+    if query.constraints:
+        context = setting.context()
+        found = [
+            record
+            for record in found
+            if all(holds(constraint, ad_of(record), context) for constraint in query.constraints)
+        ]
+    return found
+
+
+def slot_list(slots: Sequence[tuple[str, int]], setting: Setting) -> Iterator[str]:
+    """What -getreslist prints: the slots that somebody has, each with the instant since when, in seconds."""
+
+    def line(*texts: str) -> str:
+        return "{:<30} {:>12} {:>12}\n".format(*texts)
+
+    yield line("Resource Name", " Start Time", " Match Time")
+    yield line("-------------", " ----------", " ----------")
+    for name, since in slots:
+        yield line(name, date(since, setting.timezone), length(max(0, setting.now - since)))
+    yield line("-------------", " ------------", " ------------")
+    yield f"Number of Resources Used: {len(slots)}\n"

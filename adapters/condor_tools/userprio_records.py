@@ -1,0 +1,333 @@
+"""The accountant's records: what `poolbook userprio` shows, an attribute to its plain value, under HTCondor's names.
+
+They are made of the pool's own books, or are what an HTCondor wrote: in its Accountantnew.log, or as condor_userprio
+printed it. Submitters have records, and so have the accounting groups, that of those in no group among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...domain.negotiator.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_names, group_of, shares
+from .options import UsageError
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from ...domain.ports.log import Log
+
+Record = Mapping[str, Any]
+"""Attribute -> a boolean, a number, or a string."""
+
+
+SUMS = ("ResourcesUsed", "WeightedResourcesUsed", "AccumulatedUsage", "WeightedAccumulatedUsage")
+"""What a group's record sums up of its members'."""
+_LAST_OF_ALL = 3.4e38
+"""The sort key of those in no group, where there are groups."""
+
+
+def number(record: Record, name: str) -> float:
+    """An attribute's number; 0 where it has none."""
+    value = record.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+# -- of the pool's own books ---------------------------------------------------------------------------------------
+
+
+class Groups(NamedTuple):
+    """The accounting groups of a pool: their names, the quotas of some (by their names in small letters), and the
+    priority factor of those who have no other."""
+
+    names: tuple[str, ...]
+    quotas: Mapping[str, float]
+    default: float
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str], default: float) -> Groups:
+        """The groups that a pool's settings name."""
+        quotas = {
+            name.removeprefix(_QUOTA).removeprefix(_SHARE).lower(): float(text)
+            for name, text in settings.items()
+            if name.startswith(_QUOTA)
+        }
+        return cls(group_names(settings), quotas, default)
+
+
+_QUOTA, _SHARE = "GROUP_QUOTA_", "DYNAMIC_"
+
+
+class Cycle(NamedTuple):
+    """Who would take part in a cycle that began now, and what all slots weigh, in cores."""
+
+    taking_part: Container[str] = ()
+    pie: float = 0.0
+
+
+def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: Cycle) -> list[Record]:
+    """The records of the groups, those in none first, and of the submitters, by name.
+
+    :param updated: when the priorities were brought up to date last, in seconds
+    """
+    members = {name: [one for one in standings if one.group == name] for name in (NO_GROUP, *groups.names)}
+    found = [_group(name, members, groups) for name in members]
+    parts = shares(standings, cycle.taking_part)
+    found += [_submitter(one, parts.get(one.name, 0.0), cycle.pie) for one in standings]
+    return [{**record, "LastUpdate": updated} for record in found]
+
+
+def weight(ad: Mapping[str, str]) -> float:
+    """What a slot weighs, by the texts of its ad: its SlotWeight, which is its Cpus where it has none."""
+    from ...domain.classad import EvaluationError
+    from ...domain.state.expression_cache import ad_of as parsed
+
+    name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
+    text = ad.get(ad[name] if ad.get(name) == "Cpus" else name, "1")
+    if text.isdigit():
+        return float(text)
+    try:
+        value = parsed(dict(ad)).eval(name)
+    except EvaluationError:
+        value = None
+    return float(value) if isinstance(value, int | float) and 0 <= value < _LAST_OF_ALL else 1.0
+
+
+def _submitter(one: Standing, share: float, pie: float) -> dict[str, Any]:
+    return {
+        "SubmitterShare": share,
+        "SubmitterLimit": share * pie,
+        "Name": one.name,
+        "IsAccountingGroup": False,
+        "AccountingGroup": one.group,
+        "Priority": one.effective,
+        "PriorityFactor": one.factor,
+        "Floor": _bare(one.floor),
+        "Ceiling": _bare(one.ceiling),
+        "HierWeightedResourcesUsed": 0.0,
+        **_usage([one]),
+    }
+
+
+def _bare(cores: float) -> float:
+    """Whole numbers as such, since HTCondor has no others here."""
+    return int(cores) if cores == int(cores) else cores
+
+
+def _usage(members: Sequence[Standing]) -> dict[str, Any]:
+    """What some submitters use and have used. Of those who never used anything there is no usage, and no time of it."""
+    now: dict[str, Any] = {
+        "ResourcesUsed": sum(one.slots for one in members),
+        "WeightedResourcesUsed": float(sum(one.cores for one in members)),
+    }
+    once = [one for one in members if one.begin]
+    if once:
+        now["AccumulatedUsage"] = sum(one.held for one in once)
+        now["WeightedAccumulatedUsage"] = sum(one.used for one in once)
+        now["BeginUsageTime"] = int(min(one.begin for one in once))
+    if any(one.last for one in members):
+        now["LastUsageTime"] = int(max(one.last for one in members))
+    return now
+
+
+def _group(name: str, members: Mapping[str, Sequence[Standing]], groups: Groups) -> dict[str, Any]:
+    """A group's record. Its priority means nothing (HTCondor's tables do not show it): it is made of its members', and
+    that of the only one, if there is one."""
+    own = members[name]
+    quota = groups.quotas.get(name.lower(), 0.0)
+    used = sum(one.cores for one in own)
+    under = [one for inner, ones in members.items() if name == NO_GROUP or _within(inner, name) for one in ones]
+    priority = max([LEAST_PRIORITY, sum(one.priority for one in own if one.priority > LEAST_PRIORITY)])
+    sort_key = used / quota if quota else 0.0
+    return {
+        "Name": name,
+        "IsAccountingGroup": True,
+        "AccountingGroup": _parent(name, groups.names),
+        "Priority": priority * groups.default,
+        "PriorityFactor": groups.default,
+        "Floor": 0,
+        "Ceiling": -1,
+        "SubmitterShare": 0.0,
+        "SubmitterLimit": 0.0,
+        "ConfigQuota": quota,
+        "GroupSortKey": _LAST_OF_ALL if groups.names and name == NO_GROUP else sort_key,
+        "HierWeightedResourcesUsed": float(sum(one.cores for one in under)),
+        **_usage(own),
+    }
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(outer + ".")
+
+
+def _parent(name: str, groups: Iterable[str]) -> str:
+    outer = name.rpartition(".")[0]
+    return next((group for group in groups if group.lower() == outer.lower()), NO_GROUP)
+
+
+def rolled_up(found: Iterable[Record]) -> list[Record]:
+    """The records, where those of the groups count what the groups within them do."""
+    all_of_them = [dict(record) for record in found]
+    groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
+    inner_first = sorted(groups, key=lambda name: (name == NO_GROUP, -name.count(".")))
+    for name in inner_first:
+        outer = groups.get(str(groups[name].get("AccountingGroup", NO_GROUP)))
+        if name == NO_GROUP or outer is None:
+            continue
+        inner = groups[name]
+        for attribute in SUMS:
+            if attribute in inner:
+                total = number(outer, attribute) + number(inner, attribute)
+                outer[attribute] = int(total) if attribute == "ResourcesUsed" else total
+        for attribute, which in (("BeginUsageTime", min), ("LastUsageTime", max)):
+            instants = [one for one in (number(inner, attribute), number(outer, attribute)) if one]
+            outer |= {attribute: int(which(instants))} if instants else {}
+    return [*all_of_them]
+
+
+# -- of an HTCondor's ----------------------------------------------------------------------------------------------
+
+_CUSTOMER, _ACCOUNTANT = "Customer.", "Accountant."
+_FACTOR = 1000.0
+
+
+def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
+    """The records of an Accountantnew.log: of the ads that it has, by their keys. It keeps real priorities, and says
+    nothing of a factor that is the default."""
+    updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
+    customers = {key.removeprefix(_CUSTOMER): ad for key, ad in ads.items() if key.startswith(_CUSTOMER)}
+    groups = [name for name in customers if "@" not in name]
+    found: list[Record] = []
+    for name in sorted(customers, key=lambda name: ("@" in name, name)):
+        kept = {attribute: _plain(text) for attribute, text in customers[name].items()}
+        kept = {attribute: value for attribute, value in kept.items() if not attribute.endswith("UnchargedTime")}
+        factor = number(kept, "PriorityFactor") or _FACTOR
+        real = max(LEAST_PRIORITY, number(kept, "Priority"))
+        group = "@" not in name
+        told = {
+            "Name": name,
+            "IsAccountingGroup": group,
+            "AccountingGroup": _parent(name if group else group_of(name) + ".", groups),
+            "Priority": real * factor,
+            "PriorityFactor": factor,
+            "Floor": kept.get("Floor", 0),
+            "Ceiling": kept.get("Ceiling", -1),
+            "LastUpdate": updated,
+        }
+        found.append({**kept, **told})
+    return found
+
+
+def _plain(text: str) -> Any:
+    """The value of a plain attribute's text; of any other, the text."""
+    if not _NUMBER.fullmatch(text):
+        return {"true": True, "false": False}.get(text.lower(), text.strip('"'))
+    if len(text) < _DIGITS and text.lstrip("-").isdigit():
+        return int(text)
+    value = float(text)
+    return value if isfinite(value) else text
+
+
+_DIGITS = 19
+_NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
+
+
+def of_texts(ads: Iterable[Mapping[str, str]]) -> list[Record]:
+    """The records that condor_userprio printed: an ad for each, or one ad for all of them, whose attributes' names end
+    in a record's number."""
+    found: list[Record] = []
+    for ad in ads:
+        record = {name: _plain(text) for name, text in ad.items()}
+        found += _apart(record) if "NumSubmittors" in record else [record]
+    return found
+
+
+_NUMBERED = re.compile(r"(.*?\D)(\d+)", re.ASCII)
+
+
+def _apart(whole: Record) -> list[Record]:
+    """The records of one ad for all."""
+    found: dict[int, dict[str, Any]] = {}
+    for name, value in whole.items():
+        part = _NUMBERED.fullmatch(name)
+        if part is not None:
+            found.setdefault(int(part[2]), {"LastUpdate": whole.get("LastUpdate", 0)})[part[1]] = value
+    return [found[number] for number in sorted(found)]
+
+
+def recorded(log: Log, at: int | None = None) -> tuple[list[Record], int]:
+    """The records that an imported log has at an instant (microseconds; None: the last), and as of when: by its
+    Accountantnew.log, or as condor_userprio printed them.
+
+    :raises NotKnown: nothing that was imported tells of them
+    """
+    from ...replay.forensics.daemon_tables import NotKnown, sample, tables
+
+    early = 0
+    try:
+        found = tables(log, "accountant", at)
+        if found:
+            return [record for one in found for record in of_table(one.ads())], max(one.at for one in found)
+    except NotKnown as error:
+        early = error.since
+    try:
+        last = sample(log, "submitter_ads", at)
+    except NotKnown as error:
+        raise NotKnown(min(filter(None, (early, error.since)), default=0)) from None
+    return of_texts(last.ads), last.at
+
+
+def standing_of(record: Record) -> Standing:
+    """How the submitter stands of whom a record of an HTCondor's tells."""
+    factor = number(record, "PriorityFactor") or _FACTOR
+    ceiling = record.get("Ceiling")
+    return Standing(
+        str(record.get("Name", "")),
+        str(record.get("AccountingGroup", NO_GROUP)),
+        number(record, "Priority") / factor,
+        factor,
+        number(record, "Floor"),
+        -1.0 if ceiling is None else number(record, "Ceiling"),
+        int(number(record, "ResourcesUsed")),
+        number(record, "WeightedResourcesUsed"),
+        number(record, "WeightedAccumulatedUsage"),
+        number(record, "AccumulatedUsage"),
+        number(record, "BeginUsageTime"),
+        number(record, "LastUsageTime"),
+    )
+
+
+def read_file(path: str) -> list[Record]:
+    """The records in a file that condor_userprio -long or `poolbook userprio -long` filled.
+
+    :raises UsageError: it cannot be read, or holds no such ads
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            found = of_text(file.read())
+    except OSError as error:
+        raise UsageError(f"poolbook userprio -inputfile {path}: {error.strerror}") from None
+    if not any("Name" in record for record in found):
+        raise UsageError(f"poolbook userprio -inputfile {path}: no ads of submitters; `userprio -long` prints them")
+    return found
+
+
+def of_text(text: str) -> list[Record]:
+    """The records of such a file's text."""
+    blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
+    found = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
+    return of_texts({part[1]: part[2] for part in parts if part} for parts in found)
+
+
+_ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)
+
+
+def ad_of(record: Record) -> ClassAd:
+    """A record as an ad."""
+    from ...domain.classad import ClassAd
+
+    ad = ClassAd()
+    for name, value in record.items():
+        ad[name] = value
+    return ad

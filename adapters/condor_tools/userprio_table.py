@@ -1,0 +1,427 @@
+"""The tables of `poolbook userprio`: which columns, which lines in which order, and what stands in them.
+
+Everything is condor_userprio's, so a column stands there only where a record tells of it, groups only where a submitter
+that is shown is in one, and users' names stand under their groups' then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, tzinfo
+from typing import Final, NamedTuple
+
+from ...domain.negotiator.accounting import NO_GROUP
+from .cells import LAST_YEAR, date
+from .userprio_records import Record, number
+
+# -- what can be shown ---------------------------------------------------------------------------------------------
+
+PRIORITIES: Final = frozenset({"priority", "real", "factor"})
+USAGE: Final = frozenset({"in use", "usage"})
+QUOTAS: Final = frozenset({"effective quota", "config quota", "subtree quota", "surplus", "requested"})
+MOST: Final = USAGE | {"config quota", "surplus", "priority", "factor", "since", "requested", "ceiling", "floor"}
+ALL: Final = MOST | QUOTAS | PRIORITIES | {"begin", "last"}
+
+DETAILS: Final[dict[str, frozenset[str]]] = {
+    "priority": PRIORITIES,
+    "usage": USAGE | {"begin", "last"},
+    "quotas": QUOTAS,
+    "most": MOST,
+    "all": ALL,
+    "groupid": frozenset({"group"}),
+    "order": frozenset({"order"}),
+    "sortkey": frozenset({"sort key"}),
+    "surplus": frozenset({"surplus"}),
+}
+"""What the options show."""
+
+_LEAST_NAME, _WIDEST_NAME = 10, 99
+_NEVER = -1.0
+_ENDLESS = 3.40282001e38
+_FAR = 3.4028234663852886e38
+_HOUR = 3600
+
+
+class Wanted(NamedTuple):
+    """What a table is to show.
+
+    :param details: the columns
+    :param layout: hierarchical, flat or grouporder; empty: as the records have it
+    :param quotas: quotas were asked for, so that their columns stand there in any case
+    :param since: only who used something since then, in seconds; None: everybody
+    """
+
+    details: frozenset[str] = MOST
+    layout: str = ""
+    quotas: bool = False
+    since: float | None = None
+
+
+class _Line(NamedTuple):
+    """A record, as a table has it.
+
+    :param place: its number among the records
+    :param has: the details that it has
+    :param group: a number of its group, 0 for none
+    :param order: by what groups are ordered
+    """
+
+    record: Record
+    place: int
+    name: str
+    is_group: bool
+    of: str
+    has: frozenset[str]
+    last: float
+    surplus: str
+    group: int = 0
+    order: float = 0.0
+
+    def number(self, name: str) -> float:
+        return number(self.record, name)
+
+
+# -- the records' details ------------------------------------------------------------------------------------------
+
+_SAID_BY: Final[dict[str, frozenset[str]]] = {
+    "PriorityFactor": frozenset({"factor", "real"}),
+    "WeightedAccumulatedUsage": USAGE,
+    "ResourcesUsed": USAGE,
+    "WeightedResourcesUsed": frozenset({"usage"}),
+    "Ceiling": frozenset({"ceiling"}),
+    "Floor": frozenset({"floor"}),
+    "Requested": frozenset({"requested"}),
+    "BeginUsageTime": frozenset({"begin"}),
+    "LastUsageTime": frozenset({"last", "since"}),
+    "EffectiveQuota": frozenset({"effective quota"}),
+    "ConfigQuota": frozenset({"config quota"}),
+}
+_SAID_BY_A_GROUP: Final[dict[str, frozenset[str]]] = {
+    "GroupAutoRegroup": frozenset({"surplus"}),
+    "SurplusPolicy": frozenset({"surplus"}),
+    "GroupSortKey": frozenset({"sort key"}),
+    "SubtreeQuota": frozenset({"subtree quota"}),
+}
+_NEVER_IF_0: Final = frozenset({"BeginUsageTime", "LastUsageTime"})
+_POLICIES: Final = {"regroup": "Regroup", "byquota": "ByQuota", "no": "no"}
+
+
+def _line(place: int, record: Record) -> _Line:
+    is_group = record.get("IsAccountingGroup") is True
+    said = _SAID_BY | _SAID_BY_A_GROUP if is_group else _SAID_BY
+    told = {name for name, value in record.items() if not (name in _NEVER_IF_0 and value == 0)}
+    has = frozenset({"priority"}).union(*(details for name, details in said.items() if name in told))
+    name, of = str(record["Name"]), str(record.get("AccountingGroup", NO_GROUP))
+    surplus = "Regroup" if record.get("GroupAutoRegroup") is True else "no"
+    if "SurplusPolicy" in record:
+        surplus = _POLICIES.get(str(record["SurplusPolicy"]).lower(), "n/a")
+    if is_group:
+        has -= {"priority"}  # a group's means nothing
+    return _Line(record, place, name, is_group, of, has, number(record, "LastUsageTime") or _NEVER, surplus)
+
+
+def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
+    """The lines with their groups' numbers. Unless a submitter is in a group, groups only have such as tell them apart;
+    else they stand first, by name, and are ordered by what is shown of them."""
+    if not any(not line.is_group and line.of not in (NO_GROUP, ".") for line in lines):
+        return [
+            line._replace(group=-line.place, has=line.has | {"group"})
+            if line.is_group and not _none(line.name)
+            else line
+            for line in lines
+        ]
+    keyed = any("sort key" in line.has for line in lines)
+    groups = sorted((line for line in lines if line.is_group), key=lambda line: (_none(line.name), line.name))
+    found: dict[str, _Line] = {}
+    for place, line in enumerate(groups, 1):
+        group = 0 if _none(line.name) else place
+        found[line.name] = _in_group(line, group, _order(line, group, details, keyed))
+    outside = found.get(NO_GROUP)
+    members = []
+    for line in lines:
+        if not line.is_group:
+            own = found.get(line.of, outside)
+            members.append(_in_group(line, 0, _FAR) if own is None else _in_group(line, own.group, own.order))
+    return [*found.values(), *members]
+
+
+def _in_group(line: _Line, group: int, order: float) -> _Line:
+    return line._replace(group=group, order=order, has=line.has | ({"order", "group"} if group else {"order"}))
+
+
+def _order(line: _Line, group: int, details: frozenset[str], keyed: bool) -> float:
+    """By what a group is ordered; those in none come last."""
+    if "priority" in details and keyed:
+        return line.number("GroupSortKey")
+    if "priority" not in details and details & USAGE:
+        return line.number("WeightedAccumulatedUsage") / _HOUR
+    if not group:
+        return _FAR
+    return line.number("Priority") if "priority" in details else float(group)
+
+
+def _none(name: str) -> bool:
+    return name in (NO_GROUP, ".")
+
+
+# -- the table -----------------------------------------------------------------------------------------------------
+
+
+class _Plan(NamedTuple):
+    """How a table is laid out: see ``table``."""
+
+    details: frozenset[str]
+    lines: list[_Line]
+    nested: bool
+    hide_groups: bool
+    hide_users: bool
+    in_groups: bool
+    surplus: str
+    updated: float
+    since: float
+    zone: tzinfo
+
+
+def table(records: Sequence[Record], wanted: Wanted, zone: tzinfo) -> Iterator[str]:
+    """The lines of the table; nothing without records."""
+    told = [(at, record) for at, record in enumerate(records, 1) if "Name" in record and "Priority" in record]
+    read = [_line(at, record) for at, record in told]
+    if not read:
+        return
+    plan = _plan(read, wanted, number(records[0], "LastUpdate"), zone)
+    columns = [column for column in COLUMNS if column.detail in plan.details]
+    width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
+    width = max(width, len(_count(len(records)))) + 2 * plan.nested
+    rule = _joined("-" * width, ["-" * column.width for column in columns])
+    yield f"Last Priority Update: {date(plan.updated, zone)}\n"
+    first, second = _name_headings(plan)
+    yield _joined(first.ljust(width), [_centered(column.heading, column.width) for column in columns])
+    yield _joined(second.ljust(width), [_centered(column.below, column.width) for column in columns])
+    yield rule
+    shown = list(_shown(plan))
+    for line in shown:
+        cells = [_cell(column, line, plan) for column in columns]
+        yield _joined(_shown_name(line, plan)[:width].ljust(width), cells)
+    yield rule
+    users = sum(not line.is_group and line.last >= plan.since for line in plan.lines)
+    totals = [line for line in shown if not line.is_group]
+    feet = [(column.foot(totals, plan, column.width) if column.foot else "").ljust(column.width) for column in columns]
+    yield _joined(_count(users).ljust(width), feet)
+
+
+def _count(users: int) -> str:
+    return f"Number of users: {users}"
+
+
+def _name_headings(plan: _Plan) -> tuple[str, str]:
+    if plan.nested:
+        return "Group", "Name" if plan.hide_users else "  User Name"
+    return "", "Group Name" if plan.hide_users else "User Name"
+
+
+def _plan(read: Sequence[_Line], wanted: Wanted, updated: float, zone: tzinfo) -> _Plan:
+    since = _NEVER if wanted.since is None else wanted.since
+    nested = wanted.layout in ("hierarchical", "")
+    hide_groups = False
+    if wanted.details <= PRIORITIES:  # groups' priorities mean nothing
+        nested = wanted.layout == "hierarchical"
+        hide_groups = not nested
+    there = frozenset[str]().union(*(line.has for line in read))
+    details = wanted.details - frozenset().union(*(gone for said, gone in _NEEDED if not there & said))
+    if not (wanted.quotas or there & QUOTAS):
+        details -= QUOTAS
+    lines = _grouped(read, details)
+    in_groups = any(line.group > 0 and line.last >= since for line in lines)
+    if (hide_groups or not in_groups) and not wanted.quotas:
+        details -= QUOTAS
+    nested = nested and in_groups
+    surplus = next((line.surplus for line in reversed(read) if line.surplus in ("Regroup", "ByQuota")), "")
+    lines.sort(key=_key(details, nested, wanted.layout == "grouporder", surplus == "Regroup"))
+    hide_users = bool(details & QUOTAS) and details <= QUOTAS
+    return _Plan(details, lines, nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone)
+
+
+_NEEDED = (
+    (USAGE, USAGE),
+    (frozenset({"factor"}), frozenset({"factor"})),
+    (frozenset({"begin"}), frozenset({"begin"})),
+    (frozenset({"last"}), frozenset({"last", "since"})),
+)
+"""What is not shown where no record has it."""
+
+
+def _key(
+    details: frozenset[str], nested: bool, groups_first: bool, none_last: bool
+) -> Callable[[_Line], tuple[object, ...]]:
+    """The order of the lines; equal ones stay as they came."""
+
+    def own(line: _Line) -> object:
+        if "priority" in details:
+            return line.number("Priority")
+        return line.number("WeightedAccumulatedUsage") if details & USAGE else line.name
+
+    def key(line: _Line) -> tuple[object, ...]:
+        if nested:
+            order = line.order if details & ({"priority"} | USAGE) else 0.0
+            return (none_last and not line.group, order, line.group, not line.is_group, own(line))
+        if groups_first:
+            return (not line.is_group, line.place if line.is_group else own(line))
+        return (own(line),)
+
+    return key
+
+
+def _shown(plan: _Plan) -> Iterator[_Line]:
+    """The lines that stand in the table. That of those in no group does, if one of a group does before."""
+    hide_none = not plan.in_groups
+    for line in plan.lines:
+        if line.last < plan.since or (not line.is_group and plan.hide_users):
+            continue
+        if line.is_group:
+            if plan.hide_groups or (not plan.nested and hide_none and not line.group):
+                continue
+            hide_none = False
+        yield line
+
+
+def _name_width(line: _Line, plan: _Plan) -> int:
+    if line.last < plan.since:
+        return 0
+    width = len(line.name)
+    if plan.nested and not line.is_group:
+        width += 2 - (len(line.of) if line.group else 0)
+    return width
+
+
+def _shown_name(line: _Line, plan: _Plan) -> str:
+    if not plan.nested or line.is_group:
+        return line.name
+    return "  " + (line.name[len(line.of) + 1 :] if line.group > 0 else line.name)
+
+
+def _joined(name: str, cells: Iterable[str]) -> str:
+    return " ".join([name, *cells]) + "\n"
+
+
+def _centered(text: str, width: int) -> str:
+    return (" " * ((width - len(text)) // 2) + text).ljust(width)
+
+
+# -- cells ---------------------------------------------------------------------------------------------------------
+
+
+class _Column(NamedTuple):
+    """A column: ``cell`` is what stands in it for a line that has ``detail``, ``foot`` below, of the users that are
+    shown."""
+
+    detail: str
+    width: int
+    heading: str
+    below: str
+    cell: Callable[[_Line, _Plan, int], str]
+    foot: Callable[[Sequence[_Line], _Plan, int], str] | None = None
+
+
+def _cell(column: _Column, line: _Line, plan: _Plan) -> str:
+    if column.detail in line.has:
+        text = column.cell(line, plan, column.width)
+    else:
+        lacks = line.is_group and column.detail in QUOTAS | {"sort key"}
+        text = "n/d".rjust(column.width) if lacks else ""
+    return text.ljust(column.width)
+
+
+def _real(value: float, width: int, digits: int) -> str:
+    """A number; what is too wide with its digits, in fewer of them."""
+    text = f"{value:{width}.{digits}f}"
+    return text if len(text) <= width else f"{value:.{max(width - 6, 1)}g}".rjust(width)[:width]
+
+
+def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
+    return lambda line, _, width: _real(line.number(name), width, digits)
+
+
+def _limit(name: str, none: float) -> Callable[[_Line, _Plan, int], str]:
+    """A floor or ceiling, if there is one."""
+    return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none else ""
+
+
+def _instant(seconds: float, zone: tzinfo, width: int) -> str:
+    if not 0 < seconds < LAST_YEAR:
+        return ""
+    at = datetime.fromtimestamp(int(seconds), zone)
+    return f"{at.month:2d}/{at.day:02d}/{at.year:<4d} {at.hour:02d}:{at.minute:02d}".rjust(width)[:width]
+
+
+def _length(seconds: float, width: int) -> str:
+    """A length of time as days+hours:minutes."""
+    if seconds <= 0:
+        return "<now>".rjust(width)
+    days, rest = divmod(int(seconds), 86400)
+    return f"{days:3d}+{rest // 3600:02d}:{rest % 3600 // 60:02d}".rjust(width)[:width]
+
+
+def _real_priority(line: _Line, plan: _Plan, width: int) -> str:
+    factor = line.number("PriorityFactor")
+    return _real(line.number("Priority") / factor if factor > 0 else 0.0, width, 2)
+
+
+def _priority_factor(line: _Line, plan: _Plan, width: int) -> str:
+    factor = line.number("PriorityFactor")
+    return _real(factor, width, 2) if factor > 0 else ""
+
+
+def _weight(line: _Line) -> float:
+    return line.number("WeightedResourcesUsed" if "WeightedResourcesUsed" in line.record else "ResourcesUsed")
+
+
+def _sort_key(line: _Line, plan: _Plan, width: int) -> str:
+    key = line.number("GroupSortKey")
+    return _real(key, width, 2) if key < _ENDLESS else "<last>".rjust(width)
+
+
+COLUMNS: tuple[_Column, ...] = (
+    _Column("group", 5, "Group", "Id", lambda line, _, width: _real(line.group, width, 0)),
+    _Column("order", 9, "Group", "Order", lambda line, _, width: _real(line.order, width, 2)),
+    _Column("sort key", 9, "Group", "Sort Key", _sort_key),
+    _Column("effective quota", 9, "Effective", "Quota", _number("EffectiveQuota")),
+    _Column("config quota", 9, "Config", "Quota", _number("ConfigQuota")),
+    _Column(
+        "surplus", 7, "Use", "Surplus",
+        lambda line, _, width: (line.surplus if line.group else "yes")[:width],
+        lambda lines, plan, width: plan.surplus,
+    ),
+    _Column("subtree quota", 9, "Subtree", "Quota", _number("SubtreeQuota")),
+    _Column("priority", 12, "Effective", "Priority", _number("Priority")),
+    _Column("real", 8, "Real", "Priority", _real_priority),
+    _Column("factor", 9, "Priority", "Factor", _priority_factor),
+    _Column(
+        "in use", 6, "Wghted", "In Use",
+        lambda line, _, width: _real(_weight(line), width, 0),
+        lambda lines, _, width: _real(sum(map(_weight, lines)), width, 0),
+    ),
+    _Column(
+        "usage", 12, "Total Usage", "(wghted-hrs)",
+        lambda line, _, width: _real(line.number("WeightedAccumulatedUsage") / _HOUR, width, 2),
+        lambda lines, _, width: _real(
+            sum(line.number("WeightedAccumulatedUsage") for line in lines) / _HOUR, width, 2
+        ),
+    ),
+    _Column(
+        "begin", 16, "Usage", "Start Time",
+        lambda line, plan, width: _instant(line.number("BeginUsageTime"), plan.zone, width),
+    ),
+    _Column(
+        "last", 16, "Last", "Usage Time",
+        lambda line, plan, width: _instant(line.last, plan.zone, width),
+        lambda lines, plan, width: _instant(plan.since, plan.zone, width),
+    ),
+    _Column(
+        "since", 10, "Time Since", "Last Usage",
+        lambda line, plan, width: _length(plan.updated - line.last, width) if line.last > 0 else "",
+        lambda lines, plan, width: _length(plan.updated - plan.since, width) if plan.since > 0 else "",
+    ),
+    _Column("requested", 10, "Weighted", "Requested", _number("Requested", 0)),
+    _Column("floor", 9, "Submitter", "Floor", _limit("Floor", 0.0)),
+    _Column("ceiling", 9, "Submitter", "Ceiling", _limit("Ceiling", -1.0)),
+)  # fmt: skip

@@ -1,0 +1,189 @@
+"""Golden traces: what a real startd did, and what a machine of ours does when the same happens to it.
+
+``trace`` takes from a folder what happened to its startd from outside (``trace_log``) and under which configuration
+(``trace_settings``), ``play`` lets it happen to the live engine in virtual time (``trace_play``), ``compare`` puts the
+slots' transitions beside those of the folder's StartLog. Nothing here is special to a folder.
+
+Where the two cannot be equal although the policy is, a rule of ``REWRITES`` says what is left out of the comparison,
+and why. It is applied to whatever it fits, and counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...domain.events import SlotMoved
+from ..condor_files.reader import Source
+from ..condor_files.startlog import StartLogReader
+from .trace_files import TraceFiles
+from .trace_play import Move, Play, Refused
+from .trace_startd import MACHINE, runs
+from .trace_steps import Run
+
+DIALECT: Final = "htcondor-25"
+
+
+@frozen
+class Trace:
+    """A folder's startds, and its files."""
+
+    files: TraceFiles
+    runs: tuple[Run, ...]
+
+
+@frozen
+class Rewrite:
+    """A difference that is not the policy's. ``apply`` takes the real transitions of a slot and ours, and returns both
+    without what it is about."""
+
+    name: str
+    why: str
+    apply: Callable[[list[Move], list[Move]], tuple[list[Move], list[Move]]]
+
+
+@frozen
+class Difference:
+    """The first entry in which a slot's sequences differ: its number from 1, what the real one was and what ours."""
+
+    slot: str
+    entry: int
+    real: str
+    ours: str
+
+    def __str__(self) -> str:
+        return f"{self.slot}, entry {self.entry}: really {self.real}; here {self.ours}"
+
+
+@frozen
+class Comparison:
+    """A folder's slots and the number of their real entries, how many of those are the ``same`` before the first that
+    differs, whether all are ``equal``, the first difference of each slot that has one, how often each rewrite was
+    needed, and what the pool refused."""
+
+    folder: str
+    slots: int
+    entries: int
+    same: int
+    differences: tuple[Difference, ...]
+    rewrites: dict[str, int]
+    refused: tuple[Refused, ...]
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+
+def _without_echoes(real: list[Move], ours: list[Move]) -> tuple[list[Move], list[Move]]:
+    kept: list[Move] = []
+    for move in real:
+        if kept and move.at == kept[-1].at and (kept[-1].row, move.row) == ("3", "4"):
+            kept.pop()
+        else:
+            kept.append(move)
+    return kept, ours
+
+
+REWRITES: Final[tuple[Rewrite, ...]] = (
+    Rewrite(
+        "benchmarks elsewhere",
+        "The real startd lets a second slot enter Benchmarking while the machine's benchmarks already run for a first "
+        "one, finds that none can be started, and takes it out again in the same instant (3, 4). Ours asks whether "
+        "they run before it lets a slot enter.",
+        _without_echoes,
+    ),
+)
+"""Every difference that a comparison leaves out, each by a rule for all folders; at most a dozen."""
+
+
+def trace(folder: Path) -> Trace:
+    """What happened to the startds of a folder.
+
+    :raises FileNotFoundError: it has no StartLog, or one that tells of no slot
+    """
+    files = TraceFiles(folder)
+    data = files.data("StartLog")
+    if data is None:
+        raise FileNotFoundError(f"{folder}: there is no StartLog, nor StartLog.gz: a trace is a folder that has one")
+    found = tuple(runs(data, files.jobs, files.owner_told))
+    if not any(run.slots for run in found):
+        raise FileNotFoundError(f"{folder}: its StartLog tells of no slot that a startd made: nothing can be compared")
+    return Trace(files, found)
+
+
+def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[Move], list[Refused]]]:
+    """What the slots of each of the trace's startds would have done, and the stimuli that were refused."""
+    played = []
+    for run in found.runs:
+        if run.slots:
+            one = Play(found.files, run, dialect)
+            played.append((one.moves(), one.refused))
+        else:
+            played.append(([], []))
+    return played
+
+
+def recorded(found: Trace) -> list[list[Move]]:
+    """What the slots of each of the trace's startds did."""
+    source = Source(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
+    data = found.files.data("StartLog") or b""
+    events, _ = StartLogReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
+    moves: list[list[Move]] = [[] for _ in found.runs]
+    for event in events:
+        if isinstance(event, SlotMoved):
+            line = int(event.stimulus.partition(":")[2])
+            for run, some in zip(found.runs, moves, strict=True):
+                if run.first <= line <= run.last:
+                    some.append(Move(event.at, event.slot, event.source, event.target, event.row, event.reason))
+    return moves
+
+
+def compare(folder: Path, dialect: str = DIALECT) -> Comparison:
+    """Put what the slots of a folder's startds did beside what ours do of the same."""
+    found = trace(folder)
+    differences: list[Difference] = []
+    rewrites: dict[str, int] = defaultdict(int)
+    slots = entries = equal = 0
+    refused: list[Refused] = []
+    for real, (ours, words) in zip(recorded(found), play(found, dialect), strict=True):
+        refused += words
+        theirs, mine = _by_slot(real), _by_slot(ours)
+        for slot in sorted(theirs.keys() | mine.keys()):
+            left, right = _rewritten(theirs.get(slot, []), mine.get(slot, []), rewrites)
+            same = _same(left, right)
+            slots, entries, equal = slots + 1, entries + len(left), equal + same
+            if same < max(len(left), len(right)):
+                differences.append(Difference(slot, same + 1, _entry(left, same), _entry(right, same)))
+    return Comparison(folder.name, slots, entries, equal, tuple(differences), dict(rewrites), tuple(refused))
+
+
+def _by_slot(moves: Sequence[Move]) -> dict[str, list[Move]]:
+    found: dict[str, list[Move]] = defaultdict(list)
+    for move in moves:
+        found[move.slot].append(move)
+    return found
+
+
+def _rewritten(real: list[Move], ours: list[Move], rewrites: dict[str, int]) -> tuple[list[Move], list[Move]]:
+    for rewrite in REWRITES:
+        before = len(real) + len(ours)
+        real, ours = rewrite.apply(real, ours)
+        if len(real) + len(ours) < before:
+            rewrites[rewrite.name] += 1
+    return real, ours
+
+
+def _same(real: list[Move], ours: list[Move]) -> int:
+    """How many entries are equal before the first that is not."""
+    pairs = zip(real, ours, strict=False)
+    found = (n for n, (a, b) in enumerate(pairs) if (a.source, a.target) != (b.source, b.target))
+    return next(found, min(len(real), len(ours)))
+
+
+def _entry(moves: list[Move], number: int) -> str:
+    return f"{moves[number].source} -> {moves[number].target}" if number < len(moves) else "(none)"

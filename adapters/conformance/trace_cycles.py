@@ -1,0 +1,133 @@
+"""Golden traces of cycles: what a folder of a real pool's records tells of its negotiator, and what ours makes of it.
+
+``record`` puts together what happened: to the machines (played to machines of ours, as ``trace_play`` does it, since
+those go the way of the recorded ones), to the queue (``trace_queue``) and to the negotiator (``trace_negotiator``).
+``replay/cycles`` compares. Nothing here is special to a folder.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve
+
+from ...domain import events as e
+from ...domain.negotiator.settings import offered
+from ...domain.state.evolve import fold
+from ...domain.state.settings import unfit
+from ...replay.conformance.recording import Record, Submitted
+from .golden_traces import DIALECT, Trace, recorded, trace
+from .trace_negotiator import AccountReader, negotiator, samples
+from .trace_play import Move, Play
+from .trace_queue import queue
+from .trace_settings import configuration
+
+DOMAIN: Final = "localhost"
+"""The recorded pools' UID_DOMAIN, where no log of a startd tells another."""
+
+
+def record(folder: Path, dialect: str = DIALECT) -> Record:
+    """What a folder tells.
+
+    :raises FileNotFoundError: it has no StartLog or no NegotiatorLog
+    :raises ConfigError: its configuration cannot be taken
+    """
+    found = trace(folder)
+    log, accounts = negotiator(found.files), AccountReader(found.files)
+    pool = list(_pool(found, dialect))
+    domain = next((run.machine for run in found.runs), DOMAIN)
+    jobs, left_out = queue(found.files, domain, dialect, configuration(found.files, found.runs[0], 0), pool)
+    return Record(
+        folder.name,
+        tuple(_counting(pool, jobs)),
+        tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
+        tuple(jobs),
+        log.cycles,
+        accounts.counted,
+        tuple(samples(found.files)),
+        accounts.began,
+        accounts.known,
+        log.lost,
+        tuple(left_out),
+    )
+
+
+def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
+    """What a pool of ours makes of what happened to the machines."""
+    founded = False
+    for run, moves in zip(found.runs, recorded(found), strict=True):
+        if not run.slots:
+            continue
+        play = Play(found.files, run, dialect)
+        play.moves()
+        settings = offered(configuration(found.files, run, 0))
+        for event in _timed((event for _, event in play.log.read()), moves):
+            if isinstance(event, e.PoolFounded):
+                if not founded:
+                    yield evolve(event, settings={**event.settings, **settings})
+                founded = True
+            elif not isinstance(event, e.RequestAnswered):
+                yield event
+
+
+def _timed(events: Iterable[e.Event], moves: Iterable[Move]) -> list[e.Event]:
+    """The events, each transition of a slot at the instant at which the real slot went through it, as long as that
+    leaves a log that makes sense."""
+    real: dict[str, deque[Move]] = defaultdict(deque)
+    for move in moves:
+        real[move.slot].append(move)
+    own, found = list(events), []
+    for event in own:
+        if isinstance(event, e.SlotMoved):
+            same = real[event.slot]
+            while same and (same[0].source, same[0].target) != (event.source, event.target):
+                same.popleft()
+            if same:
+                event = evolve(event, at=same.popleft().at)
+        found.append(event)
+    found.sort(key=lambda one: one.at)
+    try:
+        fold(enumerate(found, 1))
+    except KeyError:  # a slot would do something before it is there, or when it is gone
+        return own
+    return found
+
+
+def _counting(pool: Iterable[e.Event], jobs: Iterable[Submitted]) -> Iterator[e.Event]:
+    """The events of the pool, each claim with the submitter that its job counts for."""
+    submitters = {one.event.cluster: one.event.submitter for one in jobs}
+    of_claims: dict[str, str] = {}
+    for event in pool:
+        if isinstance(event, e.ClaimMade | e.ClaimWaits):
+            known = submitters.get(int(event.job.partition(".")[0])) if event.job else None
+            of_claims[event.claim] = known or event.submitter
+        if isinstance(event, e.ClaimMade | e.ClaimWaits | e.ClaimEnded):
+            event = evolve(event, submitter=of_claims.get(event.claim, event.submitter))
+        yield event
+
+
+def _configured(found: Trace, heard: Sequence[int]) -> Iterator[e.Event]:
+    """The reconfigurations of which the folder has the text, when the negotiator ``heard`` of them."""
+    files, run = found.files, found.runs[0]
+    before = offered(configuration(files, run, 0))
+    for number, at in enumerate(files.reconfigured, 1):
+        if number < len(files.configurations):
+            now = offered(configuration(files, run, number))
+            changes = {name: now.get(name, "") for name in before | now if now.get(name) != before.get(name)}
+            at = next((one for one in heard if one >= at), at)
+            yield e.PoolConfigured(at, "reconfigured", "", changes)
+            before = now
+
+
+def _settings(events: Iterable[e.Event]) -> Iterator[e.Event]:
+    """The events in their order, without what cannot be taken."""
+    for event in sorted(events, key=lambda one: one.at):
+        if isinstance(event, e.PoolConfigured):
+            fit = {name: text for name, text in event.settings.items() if not unfit(name, text)}
+            if fit:
+                yield evolve(event, settings=fit)
+        else:
+            yield event

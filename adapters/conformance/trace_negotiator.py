@@ -1,0 +1,387 @@
+"""The negotiator's side of a golden trace: its cycles, what its accountant wrote down, what was set, and the samples.
+
+Of the NegotiatorLog are read the instants at which priorities were brought up to date ("Phase 2"), whose jobs were
+asked for and which were offered, the matches, and the settings that it names when it begins and is reconfigured. Of
+Accountantnew.log: which slots were counted for whom in each cycle, and where the accounts stood first. Of the samples:
+what condor_userprio -l said of submitters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC
+from math import isfinite, isnan, nan
+from typing import Final
+
+from attrs import Factory, define
+
+from ...domain.events import (
+    Ad,
+    Event,
+    PoolConfigured,
+    SourceGap,
+    SubmitterDeleted,
+    SubmitterSet,
+    SubmittersReset,
+    TableWritten,
+)
+from ...domain.state.job_ad import unquoted
+from ...domain.state.settings import NEGOTIATOR
+from ...replay.conformance.recording import Claimed, Counted, Happened, Known, Sample, Told
+from ...replay.forensics.daemon_tables import BEGIN, SET
+from ..condor_files.daemon_log import LIFE, Rows, Said, table
+from ..condor_files.daemon_tables import TableReader
+from ..condor_files.matchlog import MATCHES
+from ..condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
+from ..condor_files.reader import Source
+from .trace_files import SECOND, TraceFiles
+
+LOG: Final = "NegotiatorLog"
+ADMINISTRATOR: Final = "root"
+_SET: Final = {
+    "priority factor": "factor",
+    "priority": "priority",
+    "ceiling": "ceiling",
+    "floor": "floor",
+    "accumulated usage": "usage",
+    "begin usage time": "begin",
+    "last usage time": "last",
+}
+"""What the log calls what can be set of a submitter."""
+_LIMITED: Final = (
+    r"This submitter hit its submitterLimit\.",
+    r"Negotiation with (\S+) skipped .*",
+    r"Reached submitter resource limit: .*",
+    r"Over submitter resource limit .*",
+)
+"""What is said of a submitter of whom nothing is requested although it has jobs."""
+_MORE: Rows = (
+    (r"Phase 2: +Performing accounting \.\.\.", "_accounting"),
+    (r"Leaving compute_significant_attrs\(\).*", "_accounting"),
+    (r"Starting prefetch negotiation for (?P<user>\S+)\.", "_prefetching"),
+    (r"Prefetch summary: (?P<tried>\d+) attempted, (?P<got>\d+) successful\.", "_prefetched"),
+    (r"Negotiating with (?P<user>\S+) skipped because no idle jobs", "_skipped"),
+    *((pattern, "_limited") for pattern in _LIMITED),
+    *((rf"{name} = (?P<value>.*)", "_told_setting") for name, row in NEGOTIATOR.items() if row.kind == "expression"),
+)
+
+
+@define
+class _Cycle:
+    """A cycle that is being read. ``at`` is 0 until its accounting was told of. Of those in ``asked``, it is true that
+    they had jobs to offer, or are not known to have had none."""
+
+    at: int = 0
+    after: int = 0
+    until: int = 0
+    matches: list[Told] = Factory(list)
+    asked: dict[str, bool | None] = Factory(dict)
+    requested: set[str] = Factory(set)
+    usage: dict[str, float] = Factory(dict)
+    effective: dict[str, float] = Factory(dict)
+    whole: bool = False
+
+    def happened(self) -> Happened:
+        return Happened(
+            self.at, tuple(self.matches), tuple(self.asked), frozenset(self.requested), self.usage, self.effective,
+            self.whole, self.after, self.until,
+        )  # fmt: skip
+
+
+class CycleReader(NegotiatorLogReader):
+    """Reads a NegotiatorLog as a trace needs it. ``lost`` counts the cycles of which there is no accounting: their
+    beginning was taken out, or they were given up before it. ``reconfigured``: when it read its configuration again."""
+
+    PATTERNS = table(LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(_source(LOG, "negotiatorlog"), None, 0)
+        self._all: list[_Cycle] = []
+        self._cut = True
+        self.settings: list[Event] = []
+        self.reconfigured: list[int] = []
+        self.read(_ended(data))
+
+    @property
+    def cycles(self) -> tuple[Happened, ...]:
+        return tuple(one.happened() for one in self._all if one.at)
+
+    @property
+    def lost(self) -> int:
+        return sum(1 for one in self._all if not one.at)
+
+    def _forget(self) -> None:
+        """Lines are missing, or another negotiator begins."""
+        super()._forget()
+        self._cut = True
+
+    def _before(self, line: int, at: int, text: str) -> None:
+        super()._before(line, at, text)
+        if self._all and self._all[-1].at and not self._all[-1].until:
+            self._all[-1].until = at
+        if self._cut and self._all and text.strip() and not text.startswith("**"):
+            self._all.append(_Cycle())  # what comes now is of another cycle, whose beginning is missing
+            self._cut = False
+
+    @property
+    def _now(self) -> _Cycle:
+        """The cycle that is being told of."""
+        if not self._all:
+            self._all.append(_Cycle())
+        return self._all[-1]
+
+    def _began(self, said: Said) -> None:
+        super()._began(said)
+        before = self._all[-1].at if self._all and not self._cut else 0
+        self._all.append(_Cycle(after=before))
+        self._cut = False
+
+    def _accounting(self, said: Said) -> None:
+        """The priorities are brought up to date behind the last of these lines."""
+        self._now.at, self._now.until = said.at, 0
+
+    def _finish(self, said: Said, facts: dict[str, str]) -> None:
+        self._now.whole = "cycle" in self._books and not facts
+        self._now.asked = {user: None for user, offered in self._now.asked.items() if offered is not False}
+        super()._finish(said, facts)
+
+    def _prefetching(self, said: Said) -> None:
+        self._now.asked.setdefault(said["user"])
+
+    def _prefetched(self, said: Said) -> None:
+        """If not all access points have answered, those count that are negotiated with after all."""
+        if said["tried"] != said["got"]:
+            self._now.asked = {user: offered for user, offered in self._now.asked.items() if offered}
+
+    def _skipped(self, said: Said) -> None:
+        """Its ad says that nothing of it waits, whatever its access point has just said."""
+        self._now.asked.pop(said["user"], None)
+
+    def _negotiating(self, said: Said) -> None:
+        super()._negotiating(said)
+        if not self._now.asked.get(said["user"]):  # offered nothing, as long as nothing else is told
+            self._now.asked[said["user"]] = False
+
+    def _limited(self, said: Said) -> None:
+        if "user" in self._books:
+            self._now.asked[self._books["user"]] = True
+
+    def _request(self, said: Said) -> None:
+        super()._request(said)
+        self._now.requested.add(self._books["job"])
+        self._limited(said)
+
+    def job(self, said: Said, what: str, facts: dict[str, str], job: str = "") -> None:
+        super().job(said, what, facts, job)
+        if what == "matched":
+            gone, user, slot = facts.get("preempting", "none"), facts["user"], facts["slot"]
+            self._now.matches.append(Told(said.at, user, slot, "" if gone == "none" else gone, job or said["job"]))
+
+    def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
+        if what == "slice":
+            for name, numbers in (("submitterUsage", self._now.usage), ("SubmitterPrio", self._now.effective)):
+                if name in facts:
+                    numbers.setdefault(user, float(facts[name]))
+        elif what == "set":
+            self.settings.append(_set(self._from(at), user, facts["what"], facts["value"]))
+
+    def _from(self, at: int) -> int:
+        """From when on it holds what is set: told behind the accounting of a cycle of the same second, it is from the
+        next cycle on."""
+        late = bool(self._all) and self._all[-1].at == at
+        return at + late
+
+    def _reconfigured(self, said: Said) -> None:
+        super()._reconfigured(said)
+        self.reconfigured.append(self._from(said.at))
+
+    def _told_setting(self, said: Said) -> None:
+        name, _, value = said.found[0].partition(" = ")
+        text = "" if value in _UNSET else value
+        self.settings.append(PoolConfigured(self._from(said.at), "reconfigured", "", {name: text}))
+
+
+_UNSET: Final = ("(not set)", "(null)", "None")
+
+
+def _set(at: int, user: str, what: str, value: str) -> Event:
+    if what == "record":
+        return SubmitterDeleted(at, "granted", "", user, ADMINISTRATOR)
+    if what == "usage":
+        users = () if user == EVERYONE else (user,)
+        return SubmittersReset(at, "granted", "", users, ADMINISTRATOR)
+    return SubmitterSet(at, "granted", "", user, ADMINISTRATOR, _SET[what], float(value))
+
+
+def negotiator(files: TraceFiles) -> CycleReader:
+    """What the folder's NegotiatorLog says.
+
+    :raises FileNotFoundError: it has none
+    """
+    data = files.data(LOG)
+    if data is None:
+        raise FileNotFoundError(f"{files.folder}: there is no {LOG}, nor {LOG}.gz: without it no cycle is known")
+    return CycleReader(data)
+
+
+# The accountant
+
+
+class AccountReader:
+    """Reads the folder's Accountantnew.log (and earlier copies of it). ``began`` is the instant of the table with which
+    the first of them begins (0: there is none), ``known`` what that says of submitters."""
+
+    def __init__(self, files: TraceFiles) -> None:
+        self.began = 0
+        self.known: tuple[Known, ...] = ()
+        self.counted: dict[int, Counted] = {}
+        for name in files.names("Accountantnew*.log"):
+            self._read(_ended(files.data(name) or b""))
+
+    def _read(self, data: bytes) -> None:
+        events, _ = TableReader(_source("Accountantnew.log", "accountant"), None, 0).read(data)
+        first: dict[str, Ad] = {}
+        begins, now = True, _Account()
+        for event in events:
+            if isinstance(event, SourceGap):
+                now = _Account()  # of the cycle that was told of, something is missing
+            if not isinstance(event, TableWritten):
+                continue
+            ads = _written(event)
+            again = _updated(ads) and _updated(first)
+            begins = begins and not again and event.operations[:1] != () and event.operations[0][0] != BEGIN
+            if begins:
+                for key, ad in ads.items():
+                    first.setdefault(key, {}).update(ad)
+            if at := _updated(ads):
+                self._keep(now)
+                now = _Account(at, now.at, earlier=now.held if now.at else [])
+            now.take(ads)
+        self._keep(now)
+        self._begins(first)
+
+    def _keep(self, one: _Account) -> None:
+        if one.at:
+            known = self.counted.get(one.at)
+            self.counted[one.at] = one.counted(known.after if known else 0)
+
+    def _begins(self, first: dict[str, Ad]) -> None:
+        at = _updated(first)
+        if at and (not self.began or at < self.began):
+            self.began = at
+            users = {key.removeprefix(_CUSTOMER): ad for key, ad in first.items() if key.startswith(_CUSTOMER)}
+            self.known = tuple(_known(user, ad) for user, ad in users.items() if "@" in user)
+
+
+@define
+class _Account:
+    """What is read of a cycle's accounting."""
+
+    at: int = 0
+    after: int = 0
+    since: int = 0
+    claims: list[Claimed] = Factory(list)
+    priorities: dict[str, float] = Factory(dict)
+    usage: dict[str, float] = Factory(dict)
+    earlier: list[Claimed] = Factory(list)
+    counts: bool = False
+    """Whether the claims were counted again; when it is reconfigured, the negotiator brings the priorities up to date
+    by those that it had counted ``earlier``."""
+
+    @property
+    def held(self) -> list[Claimed]:
+        return self.claims if self.counts or self.claims else self.earlier
+
+    def take(self, ads: Mapping[str, Ad]) -> None:
+        self.counts |= any("ResourcesUsed" in ad for key, ad in ads.items() if key.startswith(_CUSTOMER))
+        for claim, since in _claims(ads):
+            self.claims.append(claim)
+            self.since = min(self.since or since, since)
+        self.priorities |= _numbers(ads, "Priority")
+        self.usage |= _numbers(ads, "WeightedAccumulatedUsage")
+
+    def counted(self, after: int) -> Counted:
+        return Counted(self.at, tuple(self.held), self.priorities, self.usage, self.after or after, self.since)
+
+
+_CUSTOMER: Final = "Customer."
+_RESOURCE: Final = "Resource."
+
+
+def _written(event: TableWritten) -> dict[str, Ad]:
+    """What a transaction sets, by the keys of the ads."""
+    found: dict[str, Ad] = {}
+    for operation, key, name, text in event.operations:
+        if operation == SET:
+            found.setdefault(key, {})[name] = text
+    return found
+
+
+def _number(ad: Ad, name: str, otherwise: float) -> float:
+    """A number that the table has; where its line is damaged, the same as where it is not there."""
+    with suppress(ValueError):
+        found = float(ad.get(name, otherwise))
+        if isfinite(found):
+            return found
+    return otherwise
+
+
+def _updated(ads: Mapping[str, Ad]) -> int:
+    """The instant at which the priorities were brought up to date, if that is set."""
+    return int(_number(ads.get("Accountant.", {}), "LastUpdateTime", 0)) * SECOND
+
+
+def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[Claimed, int]]:
+    """Each claim that is counted, and from when on."""
+    for key, ad in ads.items():
+        if key.startswith(_RESOURCE) and "RemoteUser" in ad:
+            slot = key.removeprefix(_RESOURCE).partition("@<")[0]
+            claim = Claimed(slot, unquoted(ad["RemoteUser"]), round(_number(ad, "SlotWeight", 1) * 1000))
+            yield claim, int(_number(ad, "StartTime", 0)) * SECOND
+
+
+def _numbers(ads: Mapping[str, Ad], name: str) -> dict[str, float]:
+    found = {
+        key.removeprefix(_CUSTOMER): _number(ad, name, nan)
+        for key, ad in ads.items()
+        if key.startswith(_CUSTOMER) and name in ad and "@" in key
+    }
+    return {key: number for key, number in found.items() if not isnan(number)}
+
+
+def _known(user: str, ad: Ad) -> Known:
+    return Known(
+        user,
+        _number(ad, "Priority", 0.5),
+        _number(ad, "PriorityFactor", 0),
+        _number(ad, "WeightedAccumulatedUsage", 0),
+    )
+
+
+# Samples
+
+
+def samples(files: TraceFiles) -> Iterator[Sample]:
+    """What condor_userprio -l said of submitters, in the order of the files; accounting groups are left out."""
+    for where in files.names("userprio-*.txt"):
+        for ad in files.ads(where):
+            if ad.get("IsAccountingGroup", "true").lower() == "true" or "LastUpdate" not in ad:
+                continue
+            with suppress(ValueError, KeyError):
+                yield Sample(
+                    int(ad["LastUpdate"]) * SECOND,
+                    where,
+                    unquoted(ad["Name"]),
+                    float(ad["Priority"]),
+                    float(ad["PriorityFactor"]),
+                    float(ad.get("WeightedAccumulatedUsage", "0")),
+                )
+
+
+def _source(path: str, kind: str) -> Source:
+    return Source(1, path, kind, "", UTC, 0.0, 1 << 62)
+
+
+def _ended(data: bytes) -> bytes:
+    return data if data.endswith(b"\n") else data + b"\n"

@@ -1,0 +1,136 @@
+"""A golden trace's stimuli, played to a machine of our own: which transitions its slots make of them.
+
+The live engine decides, in a virtual world, under the trace's configuration. When the startd looked at its policy is
+part of what happened to it, and where the log shows that it did ("eval_policy state should be"), a round stands among
+the stimuli. The log shows a look only where something came of it or everything is logged, so more are needed; the rule
+is the same for every folder: in a second without a look that the log shows, there is one at its beginning, if the
+interval that is in force (POLLING_INTERVAL while a slot is claimed, else UPDATE_INTERVAL) has passed since the last. A
+timer that is due rings where the log shows that one rang, or else at the end of its second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from attrs import evolve, frozen
+
+from ...domain.decide.timers import next_deadline
+from ...domain.events import Event, SlotDied, SlotMoved
+from ...domain.ports import stimuli as s
+from ...domain.ports.sensor_readings import Readings
+from ...domain.startd.policy_rounds import interval
+from ...domain.startd.provisioning import offer, reconfigured
+from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
+from ...replay.virtual_world import VirtualWorld
+from ..runtime.engine import Engine
+from ..stores import open_log
+from .trace_files import SECOND, TraceFiles
+from .trace_settings import Sensed, configuration, equipment, sensed, system
+from .trace_steps import Reading, Reconfigured, Run, Step
+
+
+@frozen
+class Move:
+    """A slot's transition: when (microseconds), of which slot, from where to where, by which row, why."""
+
+    at: int
+    slot: str
+    source: str
+    target: str
+    row: str
+    cause: str
+
+
+@frozen
+class Refused:
+    """A stimulus that the pool refused, by the log's line."""
+
+    line: int
+    what: str
+    words: str
+
+
+class Play:
+    """One startd's life, lived by a machine of ours."""
+
+    def __init__(self, files: TraceFiles, run: Run, dialect: str) -> None:
+        self.files, self.run = files, run
+        self.world = VirtualWorld(clock=run.began)
+        self.log = open_log("memory:", create=True)
+        self.engine = Engine(self.log, self.world)
+        self.refused: list[Refused] = []
+        self.readings = Readings()
+        self.looked = run.began - SECOND
+        self._tell(s.Found("founding", run.machine, dialect, run.machine, "", {}), 0)
+        self.equipment = equipment(run.slots, system(files))
+        self._tell(offer("machine", run.machine, configuration(files, run, run.configured), self.equipment), 0)
+
+    def moves(self) -> list[Move]:
+        """Play it, and return what the slots did."""
+        own = {one.at: one for one in sensed(self.files, self.run)}
+        steps = deque(self.run.steps)
+        for second in range(self.run.began, self.run.ended + SECOND, SECOND):
+            self.world.clock = second
+            if second in own:
+                self._sense(own[second])
+            now = []
+            while steps and steps[0].at <= second:
+                now.append(steps.popleft())
+            self._second(now)
+        return list(_moves(event for _, event in self.log.read()))
+
+    def _second(self, steps: list[Step]) -> None:
+        if not any(isinstance(step.what, s.Round) for step in steps) and self._due():
+            self._tell(s.Round(f"round-{self.world.clock}", (self.run.machine,)), 0)
+        for step in steps:
+            self._take(step)
+        if (due := next_deadline(self.engine.state)) and due <= self.world.clock:
+            self._tell(s.Tick(f"tick-{self.world.clock}"), 0)
+
+    def _due(self) -> bool:
+        machine = self.engine.state.machines.get(self.run.machine)
+        return machine is not None and self.world.clock >= self.looked + interval(self.engine.state, machine)
+
+    def _take(self, step: Step) -> None:
+        what = step.what
+        if isinstance(what, Reading):
+            self._publish(evolve(self.readings, attributes={**self.readings.attributes, **what.attributes}))
+        elif isinstance(what, Reconfigured):
+            self._reconfigure(what.number, step.line)
+        else:
+            self._tell(what, step.line)
+
+    def _sense(self, said: Sensed) -> None:
+        self._publish(evolve(self.readings, load=said.load, last_input=said.last_input, last_console=said.last_console))
+
+    def _publish(self, readings: Readings) -> None:
+        self.readings = readings
+        self.world.set_readings(self.run.machine, readings)
+
+    def _reconfigure(self, number: int, line: int) -> None:
+        machine = self.engine.state.machines.get(self.run.machine)
+        if machine is not None:
+            slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine.name]
+            now = configuration(self.files, self.run, number)
+            self._tell(reconfigured(f"configuration-{number}", machine, slots, now, self.equipment), line)
+
+    def _tell(self, what: s.Stimulus, line: int) -> None:
+        if isinstance(what, s.Round):
+            self.looked = self.world.clock
+        (answer,) = self.engine.handle([what])
+        if answer.refusal:
+            self.refused.append(Refused(line, type(what).__name__, answer.refusal))
+
+
+def _moves(events: Iterable[Event]) -> Iterator[Move]:
+    """The transitions in a log. A dynamic slot that is given back has one of its own, as in a StartLog."""
+    pairs: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, SlotMoved):
+            pairs[event.slot] = event.target
+            yield Move(event.at, event.slot, event.source, event.target, event.row, event.cause)
+        elif isinstance(event, SlotDied) and event.cause == "merged":
+            pair = pairs.pop(event.slot, BORN)
+            row = classify(HTCONDOR_25, pair, DELETED)
+            yield Move(event.at, event.slot, pair, DELETED, row[0].number if row else "", event.cause)

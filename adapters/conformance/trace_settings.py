@@ -1,0 +1,170 @@
+"""The configuration of a golden trace's startd, and what its sensors said: as far as the folder shows them.
+
+The texts that were read are there for the beginning (``scenario.conf`` over the recorded pools' base), and not always
+for the reconfigurations. Where they are not, two rules, the same for every folder, tell what changed:
+
+* a snapshot between two reconfigurations has ads with the policy's expressions: those that differ from the ones before
+  the first of the two;
+* an expression of which the log says a value that the constant in the known configuration denies was given that value.
+
+The load average and the last key are known at the snapshots. In between the load moves as a kernel's average over a
+minute does, and after the last as it moved before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import exp
+from typing import Final
+
+from attrs import frozen
+
+from ...domain.classad import parse, unparse
+from ...domain.config import Configuration, read
+from ...domain.events import Ad
+from ...domain.startd.provisioning import EXECUTE, Equipment, Volume
+from ...domain.state.job_ad import quoted
+from .trace_files import BASE, SCENARIO, SECOND, Snapshot, TraceFiles, number
+from .trace_steps import Run, Slot
+
+SHOWN: Final = {"MaxJobRetirementTime": "MAXJOBRETIREMENTTIME", "MachineMaxVacateTime": "MachineMaxVacateTime",
+                "Start": "START", "Rank": "RANK"}  # fmt: skip
+"""The policy's expressions that published ads have, with the names of their settings."""
+SYSTEM: Final[tuple[str, ...]] = (
+    "Arch",
+    "OpSys",
+    "OpSysAndVer",
+    "FileSystemDomain",
+    "UidDomain",
+    "CondorVersion",
+    "HasFileTransfer",
+    "HasJobDeferral",
+)
+"""What jobs ask of a machine beside its resources."""
+SAMPLED: Final = 5
+"""A kernel takes its load averages every so many seconds."""
+MINUTE: Final = 60
+
+
+@frozen
+class Sensed:
+    """What the machine's own sensors said from an instant on: its load average, and when the last key was pressed."""
+
+    at: int
+    load: float
+    last_input: int | None
+    last_console: int | None
+
+
+def configuration(files: TraceFiles, run: Run, number: int) -> Configuration:
+    """What was in force after the `number`-th reconfiguration; 0: from the beginning."""
+    texts = files.configurations
+    sources = [("base", BASE), (SCENARIO, texts[number] if number < len(texts) else texts[0])]
+    if number:
+        sources.append(("changes", "\n".join(_changes(files, run, number, _read(sources, run)))))
+    return _read(sources, run)
+
+
+def _read(sources: list[tuple[str, str]], run: Run) -> Configuration:
+    made = equipment(run.slots, {})
+    return read(sources, detected={"DETECTED_CPUS": str(made.cpus), "DETECTED_MEMORY": str(made.memory)})
+
+
+def _changes(files: TraceFiles, run: Run, number: int, known: Configuration) -> Iterator[str]:
+    """Settings that were changed by a reconfiguration of which the folder does not have the text."""
+    if number < len(files.configurations):
+        return
+    before = [shot for shot in files.snapshots if shot.reconfigurations < number]
+    after = [shot for shot in files.snapshots if shot.reconfigurations == number]
+    for attribute, name in SHOWN.items() if after else ():
+        was = before[-1].ads[0].get(attribute, "") if before else _written(known.get(name))
+        now = after[0].ads[0].get(attribute, "")
+        if now and now != was:
+            yield f"{name} = {now}"
+    told: Ad = {}
+    for when, name, value in run.stated:
+        if when == number:
+            told.setdefault(name, value)
+    for name, value in told.items():
+        if {known.get(name).lower(), value} == {"true", "false"}:
+            yield f"{name} = {value}"
+
+
+def _written(text: str) -> str:
+    """An expression as ads have it."""
+    return unparse(parse(text)) if text else ""
+
+
+def equipment(slots: list[Slot], ad: Ad) -> Equipment:
+    """What the machine has: what its slots have together, as far as the log says."""
+    whole = {
+        name: max(len(slots), round(sum(float(slot.resources.get(name, usual)) for slot in slots)))
+        for name, usual in _USUAL.items()
+    }
+    system = {name: ad[name] for name in SYSTEM if name in ad}
+    volumes = {EXECUTE: Volume(EXECUTE, whole["Disk"], whole["Disk"])}
+    return Equipment(whole["Cpus"], whole["Memory"], whole["Swap"], volumes, system)
+
+
+_USUAL: Final = {"Cpus": "1", "Memory": "1024", "Swap": "1048576", "Disk": "1048576"}
+"""What a slot is taken to have where its line is missing."""
+
+
+def system(files: TraceFiles) -> Ad:
+    """What the first snapshot says of the machine, or any other of its ads; else what its startd says of itself."""
+    if files.snapshots:
+        return files.snapshots[0].ads[0]
+    ads = (ad for name in files.names("machine-ads-*.txt") for ad in files.ads(name))
+    return next(ads, None) or _of_startd(files.text("StartLog"))
+
+
+_VERSION: Final = re.compile(r"\*\* (\$CondorVersion: [^\n]*\$)")
+_PLATFORM: Final = re.compile(r"\*\* \$CondorPlatform: ([^_\s]+)_")
+_ALIAS: Final = re.compile(r"command socket at <[^>]*[?&]alias=([^&>\s]+)")
+
+
+def _of_startd(log: str) -> Ad:
+    """What a startd's first lines say of its machine; its domains are taken to be its own name."""
+    version, platform, alias = (pattern.search(log) for pattern in (_VERSION, _PLATFORM, _ALIAS))
+    ad = {"OpSys": quoted("LINUX"), "HasFileTransfer": "true", "HasJobDeferral": "true"}
+    if platform:
+        ad["Arch"] = quoted(platform[1])
+    if version:
+        ad["CondorVersion"] = quoted(version[1])
+    if alias:
+        ad |= {"FileSystemDomain": quoted(alias[1]), "UidDomain": quoted(alias[1])}
+    return ad
+
+
+def sensed(files: TraceFiles, run: Run) -> Iterator[Sensed]:
+    """What the machine's own sensors said, from its first second to the last."""
+    shots = [shot for shot in files.snapshots if run.began <= shot.at <= run.ended]
+    if not shots:
+        return
+    first, asymptote = shots[0], 0.0
+    load = _load(first)
+    yield _said(run.began, first, load)
+    for shot, following in zip(shots, [*shots[1:], None], strict=True):
+        end = following.at if following else run.ended
+        load = _load(shot)
+        if following is not None and end > shot.at:
+            fade = exp(-((end - shot.at) // SECOND) / MINUTE)
+            asymptote = max(0.0, (_load(following) - load * fade) / (1 - fade))
+        for at in range(shot.at, end, SAMPLED * SECOND):
+            fade = exp(-((at - shot.at) // SECOND) / MINUTE)
+            yield _said(at, shot, load * fade + asymptote * (1 - fade))
+
+
+def _load(shot: Snapshot) -> float:
+    return number(shot.ads, "TotalLoadAvg") or 0.0
+
+
+def _said(at: int, shot: Snapshot, load: float) -> Sensed:
+    idle, console = (number(shot.ads, name) for name in ("KeyboardIdle", "ConsoleIdle"))
+    return Sensed(
+        at,
+        load,
+        None if idle is None else shot.at - int(idle) * SECOND,
+        None if console is None else shot.at - int(console) * SECOND,
+    )

@@ -1,0 +1,498 @@
+"""What happened to a startd from outside, as its log shows it: the stimuli of a golden trace.
+
+A line of the log either says what somebody asked of the startd, what its starters did, and when its timers rang: that
+is taken. Or it says what the startd made of it (the transitions, and the reasons that are its policy's): that is not,
+as it is what a pool of ours is to decide. So IS_OWNER, PREEMPT, SUSPEND, CONTINUE and KILL, the end of a retirement or
+of a claim's worklife, the end of a drain and what follows from it leave no stimulus; where the log shows that the
+policy was looked at, a ``Round`` stands, whatever the policy said.
+
+Rules that go beyond a line:
+
+* A claim's request stands where the startd accepted it; who asked and for which job is told by the lines behind it. A
+  request that was refused says too little of itself, and is left out.
+* A better match's claim is requested when the log says that it preempts; when it takes over is the startd's.
+* The holder's word that its job is done ends nothing while the job's starter is still there.
+* The report of a starter that is already being reaped comes too late to count.
+* The owner's sensor reads, each second, what it was given. In the second in which that was written, the log does not
+  show which of the two was first: the sensor's next run counts, unless the policy decided something before it.
+* That a holder was silent is seen when its lease has run out: it was heard of last at least one lease before.
+* A slot that stops benchmarking has done so because its benchmarks are over.
+
+All lines of a second happen at that second: most logs know no better, and neither does the startd's policy, which
+counts in seconds. Their order is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC
+from typing import Final
+
+from attrs import Factory, define, evolve
+
+from ...domain.events import Ad
+from ...domain.ports import stimuli as s
+from ...domain.state.job_ad import unquoted
+from ..condor_files.log_lines import GAP, Lines, Record
+from ..condor_files.reader import Source
+from .trace_files import SECOND
+from .trace_steps import Reading, Reconfigured, Run, Slot, Step
+
+LEASE: Final = 1800
+"""Seconds of a claim's lease where the log does not say: HTCondor's ALIVE_INTERVAL times MAX_CLAIM_ALIVES_MISSED."""
+HOLDER: Final = "schedd"
+"""Who holds the claims: one access point, of which the log knows no name."""
+ADMINISTRATOR: Final = "root"
+MACHINE: Final = "localhost"
+
+SCHEDULES: Final = ((20, "Fast"), (10, "Quick"))
+"""From which number of HowFast on a drain has which schedule; below them it is Graceful."""
+COMPLETIONS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
+"""What the numbers of ResumeOnCompletion mean; any other: nothing."""
+
+
+@define
+class _Known:
+    """What is known of a slot at a line. ``request`` is the line of its last claim's request (0: all was told of it),
+    ``waiting`` whether that is a better match which has to wait, ``accepted`` whether another was accepted at once.
+    ``user`` holds it, ``job`` is the last that was to start, ``starter`` the process that runs it; it is ``reaped``
+    before all that it started is gone. ``amounts`` are its resources."""
+
+    request: int = 0
+    waiting: bool = False
+    accepted: bool = False
+    user: str = ""
+    job: str = ""
+    starter: str = ""
+    reaped: bool = False
+    lease: int = LEASE
+    matched: bool = False
+    benchmarking: int = 0
+    amounts: Ad = Factory(dict)
+
+
+class Extraction:
+    """Takes the records of one startd's life, in their order."""
+
+    def __init__(self, run: Run, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]], rest: Mapping[int, Ad]) -> None:
+        self.run = run
+        self.jobs = jobs
+        self.owner = list(owner)
+        self.rest = rest
+        """What stands behind the first line of a record that has several: attributes, by the record's line."""
+        self.known: dict[str, _Known] = {}
+        self.starters: dict[str, str] = {}
+        self.reconfigured = run.configured
+        self.sensor = 0
+        self.seen = 0
+        """When the owner's sensor began to run last, and when it began the last run that is over (microseconds; 0: the
+        log does not tell)."""
+        self.running = ""
+        self.ends_told = False
+        """The sensor's name while it runs, and whether the log tells when it is done."""
+        self.peaceful = False
+        self.line, self.at = 0, 0
+
+    def take(self, line: int, at: int, text: str) -> None:
+        self.line, self.at = line, at
+        self._overdue()
+        found = _OF_SLOT.match(text)
+        name, said = (found[1], found[2]) if found else ("", text)
+        for pattern, handler in _LINES if found else _GENERAL:
+            match = pattern.match(said)
+            if match:
+                handler(self, name, match)
+                return
+
+    # What is put down
+
+    def _step(self, what: s.Stimulus | Reading | Reconfigured) -> None:
+        self.run.steps.append(Step(self.at, self.line, what))
+
+    def _id(self, kind: str) -> str:
+        return f"{kind}-{self.line}"
+
+    def _full(self, name: str) -> str:
+        return name if "@" in name else f"{name}@{self.run.machine}"
+
+    def _slot(self, name: str) -> _Known:
+        return self.known.setdefault(name, _Known())
+
+    # The policy is looked at, timers ring
+
+    def on_decided(self, name: str, found: re.Match[str]) -> None:
+        """The policy decided something: perhaps by what the owner's sensor was given just before it ran."""
+        self._publish(self.seen)
+        self.on_look(name, found)
+
+    def on_look(self, name: str, found: re.Match[str]) -> None:
+        """The same walk over the slots looks at several; the first one happens as the machine joins."""
+        walks = self.run.steps and self.run.steps[-1].at == self.at and isinstance(self.run.steps[-1].what, s.Round)
+        if not walks and self.at != self.run.began:
+            self._step(s.Round(self._id("round"), (self.run.machine,)))
+
+    def on_stated(self, name: str, found: re.Match[str]) -> None:
+        self.run.stated.append((self.reconfigured, found[1], found[2].lower()))
+
+    def on_timer(self, name: str, found: re.Match[str]) -> None:
+        self._step(s.Tick(self._id("tick")))
+
+    # Slots
+
+    def on_new(self, name: str, found: re.Match[str]) -> None:
+        kind = {"": "static", "p": "partitionable"}.get(found[1])
+        if not self.run.slots:
+            self.run.began = self.at
+        if kind is not None and not _DYNAMIC.search(name):
+            self.run.slots.append(Slot(self._full(name), kind, {}))
+        self.known[name] = _Known()
+
+    def on_resources(self, name: str, found: re.Match[str]) -> None:
+        amounts = {what: value.removesuffix(".00") for what, value in _AMOUNT.findall(found[0])}
+        if self.run.slots and self.run.slots[-1].name == self._full(name):
+            self.run.slots[-1].resources.update(amounts)
+        self._slot(name).amounts = amounts
+
+    def on_match(self, name: str, found: re.Match[str]) -> None:
+        self._slot(name).matched = True
+        self._step(s.NotifyMatch(self._id("match"), self._full(name)))
+
+    def on_matched(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        if not slot.matched:
+            self._step(s.NotifyMatch(self._id("match"), self._full(name)))
+        slot.matched = False
+
+    # Claims
+
+    def on_accepted(self, name: str, found: re.Match[str]) -> None:
+        self._slot(name).accepted = True
+
+    def on_wants(self, name: str, found: re.Match[str]) -> None:
+        """A partitionable slot is asked for a piece."""
+        self._slot(name).job = found[1]
+
+    def on_owner(self, name: str, found: re.Match[str]) -> None:
+        """The slot is claimed: by who just asked for it (or for a piece of the slot that it was cut from), or by the
+        better match that waited."""
+        slot = self._slot(name)
+        slot.user = found[1]
+        parent = self._slot(name.rpartition("_")[0]) if _DYNAMIC.search(name) else slot
+        if slot.waiting and not slot.accepted:
+            self._complete(slot, submitter=slot.user)
+        else:
+            self._request(slot, name, slot.user, "" if parent is slot else parent.job)
+        slot.waiting = slot.accepted = False
+
+    def on_better(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        self._request(slot, name, "", "")
+        slot.waiting = True
+
+    def on_better_user(self, name: str, found: re.Match[str]) -> None:
+        """Said of a claim that is requested, and of a job that starts: of the latter the owner is known."""
+        slot = self._slot(name)
+        if slot.waiting:
+            self._complete(slot, submitter=found[1])
+
+    def _request(self, slot: _Known, asked: str, user: str, job: str) -> None:
+        slot.lease, slot.request = LEASE, self.line
+        claim = f"claim-{self.line}"
+        self._step(s.RequestClaim(self._id("request"), self._full(asked), claim, HOLDER, user, "", {}, LEASE))
+        self._complete(slot, job=job)
+
+    def _complete(self, slot: _Known, submitter: str = "", job: str = "") -> None:
+        """Say of a claim's request what is told only now."""
+        for place in range(len(self.run.steps) - 1, -1, -1):
+            step = self.run.steps[place]
+            if step.line == slot.request and isinstance(step.what, s.RequestClaim):
+                what = evolve(step.what, submitter=step.what.submitter or submitter, job=step.what.job or job)
+                what = evolve(what, ad=self._ad(slot, what.job, what.submitter))
+                self.run.steps[place] = evolve(step, what=what)
+                return
+
+    def _ad(self, slot: _Known, job: str, submitter: str) -> Ad:
+        """A job's ad: its own, else that of another job of its cluster, else what the log itself says of it."""
+        cluster = job.partition(".")[0] + "."
+        found = self.jobs.get(job) or next((ad for id, ad in self.jobs.items() if id.startswith(cluster)), None)
+        if found is not None:
+            return {**found, "ProcId": job.partition(".")[2]}
+        known = {f"Request{name}": slot.amounts[name] for name in _REQUESTED if name in slot.amounts}
+        owner = submitter.partition("@")[0]
+        return {"Owner": f'"{owner}"', "User": f'"{submitter}"', **known}
+
+    def on_failed(self, name: str, found: re.Match[str]) -> None:
+        """The claiming protocol failed. Where a better match waited, it was gone before the slot was free for it."""
+        slot = self._slot(name)
+        gone = next((n for n in range(len(self.run.steps) - 1, -1, -1) if self._is_end(name, n)), None)
+        if slot.waiting and not slot.accepted and gone is not None:
+            step = self.run.steps[gone]
+            withdrawn = s.WithdrawClaim(self._id("withdraw"), self._full(name))
+            self.run.steps.insert(gone, evolve(step, what=withdrawn))
+        else:
+            self._step(s.FailClaim(self._id("fail"), self._full(name)))
+        slot.waiting = slot.accepted = False
+
+    def _is_end(self, name: str, place: int) -> bool:
+        what = self.run.steps[place].what
+        return isinstance(what, s.StarterGone) and what.slot == self._full(name)
+
+    def on_withdrawn(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        if slot.waiting:
+            slot.waiting = False
+            self._step(s.WithdrawClaim(self._id("withdraw"), self._full(name)))
+
+    def on_unknown(self, name: str, found: re.Match[str]) -> None:
+        """The access point knows the claim no longer."""
+        self._step(s.ReleaseClaim(self._id("command"), self._full(name)))
+
+    # Jobs
+
+    def on_job(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        slot.job = found[1]
+        self._complete(slot, job=found[1])
+        slot.request = 0
+
+    def on_activated(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        slot.starter, slot.reaped = found[1], False
+        self.starters[found[1]] = name
+        ad = self._ad(slot, slot.job, slot.user)
+        self._step(s.ActivateClaim(self._id("activate"), self._full(name), slot.job, ad))
+
+    def on_report(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        if slot.starter and not slot.reaped:
+            self._step(s.StarterReported(self._id("report"), self._full(name)))
+
+    def on_reaped(self, name: str, found: re.Match[str]) -> None:
+        name = self.starters.pop(found[1], "")
+        if name:
+            self._slot(name).reaped = True
+
+    def on_gone(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        slot.starter, slot.reaped = "", False
+        self._step(s.StarterGone(self._id("gone"), self._full(name)))
+
+    # Leases
+
+    def on_lease(self, name: str, found: re.Match[str]) -> None:
+        self._slot(name).lease = int(found[1])
+
+    def on_expired(self, name: str, found: re.Match[str]) -> None:
+        slot = self._slot(name)
+        lease = max(LEASE, slot.lease, int(self._ad(slot, slot.job, "").get("JobLeaseDuration", "0")))
+        self._step(s.Unheard(self._id("unheard"), self._full(name), self.at - lease * SECOND))
+        self.on_timer(name, found)
+
+    # Commands
+
+    def on_command(self, name: str, found: re.Match[str]) -> None:
+        made = _COMMANDS.get(found[1])
+        if made is not None:
+            self._step(made(self._id("command"), self._full(name)))
+
+    def on_done(self, name: str, found: re.Match[str]) -> None:
+        """The holder's job is done: while the starter is there, that changes nothing."""
+        if not self._slot(name).starter:
+            self._step(s.DeactivateClaim(self._id("command"), self._full(name)))
+
+    def on_deactivated(self, name: str, found: re.Match[str]) -> None:
+        self._step(s.DeactivateClaim(self._id("command"), self._full(name), fast=bool(found[1])))
+
+    def on_all(self, name: str, found: re.Match[str]) -> None:
+        for one in self.known:
+            what = s.VacateSlot(self._id(f"command-{one}"), ADMINISTRATOR, self._full(one), found[1] == "FAST")
+            self._step(what)
+
+    def on_drain(self, name: str, found: re.Match[str]) -> None:
+        said = self.rest.get(self.line, {})
+        fast = int(said.get("HowFast", "0"))
+        schedule = next((words for least, words in SCHEDULES if fast >= least), "Graceful")
+        self._step(
+            s.Drain(
+                self._id("drain"),
+                ADMINISTRATOR,
+                self.run.machine,
+                schedule,
+                unquoted(said.get("DrainReason", "")),
+                COMPLETIONS.get(said.get("ResumeOnCompletion", ""), ""),
+                said.get("CheckExpr", ""),
+                said.get("StartExpr", ""),
+            )
+        )
+
+    def on_cancel(self, name: str, found: re.Match[str]) -> None:
+        self._step(s.CancelDrain(self._id("cancel"), ADMINISTRATOR, self.run.machine))
+
+    def on_shutdown(self, name: str, found: re.Match[str]) -> None:
+        how = found[1].capitalize()
+        if how == "Graceful" and self.peaceful:
+            how = "Peaceful"
+        self._step(s.ShutDown(self._id("shutdown"), ADMINISTRATOR, self.run.machine, how))
+
+    def on_peaceful(self, name: str, found: re.Match[str]) -> None:
+        self.peaceful = True
+
+    def on_reconfigured(self, name: str, found: re.Match[str]) -> None:
+        self.reconfigured += 1
+        self._step(Reconfigured(self.reconfigured))
+
+    # The machine
+
+    def on_benchmarking(self, name: str, found: re.Match[str]) -> None:
+        self._slot(name).benchmarking = self.at
+
+    def on_benchmarked(self, name: str, found: re.Match[str]) -> None:
+        """A slot that stops benchmarking in the second in which it began has never begun: another slot runs them."""
+        if self._slot(name).benchmarking < self.at:
+            self._step(s.BenchmarksDone(self._id("benchmarks"), self._full(name), 1, 1))
+
+    def on_sensor(self, name: str, found: re.Match[str]) -> None:
+        self.sensor, self.running = self.at, found[1]
+
+    def on_sensed(self, name: str, found: re.Match[str]) -> None:
+        """The owner's sensor has run once more. What it was given in the second in which it began, it may have seen or
+        not."""
+        if found[1] == self.running:
+            self.seen, self.running, self.ends_told = self.sensor, "", True
+            self._publish(self.seen - 1)
+
+    def _overdue(self) -> None:
+        """Where the log does not tell when the sensor ran, it ran within the next second; where it tells when it began
+        and not when it was done, it was done at once."""
+        if not self.sensor:
+            self._publish(self.at - SECOND)
+        elif self.running and not self.ends_told:
+            self.seen, self.running = self.sensor, ""
+            self._publish(self.seen - 1)
+
+    def _publish(self, until: int) -> None:
+        while self.owner and self.owner[0][0] <= until:
+            self._step(Reading(self.owner.pop(0)[1]))
+
+
+_OF_SLOT: Final = re.compile(r"([A-Za-z][^\s:\[]*\d)(?:\[[^\]\s]*\])?: (.*)", re.DOTALL)
+_REQUESTED: Final = ("Cpus", "Memory", "Disk")
+_DYNAMIC: Final = re.compile(r"\d_\d+$")
+_AMOUNT: Final = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
+_FIELD: Final = re.compile(r"\s*(\w+) = (.*)")
+
+_COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
+    "RELEASE_CLAIM": s.ReleaseClaim,
+    "VACATE_CLAIM": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot),
+    "VACATE_CLAIM_FAST": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot, fast=True),
+    "SUSPEND_CLAIM": lambda id, slot: s.SuspendClaim(id, ADMINISTRATOR, slot),
+    "CONTINUE_CLAIM": lambda id, slot: s.ContinueClaim(id, ADMINISTRATOR, slot),
+    "DEACTIVATE_CLAIM": s.DeactivateClaim,
+    "DEACTIVATE_CLAIM_FORCIBLY": lambda id, slot: s.DeactivateClaim(id, slot, fast=True),
+    "MATCH_INFO": s.NotifyMatch,
+}
+"""The commands that a startd tells by their names, whether it obeys ("received") or not ("ignoring")."""
+
+_Handler = Callable[[Extraction, str, re.Match[str]], None]
+_Table = tuple[tuple[re.Pattern[str], _Handler], ...]
+
+
+def _table(*rows: tuple[str, _Handler]) -> _Table:
+    return tuple((re.compile(pattern), handler) for pattern, handler in rows)
+
+
+E = Extraction
+_LINES: Final = _table(
+    (r"eval_policy state should be: ", E.on_decided),
+    (r"New (?:broken |backfill )*([dp]?)[Ss]lot", E.on_new),
+    (r"\tCpus: .*", E.on_resources),
+    (r"match_info called", E.on_match),
+    (r"State change: match notification protocol successful", E.on_matched),
+    (r"State change: match timed out", E.on_timer),
+    (r"Job (\d+\.\d+) requesting resources: ", E.on_wants),
+    (r"Request accepted\.", E.on_accepted),
+    (r"Remote owner is (\S+)", E.on_owner),
+    (r"New claim has sufficient rank, preempting current claim", E.on_better),
+    (r"Got RemoteUser \((\S+)\) from request classad", E.on_better_user),
+    (r"State change: claiming protocol failed", E.on_failed),
+    (r"Claiming protocol failed|Request claim socket closed prematurely", E.on_withdrawn),
+    (r"State change: received RELEASE_CLAIM command from preempting ", E.on_withdrawn),
+    (r"Started ClaimLease timer \(\d+\) w/ (\d+) second", E.on_lease),
+    (r"JobLeaseDuration defined in job ClassAd: (\d+)", E.on_lease),
+    (r"State change: claim lease expired", E.on_expired),
+    (r"State change: claim no longer recognized", E.on_unknown),
+    (r"Remote job ID is (\d+\.\d+)", E.on_job),
+    (r"State change: claim-activation protocol successful, Starter (\d+)", E.on_activated),
+    (r"Received final job ClassAd update from starter", E.on_report),
+    (r"State change: starter exited ", E.on_gone),
+    (r"State change: received (\w+) command", E.on_command),
+    (r"State change: (\w+) is (TRUE|FALSE|true|false)\b", E.on_stated),
+    (r"Got DEACTIVATE_CLAIM_JOB_DONE while ", lambda self, name, found: None),
+    (r"Got (\w+) while .*ignoring", E.on_command),
+    (r"Called deactivate_claim_job_done\(\)", E.on_done),
+    (r"Called deactivate_claim(?:(_forcibly)|_final_xfer)?\(\)", E.on_deactivated),
+    (r"max vacate time expired", E.on_timer),
+    (r"starter \(pid \d+\) is not responding", E.on_timer),
+    (r"Changing activity: Idle -> Benchmarking", E.on_benchmarking),
+    (r"Changing activity: Benchmarking -> Idle", E.on_benchmarked),
+)
+"""What is read of the lines that begin with a slot's name; the first pattern that a line matches counts."""
+
+_GENERAL: Final = _table(
+    (r"Starter pid (\d+) (?:exited|died)", E.on_reaped),
+    (r"No direct attach schedd configured", E.on_look),
+    (r"State change: received VACATE_ALL_(CLAIMS|FAST) command", E.on_all),
+    (r"Processing drain request from ", E.on_drain),
+    (r"Processing cancel drain request from ", E.on_cancel),
+    (r"Got SIGTERM\. Performing peaceful shutdown", E.on_peaceful),
+    (r"shutdown (fast|graceful)", E.on_shutdown),
+    (r"beginning reconfig_resources", E.on_reconfigured),
+    (r"STARTD_CRON job (\S+) started", E.on_sensor),
+    (r"CronJob: '(\S+)' \(pid \d+\) exit_status=", E.on_sensed),
+)
+"""What is read of the other lines."""
+
+
+def runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]) -> list[Run]:
+    """The lives of startds that a StartLog tells, each with what happened to it from outside."""
+    found: list[Run] = []
+    extraction: Extraction | None = None
+    rest = _rest(data)
+    for line, instant, text in _records(data):
+        at = instant - instant % SECOND
+        if text.startswith("** ") and text.endswith("STARTING UP"):
+            configured = 0 if extraction is None else extraction.reconfigured
+            found.append(Run(line, line, MACHINE, at, at, configured))
+            extraction = Extraction(found[-1], jobs, owner, rest)
+        if extraction is None or text == GAP:
+            continue
+        run = extraction.run
+        run.last, run.ended = line, at
+        if "command socket at" in text and (alias := _ALIAS.search(text)):
+            run.machine = alias[1]
+        extraction.take(line, at, text)
+    return found
+
+
+_ALIAS: Final = re.compile(r"[?&]alias=([^&>\s]+)")
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    source = Source(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
+    return Lines(source, None, 0).split(data if data.endswith(b"\n") else data + b"\n", [])
+
+
+def _rest(data: bytes) -> dict[int, Ad]:
+    """The attributes in the lines behind a drain's request, by the request's line."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    found: dict[int, Ad] = {}
+    for number, line in enumerate(lines, start=1):
+        if "Processing drain request from " in line:
+            ad = found[number] = {}
+            for more in lines[number : number + 20]:
+                field = _FIELD.fullmatch(more)
+                if field is None:
+                    break
+                ad[field[1]] = field[2]
+    return found

@@ -1,0 +1,231 @@
+"""`Pool` and `Log` for asyncio: ``from poolbook import AsyncPool, AsyncLog``.
+
+Each method is the coroutine of its namesake, with the same arguments, and what yields one by one is an asynchronous
+iterator. A pool or log lives in a thread of its own, in which its calls are made one after the other: none of them
+keeps the event loop waiting, and one that is cancelled is finished there all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from itertools import islice
+from threading import Event as Signal
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from ...domain.events import Event
+from .log import Log
+from .polling import pauses
+from .pool import Pool
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T", Pool, Log)
+A = TypeVar("A", bound="_InThread[Any]")
+
+_AT_ONCE = 500
+"""So many events are fetched from the thread at a time."""
+
+
+def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """The coroutine of a method."""
+
+    @wraps(method)
+    async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._call(method, *args, **kwargs)
+
+    return call
+
+
+def _iterator(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
+    """The asynchronous iterator of a method that yields what is there."""
+
+    @wraps(method)
+    async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
+        found = await self._call(method, *args, **kwargs)
+        while part := await self._call(lambda _: list(islice(found, _AT_ONCE))):
+            for one in part:
+                yield one
+
+    return call
+
+
+class Opening(Generic[A]):
+    """A pool or log that is being opened: ``await`` it, or use it with ``async with``."""
+
+    def __init__(self, owner: type[A], opened: Callable[[], Any]) -> None:
+        self._owner, self._opened = owner, opened
+
+    def __await__(self) -> Generator[Any, None, A]:
+        return self._open().__await__()
+
+    async def _open(self) -> A:
+        thread = ThreadPoolExecutor(1, "poolbook")
+        opened = thread.submit(self._opened)
+        try:
+            return self._owner(await asyncio.wrap_future(opened), thread)
+        except BaseException:  # cancelled: what is opened all the same is closed again
+            thread.submit(lambda: opened.result().close())
+            thread.shutdown(wait=False)
+            raise
+
+    async def __aenter__(self) -> A:
+        self._entered = await self
+        return self._entered
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        await self._entered.close()
+
+
+class _Opens(Generic[P]):
+    """The class method that opens, with the arguments of its namesake."""
+
+    def __init__(self, method: Callable[P, Any]) -> None:
+        self._method = method
+
+    def __get__(self, instance: object, owner: type[A]) -> Callable[P, Opening[A]]:
+        @wraps(self._method)
+        def opening(*args: P.args, **kwargs: P.kwargs) -> Opening[A]:
+            return Opening(owner, lambda: self._method(*args, **kwargs))
+
+        return opening
+
+
+class _InThread(Generic[T]):
+    """What both have: a thread of their own."""
+
+    def __init__(self, thing: T, thread: ThreadPoolExecutor) -> None:
+        self._thing: T = thing
+        self._thread: ThreadPoolExecutor | None = thread
+
+    async def _call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._thread is None:
+            return method(self._thing, *args, **kwargs)  # it was closed, and says so
+        return await asyncio.wrap_future(self._thread.submit(method, self._thing, *args, **kwargs))
+
+    async def close(self) -> None:
+        """Close it, once the calls before have been made; it answers nothing any more."""
+        await self._call(lambda thing: thing.close())
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+            self._thread = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        await self.close()
+
+
+class AsyncPool(_InThread[Pool]):
+    """A `Pool` for asyncio. `advance` and `run` let other coroutines go on, but calls of the same pool wait for them:
+    where time is real, ``run(limit=1)`` again and again leaves room for others."""
+
+    open = _Opens(Pool.open)
+
+    submit = _coroutine(Pool.submit)
+    hold = _coroutine(Pool.hold)
+    release = _coroutine(Pool.release)
+    remove = _coroutine(Pool.remove)
+    vacate = _coroutine(Pool.vacate)
+    suspend = _coroutine(Pool.suspend)
+    resume = _coroutine(Pool.resume)
+    edit = _coroutine(Pool.edit)
+    prio = _coroutine(Pool.prio)
+
+    advance = _coroutine(Pool.advance)
+    run = _coroutine(Pool.run)
+    negotiate = _coroutine(Pool.negotiate)
+
+    async def now(self) -> float:
+        """The pool's time, in seconds since the epoch."""
+        return await self._call(lambda pool: pool.now)
+
+    jobs = _coroutine(Pool.jobs)
+    slots = _coroutine(Pool.slots)
+    history = _coroutine(Pool.history)
+    usage = _coroutine(Pool.usage)
+    events = _iterator(Pool.events)
+    why = _coroutine(Pool.why)
+    judge = _coroutine(Pool.judge)
+
+    async def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
+        """Call `subscriber`, in the event loop, with every event from now on and its position, once it is in the
+        log."""
+        loop = asyncio.get_running_loop()
+
+        def tell(position: int, event: Event) -> None:
+            loop.call_soon_threadsafe(subscriber, position, event)
+
+        await self._call(Pool.subscribe, tell)
+
+    configure = _coroutine(Pool.configure)
+    add_machine = _coroutine(Pool.add_machine)
+    remove_machine = _coroutine(Pool.remove_machine)
+    vacate_slot = _coroutine(Pool.vacate_slot)
+    suspend_slot = _coroutine(Pool.suspend_slot)
+    resume_slot = _coroutine(Pool.resume_slot)
+    drain = _coroutine(Pool.drain)
+    cancel_drain = _coroutine(Pool.cancel_drain)
+    shut_down = _coroutine(Pool.shut_down)
+    reconfigure = _coroutine(Pool.reconfigure)
+    read = _coroutine(Pool.read)
+
+    submitters = _coroutine(Pool.submitters)
+    set_priority = _coroutine(Pool.set_priority)
+    set_priority_factor = _coroutine(Pool.set_priority_factor)
+    set_floor = _coroutine(Pool.set_floor)
+    set_ceiling = _coroutine(Pool.set_ceiling)
+    end_lease = _coroutine(Pool.end_lease)
+    set_usage = _coroutine(Pool.set_usage)
+    reset_usage = _coroutine(Pool.reset_usage)
+    delete_submitter = _coroutine(Pool.delete_submitter)
+
+
+class AsyncLog(_InThread[Log]):
+    """A `Log` for asyncio."""
+
+    open = _Opens(Log.open)
+
+    async def imported(self) -> bool:
+        """Whether it was imported from a real pool's records; if not, it is a pool's own."""
+        return await self._call(lambda log: log.imported)
+
+    async def position(self) -> int:
+        """The position of the last event."""
+        return await self._call(lambda log: log.position)
+
+    jobs = _coroutine(Log.jobs)
+    slots = _coroutine(Log.slots)
+    history = _coroutine(Log.history)
+    submitters = _coroutine(Log.submitters)
+    usage = _coroutine(Log.usage)
+    events = _iterator(Log.events)
+    why = _coroutine(Log.why)
+    verify = _coroutine(Log.verify)
+    audit = _coroutine(Log.audit)
+
+    async def follow(
+        self,
+        after: int | None = None,
+        *,
+        interval: float = 0.2,
+        timeout: float | None = None,
+        stop: Signal | None = None,
+    ) -> AsyncIterator[tuple[int, Event]]:
+        """The events behind a position, and then each new one, as `Log.follow` says; from the first step of the
+        iteration on. Other calls go on between two looks."""
+        waits = pauses(interval, timeout)
+        reached = await self.position() if after is None else after
+        for pause in waits:
+            await asyncio.sleep(pause)
+            over = stop is not None and stop.is_set()
+            async for position, event in self.events(reached):
+                reached = position
+                yield position, event
+            if over:
+                return

@@ -1,0 +1,196 @@
+"""A log at rest in a program of one's own: ``from poolbook import Log``.
+
+It is a pool's own or an imported one, and is only read, whether a pool serves it meanwhile or not. The answers are
+those of the commands `q`, `status`, `history`, `userprio`, `usage`, `why`, `verify` and `audit`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from threading import Event as Signal
+from types import TracebackType
+from typing import Any, Self
+
+from ...domain.classad import ClassAd
+from ...domain.events import Event
+from ...domain.negotiator.accounting import Standing, group_names, standings, terms
+from ...domain.ports.log import Log as Store
+from ...domain.ports.log import LogClosed, LogError
+from ...domain.state.expression_cache import ad_of
+from ...projections.imported_ads import BY, Spent
+from ...projections.views import Views
+from ...replay.forensics.audit.verdict import Audit
+from ...replay.forensics.daemon_tables import queue
+from ...replay.forensics.imported_log import is_imported
+from ..condor_tools.userprio_records import recorded, standing_of
+from ..runtime.archived_ads import history_ads, slot_ads
+from ..runtime.verdicts import Verification, audited, verified
+from ..runtime.views import views_current
+from ..stores import open_log
+from ..stores.location import shown
+from .log_queries import Told
+from .polling import looks, pauses
+from .python_values import plain
+
+
+class Log(Told):
+    """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it."""
+
+    def __init__(self, url: str, store: Store) -> None:
+        self.url = url
+        self._store: Store | None = store
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str]) -> Self:
+        """Open the log at `url`, a pool's own or an imported one. It is never written, and may be served meanwhile.
+
+        :param url: a file's path, ``sqlite:///x.db``, ``postgresql://...`` or ``memory:NAME``
+        :raises LogError: there is no log, or it cannot be read
+        """
+        place = os.fspath(url)
+        if os.path.isdir(place):
+            raise LogError(f"{place} is a folder: `poolbook.import_pool({place!r}, 'audit.db')` makes a log of it")
+        return cls(place, open_log(place, create=False, read_only=True))
+
+    def close(self) -> None:
+        """Close the log: it answers nothing any more."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            raise LogClosed(f"{shown(self.url)} was closed: `Log.open` opens it again")
+        return self._store
+
+    @property
+    def _log(self) -> Store:
+        store = self._opened()
+        store.refresh()
+        return store
+
+    @property
+    def _place(self) -> str:
+        """The URL, for what opens the log by itself."""
+        self._opened()
+        return self.url
+
+    # What it is
+
+    @property
+    def imported(self) -> bool:
+        """Whether it was imported from a real pool's records; if not, it is a pool's own."""
+        return is_imported(self._log)
+
+    @property
+    def position(self) -> int:
+        """The position of the last event."""
+        return self._log.head.position
+
+    # Looking
+
+    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the jobs in the queue, as plain values. Of an imported log: the last queue that it tells of.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises NotKnown: nothing that was imported tells of the queue
+        """
+        log = self._log
+        if is_imported(log):
+            found = queue(log)
+            return plain(map(ad_of, found.jobs), constraint, found.at)
+        with views_current(self.url) as views:
+            return plain(views.ads(), constraint, views.at)
+
+    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the slots, as `poolbook status -long` has them.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        return self._viewed(slot_ads, constraint)
+
+    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the jobs that have left the queue, the latest first.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        return self._viewed(history_ads, constraint)
+
+    def _viewed(self, ads: Callable[[str, Views], Iterable[ClassAd]], constraint: str) -> list[dict[str, Any]]:
+        with views_current(self._place) as views:
+            return plain(ads(self.url, views), constraint, views.at)
+
+    def submitters(self) -> list[Standing]:
+        """How those stand who have jobs or had slots, by name: priorities, usage, and what was set of them, as of the
+        log's last event. Of an imported log: as its accountant wrote or condor_userprio printed it.
+
+        :raises NotKnown: nothing that was imported tells of priorities
+        """
+        log = self._log
+        if is_imported(log):
+            records, _ = recorded(log)
+            return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
+        with views_current(self.url) as views:
+            pool, at = views.pool(), views.at
+            names = group_names(pool.settings)
+            since = pool.accounted or pool.founded
+            return standings(views.submitters(), terms(pool.settings), names, since, at, at)
+
+    def usage(self, by: str = "user") -> list[Spent]:
+        """What the jobs that have left the queue used, as `poolbook usage` shows it, in microseconds.
+
+        :param by: user, group or cluster
+        :raises ValueError: it is none of these
+        """
+        if by not in BY:
+            raise ValueError(f"usage is told by {', '.join(BY)}, not by {by!r}")
+        with views_current(self._place) as views:
+            return views.spent(by)
+
+    # Judging
+
+    def verify(self, decisions: bool = False) -> Verification:
+        """Whether the log is as it was written, and every transition in a pool's own was legal.
+
+        :param decisions: take every negotiation cycle again, too, and compare
+        """
+        return verified(self._place, decisions)
+
+    def audit(self) -> Audit:
+        """What the log tells of, whether that was allowed, and where its sources disagree; each finding with the file
+        and line, or for a pool's own log the position, where it stands."""
+        return audited(self._place)
+
+    # Following
+
+    def follow(
+        self,
+        after: int | None = None,
+        *,
+        interval: float = 0.2,
+        timeout: float | None = None,
+        stop: Signal | None = None,
+    ) -> Iterator[tuple[int, Event]]:
+        """The events behind a position, each with its own, and then each new one, once another process has appended it.
+
+        :param after: None: only those that are appended from this call on
+        :param interval: seconds between two looks
+        :param timeout: end after so many seconds (None: go on)
+        :param stop: end when this is set, from another thread
+        :raises ValueError: `interval` or `timeout` is no length of time
+        """
+        times = looks(pauses(interval, timeout), stop)
+        return self._news(self.position if after is None else after, times)
+
+    def _news(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
+        for _ in times:
+            for position, event in self.events(reached):
+                reached = position
+                yield position, event

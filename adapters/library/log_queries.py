@@ -1,0 +1,52 @@
+"""What `Pool` and `Log` have in common: the events, and the answers that are made of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from ...domain.events import Event
+from ...domain.ports.log import Log
+
+JobId = str | int | tuple[int, int]
+"""A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
+
+
+class Told(ABC):
+    """What a log of events tells."""
+
+    @property
+    @abstractmethod
+    def _log(self) -> Log:
+        """The log, whose head is known."""
+
+    def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
+        """The events of the log behind a position, each with its own; `poolbook.events` has their classes.
+
+        :param stream: of one stream alone, as `poolbook log` names it: a cluster (12), a slot (slot1@host),
+            machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
+        :raises ValueError: there is no such kind of stream, or it is a job's, whose events are its cluster's
+        """
+        from ...replay.listing import wanted
+
+        if not stream:
+            return self._log.read(after)
+        what = wanted(stream)
+        if what.proc is not None:
+            raise ValueError(
+                f"{stream!r} is a job, and the events are its cluster's: ask for {stream.partition('.')[0]!r}"
+            )
+        return self._log.read_stream(what.stream, after)
+
+    def why(self, thing: JobId, at: float | None = None) -> list[str]:
+        """Why a job or slot is where it is: the chain of causes, in sentences. The first one is the answer.
+
+        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
+        :raises UnknownThingError: the log knows no such job or slot
+        :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant
+        """
+        from ...replay.why.answer import why
+        from .python_values import instant_of
+
+        name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
+        return [sentence.text for sentence in why(self._log, name, None if at is None else instant_of(at, "at"))]

@@ -1,0 +1,37 @@
+"""Looking again and again, until a time is over or somebody says that it is enough."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from threading import Event
+
+from .python_values import seconds_of
+
+
+def pauses(interval: float, timeout: float | None = None) -> Iterator[float]:
+    """Yield how long to wait before each look, in seconds: not at all before the first one, then `interval`. The last
+    look is due when `timeout` seconds are over since this call (None: never).
+
+    :raises ValueError: one of them is no length of time
+    """
+    pause = seconds_of(interval, "interval")
+    end = math.inf if timeout is None else time.monotonic() + seconds_of(timeout, "timeout")
+    return _pauses(pause, end)
+
+
+def _pauses(pause: float, end: float) -> Iterator[float]:
+    yield 0.0
+    while (left := end - time.monotonic()) > 0:
+        yield min(pause, left)
+
+
+def looks(waits: Iterator[float], stop: Event | None = None) -> Iterator[None]:
+    """Wait, and yield, until there is nothing more to wait for or `stop` was set: then yield once more."""
+    enough = stop or Event()
+    for pause in waits:
+        over = enough.wait(pause)
+        yield
+        if over:
+            return

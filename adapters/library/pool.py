@@ -1,0 +1,377 @@
+"""A pool in a program of one's own: ``from poolbook import Pool``.
+
+A pool is opened on a log. By default time is virtual: it stands still until ``advance`` or ``run`` moves it, and jobs
+run for as long as a function says. With ``execute=True`` jobs are processes of this machine, time is real, and the log
+is locked as ``poolbook serve`` would lock it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ...domain.coverage.settings import unenforced
+from ...domain.decide import Refusal
+from ...domain.events import Ad, Event
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import Log
+from ...domain.startd.public_ad import shown, with_unsaid
+from ...domain.state.expression_cache import ad_of
+from ...domain.state.job_ad import quoted
+from ...domain.state.state import Slot
+from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+from ...domain.submit import SubmitWarning
+from ...replay.virtual_world import EPOCH, SECOND, Behave, VirtualWorld, sleeps
+from ..machine.host import user_name
+from ..runtime.engine import Engine
+from ..runtime.open_pool import open_pool_log
+from .log_queries import JobId, Told
+from .pool_machines import Config, Configured
+from .pool_submitters import Submitters
+from .python_values import plain, seconds_of, text_of
+
+if TYPE_CHECKING:
+    from ...replay.validation import Violation
+
+
+class Pool(Submitters, Told):
+    """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
+
+    def __init__(
+        self, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None = None
+    ) -> None:
+        super().__init__(engine, configured)
+        self._user, self._close = user, close
+        self._views: sqlite3.Connection | None = None
+
+    @property
+    def _log(self) -> Log:
+        return self._engine.log
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str] = "memory:",
+        *,
+        execute: bool = False,
+        behave: Behave = sleeps,
+        start: float | None = None,
+        dialect: str = DEFAULT_DIALECT,
+        settings: Mapping[str, object] | None = None,
+        config: Config | None = None,
+        ignore_unenforced: bool = False,
+        name: str = "",
+        uid_domain: str = "",
+        user: str = "",
+    ) -> Pool:
+        """Open the pool whose log is at `url`, and begin the log if there is none.
+
+        :param url: ``memory:``, a file's path, ``sqlite:///x.db`` or ``postgresql://...``
+        :param execute: run jobs as processes of this machine, in real time
+        :param behave: in virtual time, what a job's processes do
+        :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
+        :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
+        :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
+        :param config: under which the machines that are added offer their slots, and which the pool's negotiator and
+            submissions follow: a configuration's text, or the path of a file (several: each laid over those before it);
+            without one, machines take whatever comes, and the pool goes on under the configuration that it had
+        :param ignore_unenforced: take settings and a configuration, too, that would keep out what Poolbook lets in:
+            submit requirements, job transforms, quotas, limits, user maps
+        :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN;
+            the name of this machine, if not given
+        :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
+            program, if not given
+        :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
+        :raises AlreadyServed: another process serves it
+        :raises SupervisorError: with `execute`: the process that looks after jobs cannot be started
+        :raises Refusal: a dialect or setting that does not exist
+        :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: what in the configuration has no effect, or another one than may be meant
+        """
+        if not ignore_unenforced:
+            _check_enforced(settings or {})
+        configured = None if config is None else Configured(config, ignore_unenforced)
+        now = None if execute else (EPOCH if start is None else round(seconds_of(start, "start") * SECOND))
+        open_log = partial(
+            open_pool_log,
+            os.fspath(url),
+            create=True,
+            dialect=dialect,
+            settings={key: str(value) for key, value in (settings or {}).items()},
+            name=name,
+            uid_domain=uid_domain,
+            now=now,
+        )
+        engine, close = _served(url, open_log, configured) if execute else _virtual(open_log(), behave, configured)
+        return cls(engine, user or user_name(), close, configured)
+
+    def close(self) -> None:
+        """Close the log: the pool answers nothing any more. Processes that run go on under their supervisor, and are
+        found again by the next `open`."""
+        if self._views is not None:
+            self._views.close()
+            self._views = None
+        if not self._closed:
+            self._closed = True
+            self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    # Changing
+
+    def submit(
+        self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
+    ) -> int:
+        """Submit jobs and return their cluster's number.
+
+        :param description: a submit description's text, with its queue statement; or its commands as a mapping, which
+            is queued `count` times
+        :param folder: what relative paths in it are relative to
+        :raises SubmitError: the description is wrong; the error names the line
+        :raises ValueError: `count` is no whole number, or goes with a text
+        :raises Refusal: the pool does not take it
+        :warns SubmitWarning: what in it has no effect, or another one than may be meant
+        """
+        from ..runtime.commands import Terms
+        from ..runtime.submission import submission_of, submit_request
+
+        if not isinstance(description, str | Mapping):
+            raise TypeError("a submission is a submit description's text, or a mapping of its commands")
+        if not isinstance(count, int) or (isinstance(description, str) and count != 1):
+            raise ValueError(f"count = {count!r}: give a whole number, with a mapping; a text has its queue statement")
+        who = user or self._user
+        number = self.state.next_cluster
+        parsed = submission_of(
+            description, count=count, user=who, folder=Path(folder), terms=Terms.of(self.state, number),
+            now=self._engine.world.now() // SECOND,
+        )  # fmt: skip
+        for warning in parsed.warnings:
+            warnings.warn(warning, SubmitWarning, stacklevel=2)
+        request = submit_request(parsed, self._engine.id("submit"), who, number)
+        return int(self._ask(request)["cluster"])
+
+    def _act(
+        self, action: str, jobs: Sequence[JobId], user: str, reason: str, constraint: str, fast: bool
+    ) -> list[dict[str, Any]]:
+        selected = selection(jobs, constraint)
+        command = s.Act(self._engine.id(action), user or self._user, action, selected, reason, fast=fast)
+        return list(self._ask(command))
+
+    def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Hold jobs; returns what became of each range of them."""
+        return self._act("hold", jobs, user, reason, constraint, False)
+
+    def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Release held jobs."""
+        return self._act("release", jobs, user, reason, constraint, False)
+
+    def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Remove jobs from the queue; what runs of them is ended."""
+        return self._act("remove", jobs, user, reason, constraint, False)
+
+    def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """End running jobs, softly unless `fast`; they wait for another slot."""
+        return self._act("vacate", jobs, user, "", constraint, fast)
+
+    def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Stop running jobs where they are."""
+        return self._act("suspend", jobs, user, "", constraint, False)
+
+    def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+        """Let suspended jobs go on."""
+        return self._act("continue", jobs, user, "", constraint, False)
+
+    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
+        """Set attributes of jobs: Python values, or expressions as `Expr`."""
+        changes = {name: text_of(value) for name, value in attributes.items()}
+        return list(
+            self._ask(s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes))
+        )
+
+    def prio(self, *jobs: JobId, value: int, user: str = "") -> list[dict[str, Any]]:
+        """Set the JobPrio of jobs: higher is served first."""
+        return self.edit(*jobs, user=user, JobPrio=value)
+
+    # Time
+
+    @property
+    def now(self) -> float:
+        """The pool's time, in seconds since the epoch."""
+        return self._engine.world.now() / SECOND
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and all happen that happens in it. With real jobs, this waits.
+
+        :raises ValueError: that is no length of time
+        """
+        until = self._engine.world.now() + round(seconds_of(seconds, "seconds") * SECOND)
+        while self._engine.world.now() < until:
+            self._engine.step(until)
+        self._engine.step(until)
+
+    def run(self, limit: float | None = None) -> bool:
+        """Let time pass until no job runs and none can be started; False if `limit` seconds were not enough.
+
+        :raises ValueError: `limit` is no length of time
+        """
+        until = None if limit is None else self._engine.world.now() + round(seconds_of(limit, "limit") * SECOND)
+        engine = self._engine
+        engine.handle([])
+        while engine.busy():
+            if until is not None and engine.world.now() >= until:
+                return False
+            engine.step(until)
+        return True
+
+    # Looking
+
+    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the jobs in the queue, as plain values; what is undefined is left out.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        ads = (cluster.attributes(proc) for cluster in self.state.clusters.values() for proc in cluster.procs())
+        return plain(map(ad_of, ads), constraint, self._engine.world.now())
+
+    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the slots, with their state and activity.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        ads = (_slot_ad(slot, self.state.user(slot)) for slot in self.state.slots.values())
+        return plain(map(ad_of, ads), constraint, self._engine.world.now())
+
+    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+        """The ads of the jobs that have left the queue, the latest first.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        from ...projections.views import Views
+        from ..runtime.views import catch_up, open_tables
+
+        if self._views is None:
+            self._views = open_tables(None)
+        catch_up(self._engine.log, self._views)
+        return plain(Views(self._views).history_ads(), constraint, self._engine.world.now())
+
+    def usage(self) -> dict[str, float]:
+        """Weighted usage by submitter, in seconds of a slot of weight 1, of the claims that have ended."""
+        return {name: amount / 1000 / SECOND for name, amount in self.state.usage.items()}
+
+    def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
+        """Call `subscriber` with every event from now on and its position, once it is in the log."""
+
+        def each(first: int, events: Sequence[Event]) -> None:
+            for offset, event in enumerate(events):
+                subscriber(first + offset, event)
+
+        self._engine.subscribe(each)
+
+    def judge(self) -> list[Violation]:
+        """What in the log no rule allows; nothing, for a log that a pool wrote."""
+        from ...replay.validation import judge
+
+        return list(judge(self.events()))
+
+
+def _served(
+    url: str | os.PathLike[str], open_log: Callable[[], Log], configured: Configured | None
+) -> tuple[Engine, Callable[[], None]]:
+    """A pool of real processes, served by this program, and how to close it."""
+    from ..runtime.server import Server
+
+    server = Server(os.fspath(url), open_log)
+    try:
+        if configured is not None:
+            server.world.configure(configured.read())
+            server.world.warm_up()
+            _configure(server.engine, configured)
+        server.begin()
+    except BaseException:
+        server.close()
+        raise
+    return server.engine, server.close
+
+
+def _virtual(log: Log, behave: Behave, configured: Configured | None) -> tuple[Engine, Callable[[], None]]:
+    """A pool in virtual time, and how to close it."""
+    try:
+        world = VirtualWorld(behave)
+        engine = Engine(log, world)
+        engine.load()
+        world.clock = engine.state.at
+        if configured is not None:
+            _configure(engine, configured)
+        engine.recover()
+    except BaseException:
+        log.close()
+        raise
+    return engine, log.close
+
+
+def _check_enforced(settings: Mapping[str, object]) -> None:
+    """Refuse settings of a new log that would keep something out which Poolbook lets in."""
+    for name in settings:
+        if about := unenforced(name):
+            raise Refusal(f"{name}: Poolbook does not enforce {about} yet; leave it out, or say ignore_unenforced=True")
+
+
+def _configure(engine: Engine, configured: Configured) -> None:
+    """Let the pool follow the configuration."""
+    (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.followed())])
+    if answer.refusal:
+        raise Refusal(answer.refusal)
+
+
+_JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
+
+
+def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
+    """Which jobs a call means. Nothing named and no constraint: none, and an error says so."""
+    clusters: list[int] = []
+    single: list[tuple[int, int]] = []
+    owners: list[str] = []
+    for job in jobs:
+        if isinstance(job, tuple) and len(job) == 2 and all(type(part) is int and part >= 0 for part in job):
+            single.append(job)
+        elif type(job) is int and job > 0:
+            clusters.append(job)
+        elif isinstance(job, str) and (found := _JOB.fullmatch(job)):
+            cluster, proc, owner = found.groups()
+            if owner:
+                owners.append(owner)
+            elif proc is None:
+                clusters.append(int(cluster))
+            else:
+                single.append((int(cluster), int(proc)))
+        else:
+            raise ValueError(f"{job!r} is no job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
+    if not (jobs or constraint):
+        raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
+    return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
+
+
+def _slot_ad(slot: Slot, user: str) -> Ad:
+    claim = {"RemoteOwner": quoted(user)} if slot.claim else {}
+    job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
+    return {
+        **with_unsaid({name: text for name, text in slot.ad.items() if shown(name)}),
+        "Name": quoted(slot.name),
+        "State": quoted(slot.state),
+        "Activity": quoted(slot.activity),
+        "EnteredCurrentState": str(slot.entered_state // SECOND),
+        "EnteredCurrentActivity": str(slot.entered_activity // SECOND),
+        **claim,
+        **job,
+    }

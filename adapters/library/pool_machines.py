@@ -1,0 +1,252 @@
+"""The part of `Pool` that is about machines: their configuration, their sensors, their slots."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...domain.config import Configuration, ConfigWarning
+from ...domain.coverage.machine_attributes import ability
+from ...domain.decide import Refusal
+from ...domain.events import Ad
+from ...domain.negotiator.pool_configuration import followed
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import LogClosed
+from ...domain.ports.sensor_readings import Readings
+from ...domain.startd.provisioning import reconfigured
+from ...domain.state.state import State
+from ...domain.submit.resources import amount
+from ...replay.virtual_world import SECOND, VirtualWorld
+from ..machine.detection import equipment_of, machine
+from ..machine.host import host_name
+from ..runtime.configuration import load
+from ..runtime.engine import Engine
+from .python_values import text_of
+
+Config = str | Path | Sequence[Path]
+"""A configuration: its text, or the path of its file (several: each laid over those before it)."""
+
+
+class Configured:
+    """A configuration that is read for each machine, since what is detected differs. The environment has no part in it.
+
+    :param ignore_unenforced: take one, too, that would keep out what Poolbook lets in
+    :raises ConfigError: it cannot be taken
+    """
+
+    def __init__(self, config: Config, ignore_unenforced: bool = False) -> None:
+        self._config = config
+        found = self.read()
+        if not ignore_unenforced:
+            found.check_enforced("say ignore_unenforced=True")
+        self.followed()
+        for warning in found.warnings:
+            warnings.warn(warning, ConfigWarning, stacklevel=3)
+
+    def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
+        """As a machine of these resources has it; without them, as this machine does."""
+        names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
+        detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
+        return self._load("STARTD", detected)
+
+    def followed(self) -> Ad:
+        """What the pool follows of it."""
+        return followed(lambda daemon: self._load(daemon, {}))
+
+    def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
+        config = self._config
+        if isinstance(config, str):
+            return load(text=config, environment={}, detected=detected, subsystem=daemon)
+        files = [config] if isinstance(config, Path) else config
+        return load(files, environment={}, detected=detected, subsystem=daemon)
+
+
+class Machines:
+    """What `Pool` does with machines."""
+
+    def __init__(self, engine: Engine, configured: Configured | None) -> None:
+        self._opened, self._configured = engine, configured
+        self._closed = False
+        self._readings: dict[str, dict[str, object]] = {}
+
+    @property
+    def _engine(self) -> Engine:
+        if self._closed:
+            raise LogClosed("the pool was closed: `Pool.open` opens its log again")
+        return self._opened
+
+    @property
+    def state(self) -> State:
+        """The log folded; to be read only."""
+        return self._engine.state
+
+    def _ask(self, stimulus: s.Stimulus) -> Any:
+        (answer,) = self._engine.handle([stimulus])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+        return answer.value
+
+    def configure(self, config: Config, *, ignore_unenforced: bool = False) -> None:
+        """Put the pool under another configuration (as `open` takes it): its negotiator and submissions at once, and
+        machines that are added from now on. Those that are there stay under theirs: see `reconfigure`.
+
+        :param ignore_unenforced: as for `open`
+        :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: what in it has no effect, or another one than may be meant
+        """
+        configured = Configured(config, ignore_unenforced)
+        self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
+        self._configured = configured
+
+    def negotiate(self) -> None:
+        """Hold a negotiation cycle now, or where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
+        allows. The pool holds one by itself whenever it may help (with a configured pace: when a job comes or is
+        released), and when NEGOTIATOR_INTERVAL has passed."""
+        self._engine.reschedule()
+        self._engine.handle([])
+
+    def add_machine(
+        self,
+        name: str = "",
+        *,
+        cpus: int = 1,
+        memory: int | str = 1024,
+        disk: int | str = 100_000_000,
+        static: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a machine with one partitionable slot, or with `static` equal ones. Where the pool has a configuration,
+        that says which slots there are and what they run.
+
+        :param memory: in MiB, or a text with its unit as in a submit description: "4 GB"
+        :param disk: in KiB, or a text with its unit
+        :param attributes: further attributes of its slots' ads, as expressions
+        :raises ValueError: there is no such machine
+        :raises SlotTypeError: the slots that the configuration asks for cannot be made of such a machine
+        :raises Refusal: a machine of this name is in the pool already
+        :warns ConfigWarning: an attribute says that slots can do what they cannot
+        """
+        resources = {
+            "Cpus": _amount(cpus, "cpus", "cores"),
+            "Memory": _amount(memory, "memory", "MiB", 1024**2),
+            "Disk": _amount(disk, "disk", "KiB", 1024),
+        }
+        if isinstance(static, bool) or not isinstance(static, int):
+            raise ValueError(f"static = {static!r}: give a whole number of slots")
+        if self._configured is not None and static:
+            raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
+        for promised in filter(ability, attributes or ()):
+            warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=2)
+        host, id = name or host_name(), self._engine.id("machine")
+        configuration = None if self._configured is None else self._configured.read(resources)
+        self._ask(machine(id, host, resources, self.state.settings, static, attributes, configuration))
+
+    def remove_machine(self, name: str) -> None:
+        """Take a machine that runs nothing out of the pool."""
+        self._ask(s.RemoveMachine(self._engine.id("machine"), name))
+
+    def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
+        """Vacate a slot, or all slots of a machine; returns the slots that had something to vacate."""
+        return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
+
+    def suspend_slot(self, name: str, *, user: str = "root") -> list[str]:
+        """Stop what runs on a slot, or on all slots of a machine, until `resume_slot`; returns the slots where anything
+        did."""
+        return list(self._ask(s.SuspendClaim(self._engine.id("suspend"), user, name))["suspended"])
+
+    def resume_slot(self, name: str, *, user: str = "root") -> list[str]:
+        """Let go on what `suspend_slot` stopped."""
+        return list(self._ask(s.ContinueClaim(self._engine.id("continue"), user, name))["continued"])
+
+    def drain(
+        self,
+        machine: str,
+        *,
+        schedule: str = "Graceful",
+        reason: str = "",
+        completion: str = "",
+        check: str = "",
+        start: str = "",
+        user: str = "root",
+    ) -> str:
+        """Empty a machine of jobs: it takes no more. Returns the drain's number.
+
+        :param schedule: Graceful (jobs have their retirement time), Quick (their time to end alone) or Fast
+        :param completion: what follows: nothing (the machine stays empty) or resume; of reconfig, exit and restart the
+            log tells when it is time (``DrainMoved``), and the program does it
+        :param check: only if this expression is true for each of the machine's slots
+        :param start: what START is meanwhile, in place of false
+        """
+        command = s.Drain(self._engine.id("drain"), user, machine, schedule, reason, completion, check, start)
+        return str(self._ask(command)["request"])
+
+    def cancel_drain(self, machine: str, *, user: str = "root") -> None:
+        """End a machine's drain: it takes jobs again."""
+        self._ask(s.CancelDrain(self._engine.id("drain"), user, machine))
+
+    def shut_down(self, machine: str, *, how: str = "Graceful", user: str = "root") -> None:
+        """Take a machine out of the pool when its jobs have gone: `how` is Peaceful, Graceful or Fast."""
+        self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
+
+    def reconfigure(self, machine: str, config: Config, *, ignore_unenforced: bool = False) -> None:
+        """Put a machine under another configuration (as `open` takes it). Its slots stay as they are cut, and the
+        pool's negotiator stays under its own: see `configure`.
+
+        :param ignore_unenforced: as for `open`
+        :raises Refusal: there is no such machine, or its slots would be others
+        :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: what in it has no effect, or another one than may be meant
+        """
+        found = self.state.machines.get(machine)
+        if found is None:
+            raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
+        slots = [slot for slot in self.state.slots.values() if slot.machine == machine]
+        here = equipment_of(found, slots, self.state.settings)
+        configuration = Configured(config, ignore_unenforced).read({"Cpus": here.cpus, "Memory": here.memory})
+        self._ask(reconfigured(self._engine.id("reconfigure"), found, slots, configuration, here))
+        self._sense_by(configuration)
+
+    def _sense_by(self, configuration: Configuration) -> None:
+        """Where time is real, this machine's sensors are those that the configuration asks for."""
+        from ..runtime.local_world import LocalWorld
+
+        world = self._engine.world
+        if isinstance(world, LocalWorld):
+            world.configure(configuration)
+
+    def read(self, /, machine: str, **readings: object) -> None:
+        """What a machine's sensors say from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until now,
+        LoadAvg (the owner's own), and any further attributes of all its slots.
+
+        :raises Refusal: time is not virtual: the real sensors are asked
+        """
+        world = self._engine.world
+        if not isinstance(world, VirtualWorld):
+            raise Refusal("time is real: what its sensors say of this machine counts")
+        known = self._readings.setdefault(machine, {})
+        for name, value in readings.items():
+            known[name] = world.now() - round(float(str(value)) * SECOND) if name in _INSTANTS else value
+        typed, at_console = (known.get(name) for name in _INSTANTS)
+        others = {name: text_of(value) for name, value in known.items() if name not in (*_INSTANTS, "LoadAvg")}
+        load = float(str(known.get("LoadAvg", 0.0)))
+        world.set_readings(machine, Readings(_instant(typed), _instant(at_console), load, attributes=others))
+
+
+_INSTANTS = ("KeyboardIdle", "ConsoleIdle")
+"""Readings that are the time since something: what is kept is when that was."""
+
+
+def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
+    """How much of a resource a call asks for, in `counted`, which are of `unit` bytes (0: they are no bytes)."""
+    parsed = amount(value, unit) if isinstance(value, str) and unit else None
+    number = value if parsed is None else parsed[0]
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        way = ", or a text with its unit such as '4 GB'" if unit else ""
+        raise ValueError(f"{name} = {value!r}: a machine has a whole number of {counted}, at least 1; give one{way}")
+    return number
+
+
+def _instant(value: object) -> int | None:
+    return value if isinstance(value, int) else None

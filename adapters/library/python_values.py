@@ -1,0 +1,102 @@
+"""Python values as the texts of ClassAd expressions, ads as Python values, and lengths of time as calls have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isfinite
+from numbers import Real
+from typing import Any, TypeGuard
+
+from ...domain.classad import ClassAd, Context, EvaluationError, Exceptional, ListValue, Value, parse
+from ...domain.classad.match import accepts
+from ...domain.state.job_ad import quoted
+
+
+class Expr(str):
+    """A text that is a ClassAd expression, and no string."""
+
+    __slots__ = ()
+
+
+def text_of(value: object) -> str:
+    """A Python value as a ClassAd expression's text."""
+    if isinstance(value, Expr):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
+        return repr(value)
+    if value is None:
+        return "undefined"
+    if isinstance(value, str):
+        return quoted(value)
+    raise ValueError(f"{value!r} is no value of an attribute: give a number, a text, True, False, None or an Expr")
+
+
+def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
+    """The attributes of an ad with their values; an expression that needs another ad stays a text."""
+    for name in ad:
+        try:
+            value = ad.eval(name)
+        except EvaluationError:
+            value = None
+        if isinstance(value, Exceptional) or value is None:
+            text = str(ad[name])
+            if text not in ("undefined", "error"):
+                yield name, text
+        else:
+            yield name, _plain(value)
+
+
+def _plain(value: Value) -> Any:
+    """A value in Python's own types: within an ad or a list, too. What Python has no type for is a text."""
+    if isinstance(value, ClassAd):
+        return dict(values(value))
+    if isinstance(value, ListValue):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
+    """Ads as plain dictionaries, of those for which `constraint` is true (empty: of all) at the instant `now`, in
+    microseconds.
+
+    :raises ClassAdSyntaxError: the constraint is no expression
+    """
+    wanted = parse(constraint) if constraint else None
+    context = Context(now=now // 1_000_000)
+    return [dict(values(ad)) for ad in ads if wanted is None or accepts(wanted.evaluate(ad, None, context))]
+
+
+def seconds_of(value: object, name: str) -> float:
+    """A length of time in seconds, as a call's argument of this name has it.
+
+    :raises ValueError: it is no number, or less than 0
+    """
+    if not _is_number(value) or value < 0:
+        raise ValueError(f"{name} = {value!r} is no length of time: give a number of seconds, at least 0")
+    return float(value)
+
+
+def instant_of(value: object, name: str) -> int:
+    """An instant in microseconds, which a call's argument of this name has in seconds since the epoch.
+
+    :raises ValueError: it is no number, or less than 0
+    """
+    if not _is_number(value) or value < 0:
+        raise ValueError(f"{name} = {value!r} is no instant: give a number of seconds since the epoch")
+    return round(value * 1_000_000)
+
+
+def number_of(value: object, name: str) -> float:
+    """A number, as a call's argument of this name has it.
+
+    :raises ValueError: it is none
+    """
+    if not _is_number(value):
+        raise ValueError(f"{name} = {value!r} is no number")
+    return float(value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)

@@ -1,0 +1,167 @@
+"""This machine as a member of the pool: what was detected on it, and what it offers under a configuration."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ...domain.config import Configuration, read
+from ...domain.events import Ad
+from ...domain.ports.stimuli import AddMachine, SlotPlan
+from ...domain.startd.custom_resources import inventories
+from ...domain.startd.provisioning import Equipment, Volume, execute_directories, offer, with_attributes
+from ...domain.startd.slot_types import SlotTypeError
+from ...domain.state.job_ad import quoted
+from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
+from ...domain.state.state import Machine, Slot
+from .cpu import system_names
+from .host import CONDOR_VERSION, architecture, condor_platform, operating_system
+
+_UNMEASURED = "RunBenchmarks = false"
+
+
+def detected(execute: Path) -> dict[str, int]:
+    """Cores, memory (MiB) and the disk space (KiB) that is free where jobs run."""
+    import psutil
+
+    return {
+        "Cpus": len(os.sched_getaffinity(0)),
+        "Memory": psutil.virtual_memory().total // 2**20,
+        "Disk": volume(execute).free,
+    }
+
+
+def volume(directory: Path) -> Volume:
+    """The file system of a directory, or of the nearest one above it that exists."""
+    existing = directory
+    while not existing.exists():
+        existing = existing.parent
+    found = os.statvfs(existing)
+    unit = found.f_frsize
+    return Volume(str(existing.stat().st_dev), found.f_bavail * unit // 1024, found.f_blocks * unit // 1024)
+
+
+def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
+    """What this machine has: jobs run in ``execute`` unless the configuration names another directory.
+
+    :raises SlotTypeError: the command that tells of a custom resource cannot be run
+    """
+    import psutil
+
+    found = detected(execute)
+    memory = psutil.virtual_memory().total
+    named = execute_directories(configuration)
+    volumes = {directory: volume(Path(directory)) for directory in named.values()}
+    if 0 not in named:
+        volumes = {"": volume(execute), **volumes}
+    told = {name: _told(name, command) for name, command in inventories(configuration).items()}
+    swap = (memory + psutil.swap_memory().free) // 1024
+    return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)
+
+
+_PATIENCE = 60
+"""Seconds that an inventory command has."""
+_GPU_DISCOVERY = "condor_gpu_discovery"
+"""HTCondor's own program, which `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
+
+
+def _told(name: str, command: str) -> str:
+    import shlex
+
+    try:
+        done = subprocess.run(
+            shlex.split(command), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=True
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        if isinstance(error, FileNotFoundError) and command.split()[0].endswith(f"/{_GPU_DISCOVERY}"):
+            return "DetectedGPUs = 0\n"
+        raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: mend or drop it") from None
+    return done.stdout
+
+
+def missing_inventories(configuration: Configuration) -> list[str]:
+    """A sentence for each program of HTCondor's that is to tell of a resource and is not installed."""
+    return [
+        f"MACHINE_RESOURCE_INVENTORY_{name}: {program} is not installed: this machine offers no {name}"
+        for name, command in inventories(configuration).items()
+        if (program := command.split()[0]).endswith(f"/{_GPU_DISCOVERY}") and not Path(program).exists()
+    ]
+
+
+def _distribution() -> Ad:
+    """What HTCondor's ads say of the distribution: "Debian12", "Debian", 12 ..."""
+    try:
+        found = platform.freedesktop_os_release()
+    except OSError:
+        return {}
+    name = found.get("NAME", "").split()[0] if found.get("NAME") else found["ID"].capitalize()
+    major = found.get("VERSION_ID", "").partition(".")[0]
+    ad = {
+        "OpSysAndVer": quoted(name + major),
+        "OpSysName": quoted(name),
+        "OpSysShortName": quoted(name),
+        "OpSysLongName": quoted(found.get("PRETTY_NAME", name)),
+    }
+    if major.isdigit():
+        ad |= {"OpSysMajorVer": major, "OpSysVer": str(int(major) * 100)}
+    return ad
+
+
+def system_ad(domains: Mapping[str, str]) -> Ad:
+    """What a machine says of itself; ``domains`` are its pool's, for where its configuration sets no others."""
+    return {
+        "Arch": quoted(architecture()),
+        "OpSys": quoted(operating_system()),
+        "OpSysLegacy": quoted(operating_system()),
+        **_distribution(),
+        "CondorVersion": quoted(CONDOR_VERSION),
+        "CondorPlatform": quoted(condor_platform()),
+        "FileSystemDomain": quoted(domains[FILESYSTEM_DOMAIN]),
+        "UidDomain": quoted(domains[UID_DOMAIN]),
+    }
+
+
+def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
+    """The configuration of a machine that was given none: HTCondor's defaults, with one slot that is cut to measure, or
+    `static` equal ones. `benchmarks`: whether its speed is measured once, as by default; that takes a second of one
+    core."""
+    equal = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
+    return read(("" if benchmarks else _UNMEASURED) + equal)
+
+
+def _made_up(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
+    memory, volume = resources["Memory"], Volume("", resources["Disk"], resources["Disk"])
+    return Equipment(cpus, memory, memory * 1024, {"": volume}, system_ad(domains))
+
+
+def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, str]) -> Equipment:
+    """What a machine was added with, as its ads say: for another configuration of it."""
+    disk = max((int(slot.ad.get("DetectedDisk", "0")) for slot in slots), default=0)
+    resources = {"Memory": int(machine.ad["DetectedMemory"]), "Disk": disk}
+    return _made_up(resources, domains, int(machine.ad["DetectedCpus"]))
+
+
+def machine(
+    id: str,
+    name: str,
+    resources: dict[str, int],
+    domains: Mapping[str, str],
+    static: int = 0,
+    attributes: Mapping[str, str] | None = None,
+    configuration: Configuration | None = None,
+) -> AddMachine:
+    """A machine under a configuration, or without one under no policy of its own: then with one partitionable slot, or
+    with `static` equal slots, of which there may be more than cores. `attributes` stand in its slots' ads, in place of
+    those that would; ``domains``: see ``system_ad``.
+
+    :raises ValueError: if the resources do not suffice for these slots.
+    """
+    here = _made_up(resources, domains, max(resources["Cpus"], static))
+    joins = offer(id, name, plain(static) if configuration is None else configuration, here)
+    if not attributes:
+        return joins
+    slots = tuple(SlotPlan(plan.name, plan.kind, with_attributes(plan.ad, attributes)) for plan in joins.slots)
+    return AddMachine(id, name, joins.ad, slots, joins.settings)

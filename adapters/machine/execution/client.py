@@ -1,0 +1,373 @@
+"""The pool's side: a handle on the supervisor of one folder, which is started when it is first needed.
+
+A supervisor that was killed is replaced without a word: the handle connects to a new one, asks what became of each job
+that it had begun, and reports that as if it had just been told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from attrs import define, fields
+
+from ....domain.errors import PoolbookError
+from .activation import REPORTS, Activation, Exited, Failed, Limits, Lost, Report, Running, Started
+
+How: TypeAlias = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
+Known: TypeAlias = Literal["unknown"] | Running | Exited | Failed | Lost
+
+_VERSION = 2
+_HOWS = ("soft", "hold", "remove", "hard", "suspend", "continue")
+_PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
+# How long to try for a supervisor. It may be busy ending what a predecessor left.
+_CONNECT_S = 15.0
+_AGAIN_S = 0.01
+# How often a supervisor may hang up on the first words before it is taken to be broken.
+_TRIES = 5
+_READ = 1 << 20
+_FIELDS = tuple(field.name for field in fields(Activation))
+_LIMITS = tuple(field.name for field in fields(Limits))
+
+
+class SupervisorError(PoolbookError, RuntimeError):
+    """There is no supervisor, and none can be started; the message says why."""
+
+
+class ReplacedError(SupervisorError):
+    """Another process has taken over the supervisor: the pool is served by that one now."""
+
+
+@define
+class _Begun:
+    """An activation that is not known to have ended."""
+
+    activation: Activation | None
+    started: bool
+
+
+class Supervisor:
+    """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories.
+
+    One process uses it at a time, by one handle in one thread: a handle that connects replaces the one before, which
+    from then on gets ReplacedError.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+        self._socket: socket.socket | None = None
+        self._unread = bytearray()
+        self._searched = 0
+        self._messages: deque[dict[str, Any]] = deque()
+        self._reports: deque[Report] = deque()
+        self._begun: dict[str, _Begun] = {}
+        self._replaced = False
+        # What a selector watches must stay the same while connections come and go: a poll set is a descriptor, too.
+        # The counter in it is above 0 while there are reports that were read but not handed out.
+        self._poll = select.epoll()
+        self._ready = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll.register(self._ready, select.EPOLLIN)
+
+    def start(self, activations: Sequence[Activation]) -> None:
+        """Start these jobs; reports tell how each fared. A key that was claimed before is never started again.
+
+        Of such a key it is reported once more how it stands: Started, or its end.
+        """
+        fresh = [activation for activation in activations if activation.key not in self._begun]
+        again = [activation for activation in activations if activation.key in self._begun]
+        self._connected()
+        self._begun.update((activation.key, _Begun(activation, False)) for activation in fresh)
+        self._send([_start(activation) for activation in [*fresh, *again]])
+
+    def signal(self, key: str, how: How) -> None:
+        """Soft, hold and remove: its kill signal for that to the job's own process, which is continued first if it is
+        suspended. Hard: SIGKILL to all its processes. Suspend and continue: SIGSTOP and SIGCONT to all. Nothing if it
+        runs no more."""
+        if how not in _HOWS:
+            raise ValueError(f"a job cannot be signalled {how!r}: choose one of {', '.join(_HOWS)}")
+        self._send([{"do": "signal", "key": key, "how": how}])
+
+    def poll(self, timeout: float) -> list[Report]:
+        """What was reported since the last call; waits up to ``timeout`` seconds for the first, without end below 0."""
+        if not self._reports:
+            self._connected()
+            self._poll.poll(None if timeout < 0 else timeout)
+        self._receive()
+        reports = list(self._reports)
+        self._reports.clear()
+        self._signal_ready()
+        return reports
+
+    def fileno(self) -> int:
+        """For selectors: readable when ``poll`` has something to do. It stays the same as long as the handle lives."""
+        return self._poll.fileno()
+
+    def acknowledge(self, keys: Iterable[str]) -> None:
+        """The pool has made these ends durable in its own log: records, claims and scratch directories may go."""
+        keys = list(keys)
+        if keys:
+            self._send([{"do": "acknowledge", "keys": keys}])
+
+    def claimed(self) -> frozenset[str]:
+        """Every activation of which the folder holds something: running, or ended and not acknowledged."""
+        folder = self._folder / "claims"
+        return frozenset(os.listdir(folder)) if folder.is_dir() else frozenset()
+
+    def recover(self, keys: Sequence[str]) -> dict[str, Known]:
+        """What became of these activations: "unknown" was never begun, and what a former pool asked for before it was
+        killed is settled now. Of those that run, ``poll`` reports the end; of those that ended, no more."""
+        known = self._ask(keys)
+        for key, what in known.items():
+            if isinstance(what, Running):
+                self._begun[key] = _Begun(None, True)
+            else:
+                self._begun.pop(key, None)
+        self._reports = deque(report for report in self._reports if report.key not in known)
+        self._hear_all()  # what came after the answer is news
+        self._signal_ready()
+        return known
+
+    def close(self) -> None:
+        """Detach. The supervisor goes on while it has jobs."""
+        self._disconnect()
+        if self._ready >= 0:
+            self._poll.close()
+            os.close(self._ready)
+            self._ready = -1
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # The connection.
+
+    def _connected(self) -> socket.socket:
+        if self._replaced:
+            raise ReplacedError(
+                f"the supervisor in {self._folder} is used by another process now: two pools must not serve one log"
+            )
+        for _ in range(_TRIES):
+            if self._socket is not None:
+                return self._socket
+            self._connect()
+            try:
+                self._resume()
+            except ConnectionError:
+                self._disconnect()
+        if self._socket is None:
+            raise SupervisorError(f"the supervisor in {self._folder} hangs up at once{self._tail()}")
+        return self._socket
+
+    def _connect(self) -> None:
+        deadline = time.monotonic() + _CONNECT_S
+        launched = False
+        while True:
+            try:
+                connection = self._dial()
+                break
+            except (FileNotFoundError, ConnectionError) as error:
+                if time.monotonic() > deadline:
+                    raise SupervisorError(f"no supervisor answers in {self._folder}: {error}{self._tail()}") from None
+            except OSError as error:
+                raise SupervisorError(
+                    f"no supervisor can be reached in {self._folder}: {error}; it must be a folder of your own"
+                ) from error
+            if launched:
+                time.sleep(_AGAIN_S)
+            self._launch()
+            launched = True
+        self._unread.clear()
+        self._searched = 0
+        self._messages.clear()
+        self._socket = connection
+        self._poll.register(connection, select.EPOLLIN)
+
+    def _dial(self) -> socket.socket:
+        """Connect by way of a descriptor: the socket's own path may be longer than an address may be."""
+        where = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(f"/proc/self/fd/{where}/socket")
+        except OSError:
+            connection.close()
+            raise
+        finally:
+            os.close(where)
+        return connection
+
+    def _launch(self) -> None:
+        """Start a supervisor, if there is none; it leaves this process's session and all its descriptors."""
+        import subprocess  # needed once, if at all
+
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(self._folder / "supervisor.log", "ab") as log:
+                options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
+                code = subprocess.call(
+                    [sys.executable, *options, str(_PROGRAM), str(self._folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise SupervisorError(f"no supervisor can be started in {self._folder}: {error}") from error
+        if code != 0:
+            raise SupervisorError(f"the supervisor in {self._folder} ended with code {code}{self._tail()}")
+
+    def _tail(self) -> str:
+        try:
+            said = (self._folder / "supervisor.log").read_text(errors="replace").strip()
+        except OSError:
+            return ""
+        return f"; the last that it said: {said.splitlines()[-1]}" if said else ""
+
+    def _resume(self) -> None:
+        """Agree on the version, and make the supervisor and this handle know the same of the jobs begun."""
+        self._write([{"do": "hello", "version": _VERSION}])
+        hello = self._answer("hello")
+        if hello["version"] != _VERSION:
+            raise SupervisorError(
+                f"the supervisor in {self._folder} (pid {hello['pid']}) speaks version {hello['version']}, this"
+                f" Poolbook version {_VERSION}: let its jobs end with the Poolbook that began them"
+            )
+        if not self._begun:
+            return
+        again = []
+        for key, what in self._ask_once(list(self._begun)).items():
+            begun = self._begun.get(key)
+            if begun is None:
+                continue  # its end was reported before the answer
+            if isinstance(what, Running):
+                if not begun.started:
+                    self._take(Started(key, what.pid, what.at))
+            elif what != "unknown":
+                self._take(what)
+            elif begun.activation is None or begun.started:
+                self._take(Lost(key, "its claim was removed by somebody else", time.time_ns() // 1000))
+            else:
+                again.append(_start(begun.activation))
+        self._write(again)
+        self._hear_all()
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            self._poll.unregister(self._socket)
+            self._socket.close()
+            self._socket = None
+            self._hear_all()
+
+    def _send(self, messages: list[dict[str, Any]]) -> None:
+        """Send to whichever supervisor there is."""
+        while True:
+            self._connected()
+            try:
+                self._write(messages)
+                return
+            except ConnectionError:
+                # It may have said why before it hung up.
+                self._receive()
+                self._disconnect()
+
+    def _write(self, messages: Iterable[dict[str, Any]]) -> None:
+        assert self._socket is not None
+        self._socket.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    def _ask(self, keys: Sequence[str]) -> dict[str, Known]:
+        while True:
+            self._connected()
+            try:
+                return self._ask_once(keys)
+            except ConnectionError:
+                self._disconnect()
+
+    def _ask_once(self, keys: Sequence[str]) -> dict[str, Known]:
+        self._write([{"do": "recover", "keys": list(keys)}])
+        jobs: dict[str, dict[str, Any] | None] = self._answer("known")["jobs"]
+        return {key: "unknown" if said is None else _report(said) for key, said in jobs.items()}
+
+    def _answer(self, name: str) -> dict[str, Any]:
+        """Wait for the answer of this name. What came before it is heard, what came after it stays to be heard."""
+        while True:
+            while self._messages:
+                message = self._messages.popleft()
+                if message["say"] == name:
+                    return message
+                self._hear(message)
+            self._read(0)
+
+    def _receive(self) -> None:
+        """Take in what has come, without waiting; connect again where the supervisor is gone."""
+        try:
+            if self._socket is not None:
+                self._read(socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            self._disconnect()
+            self._connected()
+        self._hear_all()
+
+    def _hear_all(self) -> None:
+        while self._messages:
+            self._hear(self._messages.popleft())
+
+    def _read(self, flags: int) -> None:
+        """Take in some messages. ConnectionError where there are none any more."""
+        assert self._socket is not None
+        data = self._socket.recv(_READ, flags)
+        if not data:
+            raise ConnectionResetError("the supervisor hung up")
+        self._unread += data
+        end = self._unread.rfind(b"\n", self._searched) + 1
+        self._searched = len(self._unread) - end
+        lines = bytes(self._unread[:end]).split(b"\n")[:-1]
+        del self._unread[:end]
+        self._messages.extend(map(json.loads, lines))
+
+    def _hear(self, message: Mapping[str, Any]) -> None:
+        if message["say"] == "replaced":
+            self._replaced = True
+        elif message["say"] in REPORTS:
+            self._take(_report(message))
+
+    def _take(self, report: Any) -> None:
+        """Hand out a report at the next poll, and remember what it changes."""
+        if isinstance(report, Started) and report.key in self._begun:
+            self._begun[report.key].started = True
+        elif isinstance(report, Exited | Failed | Lost):
+            self._begun.pop(report.key, None)
+        self._reports.append(report)
+        self._signal_ready()
+
+    def _signal_ready(self) -> None:
+        """Make the counter say whether reports wait."""
+        if self._reports:
+            os.eventfd_write(self._ready, 1)
+        else:
+            try:
+                os.eventfd_read(self._ready)
+            except BlockingIOError:
+                return
+
+
+def _start(activation: Activation) -> dict[str, Any]:
+    order = {name: getattr(activation, name) for name in _FIELDS}
+    order["limits"] = {name: getattr(activation.limits, name) for name in _LIMITS}
+    order["environment"] = dict(activation.environment)
+    order["kill_signals"] = {how: int(number) for how, number in activation.kill_signals.items()}
+    return {"do": "start", "order": order}
+
+
+def _report(said: Mapping[str, Any]) -> Any:
+    return REPORTS[said["say"]](**{name: value for name, value in said.items() if name != "say"})

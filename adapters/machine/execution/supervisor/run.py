@@ -1,0 +1,28 @@
+"""The supervisor as a program: ``python -I -S run.py FOLDER``. Ends at once; what stays is a process of its own.
+
+Exit code 0: a supervisor serves FOLDER now, this one or one that was there before.
+"""
+
+import os
+import sys
+import types
+from importlib import import_module
+
+# The packages around this one import more than a supervisor may hold (see the folder's docstring), so they are stood in
+# for: an empty module under each name, which only knows where to look for the next.
+_AROUND = ("poolbook", "poolbook.adapters", "poolbook.adapters.machine", "poolbook.adapters.machine.execution")
+
+
+def main() -> int:
+    """Stand in for the packages around, then serve."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name in _AROUND:
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = []
+    sys.modules[_AROUND[-1]].__path__ = [os.path.dirname(here)]
+    served: int = import_module(f"{_AROUND[-1]}.supervisor.server").main(sys.argv[1])
+    return served
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""What the policy of this machine's slots reads of it, at an instant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ....domain.config import Configuration
+from ....domain.ports.sensor_readings import Readings
+from .idle import Idle
+
+
+class Sensors:
+    """The sensors of this machine; ``root`` is /."""
+
+    def __init__(self, console: Sequence[str] = (), *, bad_utmp: bool = False, root: Path = Path("/")) -> None:
+        self._idle = Idle(console, bad_utmp=bad_utmp, root=root)
+
+    @classmethod
+    def configured(cls, configuration: Configuration) -> Sensors:
+        """The sensors that a configuration asks for: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP."""
+        devices = configuration.get("CONSOLE_DEVICES").replace(",", " ").split()
+        return cls(
+            [device.removeprefix("/dev/") for device in devices],
+            bad_utmp=configuration.boolean("STARTD_HAS_BAD_UTMP", False),
+        )
+
+    def read(self, now: int, condor_load: Mapping[str, float]) -> Readings:
+        """What the sensors say at the instant ``now``."""
+        last_input, last_console = self._idle.read(now)
+        return Readings(last_input, last_console, machine_load(), condor_load)
+
+    def close(self) -> None:
+        self._idle.close()
+
+
+def machine_load() -> float:
+    """The machine's load average over a minute; 0 where the system has none."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return 0.0

@@ -1,0 +1,87 @@
+"""What HTCondor's starter reads of a machine's configuration: how nice jobs are, and below which directory each slot's
+jobs have theirs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ...domain.classad import EvaluationError, Expression
+from ...domain.config import ConfigError, Configuration
+from ...domain.events import Ad
+from ...domain.startd.provisioning import EXECUTE, execute_directories
+from ...domain.state.expression_cache import ad_of
+
+RENICE: Final = "JOB_RENICE_INCREMENT"
+_NICEST = 19
+_NO_NUMBER = 10
+"""The increment where the expression gives no number, as in the reference."""
+
+
+@frozen
+class Starter:
+    """``renice`` is JOB_RENICE_INCREMENT (None: it is not set); ``execute`` are the directories that are made for this
+    pool below those which EXECUTE and SLOT<N>_EXECUTE name, by the slot's number (0: of all others)."""
+
+    renice: Expression | None = None
+    execute: Mapping[int, str] = field(factory=dict)
+
+    @classmethod
+    def configured(cls, configuration: Configuration, folder: Path) -> Starter:
+        """What a configuration says to the pool that keeps its processes in ``folder``. Directories are made.
+
+        :raises ConfigError: an expression is none, or a directory is not there or not to be written
+        """
+        renice = configuration.expression(RENICE) if configuration.source(RENICE).kind != "default" else None
+        execute = {}
+        for number, directory in execute_directories(configuration).items():
+            name = f"SLOT{number}_{EXECUTE}" if number else EXECUTE
+            try:
+                execute[number] = _below(directory, folder)
+            except OSError as error:
+                source = configuration.source(name)
+                words = f"{name} = {directory}: {error.strerror}: jobs run below it; make it, or name another directory"
+                raise ConfigError(words, source.file, source.line) from None
+        return cls(renice, execute)
+
+    def nice(self, job: Ad) -> int:
+        """What is added to the nice value of a job's processes: the expression's value in the job's ad, from 0 to
+        19."""
+        if self.renice is None:
+            return 0
+        try:
+            value = self.renice.evaluate(ad_of(job))
+        except EvaluationError:
+            return _NO_NUMBER
+        return max(0, min(int(value), _NICEST)) if isinstance(value, int | float) else _NO_NUMBER
+
+    def directory(self, slot: int) -> str:
+        """Below which directory the jobs of a slot have theirs; empty: none was configured."""
+        return self.execute.get(slot) or self.execute.get(0, "")
+
+
+def _below(directory: str, folder: Path) -> str:
+    """The pool's own directory in one that others may share: nobody else may look into it.
+
+    :raises OSError: there is none, it cannot be made, or somebody else made it
+    """
+    if not directory.startswith("/"):
+        raise OSError(0, "it is no absolute path")
+    os.stat(directory)
+    digest = hashlib.blake2b(os.fsencode(folder.absolute()), digest_size=8).hexdigest()
+    own = f"{directory.rstrip('/')}/poolbook-{digest}"
+    try:
+        os.mkdir(own, 0o700)
+    except FileExistsError:
+        found = os.lstat(own)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise OSError(0, f"{own} is not a directory of this user's alone") from None
+        if not os.access(own, os.W_OK | os.X_OK):
+            raise OSError(0, f"{own} cannot be written") from None
+    return own

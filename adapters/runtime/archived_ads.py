@@ -1,0 +1,139 @@
+"""Fetch the ads that an import kept from the log, by the places in ``projections/imported_ads``."""
+
+A log in a file is read with nothing but SQLite: loading what opens a log takes longer than finding an ad in it. What is
+not simply there, and logs of other kinds, are read by opening the log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ...domain.imported.packed_ads import Unpacked
+from ...projections.job_query import ALL
+from ..stores.location import locate
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Context, Expression
+    from ...projections.imported_ads import Kept
+    from ...projections.job_query import Selection
+    from ...projections.views import Views
+
+
+class Sieve:
+    """Leaves out ads for which constraints cannot be true, without parsing the whole ad: the attributes that the
+    constraints name are enough where all of them are plain values. No ad is left out that has to be looked at."""
+
+    def __init__(self, texts: Sequence[str], constraints: Sequence[Expression], context: Context) -> None:
+        self._constraints, self._context = constraints, context
+        self.names = {name for text in texts for name in _NAME.findall(text)}
+        self.useful = bool(constraints) and not any("'" in text or _INDIRECT.search(text) for text in texts)
+
+    def lets_pass(self, attributes: dict[str, str]) -> bool:
+        from ...domain.classad import ClassAd
+        from ..condor_tools.job_selection import holds
+
+        if not all(map(_PLAIN.fullmatch, attributes.values())):
+            return True
+        ad = ClassAd.from_old("\n".join([f"{name} = {value}" for name, value in attributes.items()]))
+        return all(holds(constraint, ad, self._context) for constraint in self._constraints)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_INDIRECT = re.compile(r"\b(?:eval|evalin\w*|unparse|debug|my(?!\.)|target(?!\.)|self|parent|toplevel|root)\b", re.I)
+"""Through these an expression reaches attributes that it does not name."""
+_PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefined', re.I)
+
+
+def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iterator[ClassAd]:
+    """The ads at these places of the log at `url`, in their order, each read when it is asked for; without those that
+    `sieve` leaves out.
+
+    Raises `LogError` where the log cannot be read.
+    """
+    from ...domain.classad import ClassAd
+
+    for position, here in groupby(places, attrgetter("position")):
+        unpacked = Unpacked(_packed(url, position))
+        chosen = None if sieve is None else unpacked.chosen(sieve.names)
+        for place in here:
+            if sieve is None or chosen is None or sieve.lets_pass(unpacked.some(place.number, chosen)):
+                yield ClassAd.from_old(unpacked.text(place.number))
+
+
+def history_ads(
+    url: str, views: Views, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
+) -> Iterator[ClassAd]:
+    """The ads of the jobs that have left the queue of the log at `url`, the last one first, or with `forwards` the
+    first one: of an imported log those of its history, without those that `sieve` leaves out; of a pool's own log those
+    that it tells of."""
+    yield from ads_at(url, views.kept(selection, forwards), sieve)
+    yield from views.history_ads(selection, forwards=forwards)
+
+
+def slot_ads(url: str, views: Views) -> Iterator[ClassAd]:
+    """The slots' ads. Of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
+    as it printed them where there is no StartLog."""
+    sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
+    machines = {row.machine for row in views.slots()} if sampled else set()
+    for slot in views.slot_ads():
+        ad = sampled.pop(slot.eval("Name"), None)
+        if ad is None:
+            yield slot
+            continue
+        for name in slot:
+            ad[name] = slot[name]
+        yield ad
+    yield from (ad for ad in sampled.values() if ad.eval("Machine") not in machines)
+
+
+def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
+    """All ads of a sample: of the events at these positions. Raises `LogError` where the log cannot be read."""
+    from ...domain.classad import ClassAd
+
+    for position in positions:
+        unpacked = Unpacked(_packed(url, position))
+        for number in range(len(unpacked.of)):
+            yield ClassAd.from_old(unpacked.text(number))
+
+
+def _packed(url: str, position: int) -> bytes:
+    """What the event at a position keeps."""
+    location = locate(url)
+    found = _of_file(location.place, position) if location.kind == "sqlite" else None
+    return _of_log(url, position) if found is None else found
+
+
+def _of_file(path: str, position: int) -> bytes | None:
+    """From a log in a file; None if the event is not there as this release writes it."""
+    import json
+    from base64 import b64decode
+
+    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    try:
+        with closing(sqlite3.connect(place, uri=True)) as connection:
+            row = connection.execute("SELECT topic, state FROM stored_events WHERE rowid=?", (position,)).fetchone()
+        if row is None or row[0] != "ads":
+            return None
+        return b64decode(json.loads(row[1])["ads"])
+    except (sqlite3.Error, ValueError, KeyError, TypeError):
+        return None
+
+
+def _of_log(url: str, position: int) -> bytes:
+    from ...domain.events import AdsKept
+    from ...domain.ports.log import LogDamaged
+    from ..stores.opening import open_log
+
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        event = next((event for _, event in log.read(position - 1, 1)), None)
+    if not isinstance(event, AdsKept):
+        raise LogDamaged(f"{url}: no ads are kept at position {position}; `poolbook views` makes the views anew")
+    return event.ads

@@ -1,0 +1,366 @@
+"""The real world: jobs are processes of this machine, held by the supervisor that outlives the pool."""
+
+from __future__ import annotations
+
+import re
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from attrs import evolve
+
+from ...domain.classad import ClassAd, EvaluationError, parse
+from ...domain.config import Configuration
+from ...domain.events import Ad
+from ...domain.ports.sensor_readings import NOTHING_READ, Readings
+from ...domain.ports.stimuli import BenchmarksDone, Ended, Measured, Started, Stimulus
+from ...domain.ports.world import How, Launch
+from ...domain.startd.public_ad import shown
+from ...domain.state.expression_cache import ad_of
+from ..machine import execution
+from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
+from ..machine.sensors.children import Child
+from ..machine.sensors.cron import Cron, cron_jobs
+from ..machine.starter import Starter
+
+SOFT_KILL = int(signal.SIGTERM)
+PLAIN = Starter()
+"""A machine that was given no configuration: its jobs run beside the log, as nice as the pool."""
+WARM_UP = 2_000_000
+"""Microseconds that a pool waits for the first words of the owner's sensors, at most, before it begins."""
+
+
+class _Read:
+    """An ad to be asked for values. A text that is a plain number or string is read as it stands; the ad is made when
+    an attribute turns out to be an expression."""
+
+    def __init__(self, texts: Ad) -> None:
+        self._texts = texts
+        self._ad: ClassAd | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._texts
+
+    def value(self, expression: str) -> object:
+        """The value of an expression over the ad; None where it has none."""
+        if self._ad is None:
+            self._ad = ad_of(self._texts)
+        try:
+            return parse(expression).evaluate(self._ad)
+        except EvaluationError:
+            return None
+
+    def text(self, name: str) -> str:
+        found = self._texts.get(name, "")
+        if _PLAIN_STRING.fullmatch(found):
+            return found[1:-1]
+        value = self.value(name) if found else ""
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> int | None:
+        found = self._texts.get(name, "")
+        if found.isdecimal():
+            return int(found)
+        value = self.value(name) if found else None
+        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+_PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
+
+
+def arguments(job: _Read) -> tuple[str, ...]:
+    """The arguments that an ad gives its job: ``Arguments`` in the new syntax, or ``Args`` in the old one, which
+    knows no quotes."""
+    if "Arguments" in job:
+        found = job.value("argsToList(Arguments)")
+        return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
+    return tuple(job.text("Args").split())
+
+
+def environment(job: _Read) -> dict[str, str]:
+    """The environment that an ad gives its job: ``Environment`` in the new syntax, or ``Env`` in the old one."""
+    if "Environment" in job:
+        if job.text("Environment") == "":
+            return {}
+        found = job.value("argsToList(Environment)")
+        entries = [str(value) for value in found] if isinstance(found, Sequence) else []
+    else:
+        entries = job.text("Env").split(job.text("EnvDelim") or ";")
+    return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
+
+
+def kill_signals(job: _Read) -> dict[str, int]:
+    """The signals that end a job softly: when it is held its ``HoldKillSig``, when it is removed its
+    ``RemoveKillSig``, and else, or where it has none of these, its ``KillSig``; SIGTERM unless given."""
+    soft = _signal(job, "KillSig") or SOFT_KILL
+    return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
+
+
+def _signal(job: _Read, attribute: str) -> int:
+    """A signal that an ad has, by name or number; 0: there is none."""
+    number = job.number(attribute)
+    if number is not None:
+        return number if 0 < number < signal.NSIG else 0
+    name = job.text(attribute).upper()
+    found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+    return int(found) if isinstance(found, signal.Signals) else 0
+
+
+def _old_form(ad: Ad) -> str:
+    return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
+
+
+def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation:
+    """What the supervisor has to know to start a job, by its ads and the machine's configuration."""
+    job, slot = _Read(launch.job_ad), _Read(launch.slot_ad)
+    memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
+    dynamic = launch.slot_ad.get("DynamicSlot") == "true"
+    wall = job.number("AllowedExecuteDuration")
+    return execution.Activation(
+        key=launch.key,
+        job=f"{launch.cluster}.{launch.proc}",
+        slot=launch.slot,
+        executable=job.text("Cmd"),
+        arguments=arguments(job),
+        environment=environment(job),
+        iwd=job.text("Iwd") or "/",
+        stdin=job.text("In"),
+        stdout=job.text("Out"),
+        stderr=job.text("Err"),
+        job_ad=_old_form(launch.job_ad),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
+        cpus=slot.number("Cpus") or 1,
+        memory_mb=memory,
+        disk_kb=disk,
+        # A static slot's share is an estimate; what was carved for the job is what the job asked for.
+        limits=execution.Limits(
+            memory_mb=memory if dynamic else None,
+            disk_kb=disk if dynamic else None,
+            wall_us=wall * 1_000_000 if wall is not None else None,
+        ),
+        kill_signals=kill_signals(job),
+        nice=starter.nice(launch.job_ad),
+        execute=starter.directory(slot.number("SlotID") or 0),
+        run_in_iwd=True,
+    )
+
+
+_LIMITS = {
+    "memory": "The job used more memory than the {memory} MiB that it was given",
+    "disk": "The job used more disk than the {disk} KiB that it was given",
+    "wall": "The job ran longer than its AllowedExecuteDuration",
+}
+
+
+class LocalWorld:
+    """Jobs as processes of this machine. ``folder`` is where the supervisor keeps claims, records and scratch
+    directories, ``tell`` is given what the machine's owner should know. What else may end a wait (a server's sockets)
+    is registered with ``watch``.
+
+    The sensors are asked as soon as a configuration says which there are (``configure``).
+    """
+
+    steady = False
+
+    def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
+        self._folder = folder
+        self._supervisor = execution.Supervisor(folder)
+        self._selector = selectors.DefaultSelector()
+        self._came: list[Stimulus] = []
+        self._slots: dict[str, execution.Activation] = {}
+        self._watching = False
+        self._starter = PLAIN
+        self._sensors: Sensors | None = None
+        self._cron = Cron(self.watch, self.unwatch, tell)
+        self._load = CondorLoad()
+        self._benchmarks: dict[str, Child] = {}
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    # The machine
+
+    def configure(self, configuration: Configuration) -> None:
+        """Use the sensors that a configuration asks for, its STARTD_CRON jobs included, and start jobs as it says.
+
+        :raises ConfigError: see ``check``; then everything is as before
+        """
+        jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
+        self._starter = Starter.configured(configuration, self._folder)
+        if self._sensors is not None:
+            self._sensors.close()
+        self._sensors = sensors
+        self._cron.configure(jobs, self.now())
+
+    def check(self, configuration: Configuration) -> None:
+        """See whether ``configure`` could take a configuration.
+
+        :raises ConfigError: a sensor cannot be run as it says, or jobs cannot be started where it says
+        """
+        cron_jobs(configuration)
+        Starter.configured(configuration, self._folder)
+
+    def warm_up(self) -> None:
+        """Wait until each of the owner's sensors has said something, or does not want to."""
+        until = self.now() + WARM_UP
+        self._cron.turn(self.now())
+        while self._cron.expected() and self.now() < until:
+            for key, _ in self._selector.select((until - self.now()) / 1_000_000):
+                key.data()
+
+    def sense(self, machine: str) -> Readings:
+        if self._sensors is None:
+            return NOTHING_READ
+        now = self.now()
+        readings = self._sensors.read(now, self._load.loads(now, machine_load()))
+        attributes = self._cron.attributes()
+        return evolve(readings, attributes=attributes) if attributes else readings
+
+    def stirred(self) -> set[str]:
+        return set()
+
+    def benchmark(self, slot: str) -> None:
+        """Run the benchmarks in a process of their own: the pool goes on meanwhile."""
+        if slot in self._benchmarks:
+            return
+        command, environment = benchmarks.command()
+        said: list[str] = []
+
+        def ended() -> None:
+            self._benchmarks.pop(slot, None)
+            result = benchmarks.result("".join(said))
+            self._came.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
+
+        try:
+            self._benchmarks[slot] = Child(
+                command, self.watch, self.unwatch, said.append, ended, environment=environment
+            )
+        except OSError:
+            ended()
+
+    # Jobs
+
+    def claimed(self) -> frozenset[str]:
+        """The activations that this folder knows: that run under its supervisor, or whose ends it keeps."""
+        return self._supervisor.claimed()
+
+    def prepare(self) -> None:
+        """Have the supervisor there before the first job is to start."""
+        self._supervisor.poll(0.0)
+        self._listen()
+
+    def watch(self, fileno: int, called: Callable[[], None]) -> None:
+        """End a wait when something can be read there, and call."""
+        self._selector.register(fileno, selectors.EVENT_READ, called)
+
+    def unwatch(self, fileno: int) -> None:
+        self._selector.unregister(fileno)
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        wanted = []
+        for launch in launches:
+            try:
+                wanted.append(activation(launch, self._starter))
+            except ValueError as error:
+                reason = f"Failed to start the job: {error}"
+                self._came.append(
+                    Ended(f"end-{launch.key}", launch.key, self.now(), failed=True, hold_reason=reason, hold_code=6)
+                )
+        self._slots.update((wish.key, wish) for wish in wanted)
+        if wanted:
+            self._supervisor.start(wanted)
+            self._listen()
+
+    def _listen(self) -> None:
+        """The supervisor begins with the first job: from then on a wait ends when it has something to say."""
+        if not self._watching:
+            self.watch(self._supervisor.fileno(), lambda: None)
+            self._watching = True
+
+    def signal(self, key: str, how: How) -> None:
+        self._supervisor.signal(key, how)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        done = list(keys)
+        for key in done:
+            self._slots.pop(key, None)
+            self._load.ended(key)
+        self._supervisor.acknowledge(done)
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        due = self._cron.next()
+        if due is not None:
+            until = due if until is None else min(until, due)
+        timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
+        if self._came:
+            timeout = 0.0
+        for key, _ in self._selector.select(timeout):
+            key.data()
+        self._cron.turn(self.now())
+        came, self._came = self._came, []
+        if self._watching:
+            came += [self._stimulus(report) for report in self._supervisor.poll(0.0)]
+        return came
+
+    def _stimulus(self, report: execution.Report) -> Stimulus:
+        key = report.key
+        if isinstance(report, execution.Started):
+            self._begun(report)
+            return Started(f"start-{key}", key, report.pid, f"dir_{key}/scratch", report.at)
+        if isinstance(report, execution.Usage):
+            self._load.measured(key, report.at, report.user_us + report.system_us)
+            return Measured(
+                f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
+                report.system_us,
+            )  # fmt: skip
+        if isinstance(report, execution.Failed):
+            return Ended(
+                f"end-{key}", key, report.at, failed=True, hold_reason=report.reason, hold_code=report.hold_code,
+                hold_subcode=report.errno,
+            )  # fmt: skip
+        if isinstance(report, execution.Lost):
+            return Ended(f"end-{key}", key, report.at, lost=True)
+        return self._ended(report)
+
+    def _begun(self, report: execution.Started | execution.Running) -> None:
+        given = self._slots.get(report.key)
+        if given is not None:
+            self._load.began(report.key, given.slot, report.at)
+
+    def _ended(self, report: execution.Exited) -> Ended:
+        code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
+        given = self._slots.get(report.key)
+        reason = _LIMITS.get(report.violated, "").format(
+            memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?"
+        )
+        return Ended(
+            f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
+            report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
+        )  # fmt: skip
+
+    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+        if not launches:
+            return []
+        known = self._supervisor.recover([launch.key for launch in launches])
+        self._listen()
+        self._slots.update((launch.key, activation(launch, self._starter)) for launch in launches)
+        self.start([launch for launch in launches if known[launch.key] == "unknown"])
+        came: list[Stimulus] = []
+        for found in known.values():
+            if isinstance(found, execution.Running):
+                self._begun(found)
+                came.append(Started(f"start-{found.key}", found.key, found.pid, f"dir_{found.key}/scratch", found.at))
+            elif not isinstance(found, str):
+                came.append(self._stimulus(found))
+        return came
+
+    def close(self) -> None:
+        self._cron.close()
+        for child in list(self._benchmarks.values()):
+            child.kill()
+        if self._sensors is not None:
+            self._sensors.close()
+        self._supervisor.close()
+        self._selector.close()

@@ -1,0 +1,48 @@
+"""The world of a command that writes the log for a moment: a clock, and nobody who would start or end a process.
+
+What a decision asks of processes is derived from the log again when a pool serves it, so nothing is lost by not doing
+it here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from ...domain.ports.sensor_readings import NOTHING_READ, Readings
+from ...domain.ports.stimuli import Stimulus
+from ...domain.ports.world import How, Launch
+
+
+class IdleWorld:
+    steady = False
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        pass
+
+    def signal(self, key: str, how: How) -> None:
+        pass
+
+    def forget(self, keys: Iterable[str]) -> None:
+        pass
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        return []
+
+    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+        return []
+
+    def sense(self, machine: str) -> Readings:
+        return NOTHING_READ
+
+    def stirred(self) -> set[str]:
+        return set()
+
+    def benchmark(self, slot: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

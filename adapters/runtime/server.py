@@ -1,0 +1,428 @@
+"""The pool as a process: it holds a log's lock, runs its jobs, and takes other commands' requests on a socket.
+
+Everything that came in while the last append was made is decided and appended together; requests are answered after the
+append. When an append fails, the requests are answered with the failure and what the world said is kept and tried
+again, so that no job's end is lost to a full disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from attrs import define
+
+from ...domain.decide import Refusal
+from ...domain.events import WriterBegan
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
+from ..machine.host import user_name
+from ..stores.log_paths import WriterLock, place_of
+from .command_codec import stimulus_of
+from .commands import Terms, is_served
+from .engine import Answer, Engine
+from .local_world import LocalWorld
+from .startd import ExecutionPoint
+from .subscribers import VIEWS_EVERY, Followers
+
+PATIENCE = 10.0
+"""Seconds that a server waits for a short command to give the log back."""
+SLOW_CLIENTS = 20_000
+"""Microseconds between two tries to send to a client that does not read."""
+LONGEST_LINE = 64 << 20
+MOST_UNSENT = 64 << 20
+_PEER = struct.Struct("3i")
+
+
+@define
+class _Asked:
+    """A request, and whose connection waits for its answer."""
+
+    client: _Client
+    stimulus: s.Stimulus
+
+
+@cache
+def _name_of(uid: int) -> str:
+    """A user's name, kept: it must be known also when no descriptor is left to look it up with."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "root" if uid == 0 else str(uid)
+
+
+class _Client:
+    """One connection: lines of JSON in, one line of JSON out for each."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = bytearray()
+        self.unsent = bytearray()
+        _, self.uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        self.user = _name_of(self.uid)
+
+    def lines(self) -> list[bytes] | None:
+        """The whole lines that have arrived; None when the other side is gone, or sends a line without an end."""
+        try:
+            piece = self.connection.recv(1 << 20)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        self.received += piece
+        if not piece or len(self.received) > LONGEST_LINE:
+            return None
+        if b"\n" not in piece:
+            return []
+        *whole, rest = self.received.split(b"\n")
+        self.received = bytearray(rest)
+        return [bytes(line) for line in whole]
+
+    def answer(self, value: dict[str, Any]) -> None:
+        self.unsent += json.dumps(value).encode() + b"\n"
+        self.send()
+
+    def send(self) -> bool:
+        """Send what can be sent without waiting; False if the other side is gone or has not read for too long. (When
+        it asks again with the same id, it gets this answer.)"""
+        try:
+            del self.unsent[: self.connection.send(self.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.unsent.clear()
+            return False
+        return len(self.unsent) <= MOST_UNSENT
+
+
+class Server:
+    """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
+
+    def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False) -> None:
+        """Take the lock, open the log, become its writer.
+
+        :param lost: jobs that another machine or folder has begun, and this one knows nothing of, are lost
+        :raises AlreadyServed: another process has the lock
+        :raises LogError: the log cannot be opened
+        """
+        self.place = place_of(url)
+        for uid in (0, os.geteuid()):
+            _name_of(uid)
+        self._lock = WriterLock(url)
+        self._take_lock(url)
+        try:
+            self.log = open_log()
+            self.world = LocalWorld(self.place.folder, self.trouble)
+            self.engine = Engine(self.log, self.world)
+            self.engine.load()
+            self.found = tuple(self.engine.state.clusters)
+            """The clusters that were in the queue when the log was opened: their jobs may be over by now."""
+            self.opened = self.engine.state.position
+            here = f"{os.uname().nodename}:{self.place.folder}"
+            self._lost = self._strangers(here, lost)
+            self.log.raise_epoch(here, self.engine.now(), "serve")
+            self.engine.read_on()
+        except BaseException:
+            self._lock.give_up()
+            raise
+        self._followers = Followers(url, self.log, self.place.folder / "userlogs", self.trouble)
+        self.stopping = False
+        self._catching = False
+        self.point: ExecutionPoint | None = None
+        """This machine, if it is a member of the pool."""
+        self._of_the_point: list[tuple[_Client | None, str]] = []
+        """What is asked of this machine, and by whom (None: by SIGHUP)."""
+        self._asked: list[_Asked] = []
+        self._reserved = 0
+        self._complained = False
+        self._clients: dict[int, _Client] = {}
+        self._listen()
+
+    def _take_lock(self, url: str) -> None:
+        """Become the writer; a short command that is it now is waited for."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self._lock.take():
+                    return
+            except OSError as error:
+                raise LogError(f"{self.place.lock} cannot be written: {error.strerror}") from None
+            if is_served(url) or time.monotonic() > until:
+                raise AlreadyServed(
+                    f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
+                    "a second pool needs a log of its own (-log)"
+                )
+            time.sleep(0.02)
+
+    # Sockets
+
+    def _listen(self) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        # It gets its name when it listens: who sees it can connect. (One of a server that was killed is replaced.)
+        unnamed = f"{self.place.socket}.new"
+        with suppress(FileNotFoundError):
+            os.unlink(unnamed)
+        self._listener.bind(unnamed)
+        self._listener.listen(128)
+        os.rename(unnamed, self.place.socket)
+        self.world.watch(self._listener.fileno(), self._accept)
+        self._wake_in, self._wake_out = socket.socketpair()
+        for end in (self._wake_in, self._wake_out):
+            end.setblocking(False)
+        self.world.watch(self._wake_in.fileno(), self._woken)
+
+    def _woken(self) -> None:
+        self._wake_in.recv(4096)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # no descriptor is left: who has waited longest with nothing to say gives his
+            if self._clients:
+                self._drop(next(iter(self._clients.values())))
+            return
+        connection.setblocking(False)
+        client = _Client(connection)
+        self._clients[connection.fileno()] = client
+        self.world.watch(connection.fileno(), lambda: self._read(client))
+
+    def _read(self, client: _Client) -> None:
+        lines = client.lines()
+        if lines is None:
+            self._drop(client)
+            return
+        for line in lines:
+            self._request(client, line)
+
+    def _drop(self, client: _Client) -> None:
+        fileno = client.connection.fileno()
+        if self._clients.pop(fileno, None) is not None:
+            self.world.unwatch(fileno)
+            client.connection.close()
+
+    def _send_rest(self) -> bool:
+        """Send what clients were too slow to take; True if something is left. Who does not read is given up."""
+        slow = [client for client in self._clients.values() if client.unsent]
+        for client in slow:
+            if not client.send():
+                self._drop(client)
+        return any(client.unsent for client in self._clients.values())
+
+    def _request(self, client: _Client, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise Refusal("a request is a JSON object")
+            if request.get("kind") == "reserve":
+                self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
+                client.answer({"answer": Terms.of(self.engine.state, self._reserved)._asdict()})
+                return
+            if request.get("kind") == "reschedule":
+                self.engine.reschedule()  # with the step that this is part of
+                client.answer({"answer": {}})
+                return
+            if request.get("kind") in _OF_THE_POINT:
+                self._check_owner(client)
+                self._of_the_point.append((client, str(request["kind"])))
+                return
+            stimulus = stimulus_of({**request, "user": client.user})
+            if isinstance(stimulus, s.Submit) and client.uid != os.geteuid():
+                raise Refusal(
+                    f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
+                    "pool of their own"
+                )
+            self._asked.append(_Asked(client, stimulus))
+        except (ValueError, RecursionError, Refusal) as error:
+            client.answer({"refusal": str(error)})
+
+    def _check_owner(self, client: _Client) -> None:
+        """What concerns this machine alone, the one who runs the pool may ask for."""
+        if client.uid not in (0, os.geteuid()):
+            raise Refusal(f"only {user_name()}, who runs this pool, may do that")
+
+    # Serving
+
+    def begin(self) -> None:
+        """Bring up to date what follows the log, find what ran before, and start what waits."""
+        self._followers.begin(self.world.now())
+        self.engine.subscribe(lambda first, events: self._followers.follow(first, events, self.world.now()))
+        if self._lost:
+            now = self.world.now()
+            self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])
+        self.engine.recover()
+
+    def _strangers(self, here: str, lost: bool) -> list[str]:
+        """The activations that another machine or folder has begun, and this one knows nothing of.
+
+        :raises LogError: there are some, and nobody said that they are lost
+        """
+        before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
+        living = self.engine.state.activations
+        if not living or not before or before[-1] == here:
+            return []
+        strangers = sorted(set(living) - self.world.claimed(), key=int)
+        if strangers and not lost:
+            raise LogError(
+                f"{len(strangers)} jobs of this log were begun at {before[-1]} and may run there still: serve the log "
+                "there; or, if they cannot be running any more, -lost lets them be run again"
+            )
+        return strangers  # none: the log was moved together with what stands beside it
+
+    def catch_signals(self) -> None:
+        """Let SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and SIGHUP
+        have it read the machine's configuration again."""
+        self._catching = True
+        signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGHUP, self._on_hangup)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = True
+
+    def _on_hangup(self, number: int, frame: object) -> None:
+        self._of_the_point.append((None, "reconfigure"))
+
+    def _ask_the_point(self) -> None:
+        """Do what is asked of this machine, and what is to follow a drain of it."""
+        asked, self._of_the_point = self._of_the_point, []
+        for client, kind in asked:
+            reply = self._told(kind)
+            if client is not None:
+                client.answer(reply)
+            else:
+                self.trouble(str(reply.get("refusal") or reply.get("error") or "the configuration was read again"))
+        if self.point is not None:
+            try:
+                self.point.follow_up()
+            except Fenced:
+                raise
+            except LogError as error:  # it is tried again with the next step
+                self._refuse([], error)
+
+    def _told(self, kind: str) -> dict[str, Any]:
+        """Tell this machine to do something; the answer."""
+        if self.point is None:
+            return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
+        try:
+            warnings = _OF_THE_POINT[kind](self.point)
+        except (Refusal, ValueError) as error:
+            return {"refusal": str(error)}
+        except Fenced:
+            raise
+        except LogError as error:
+            return {"error": str(error)}
+        return {"answer": {"machine": self.point.name, "warnings": warnings}}
+
+    def step(self, until: int | None = None) -> None:
+        """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
+        now = self.world.now()
+        if self._followers.behind:
+            soon = now + VIEWS_EVERY
+            until = soon if until is None else min(until, soon)
+        if self._send_rest():
+            soon = now + SLOW_CLIENTS
+            until = soon if until is None else min(until, soon)
+        came = self.engine.wait(until)
+        asked, self._asked = self._asked, []
+        self._followers.keep_views(self.world.now(), busy=bool(came or asked))
+        try:
+            answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
+        except Fenced:
+            raise
+        except LogError as error:
+            self._refuse(asked, error)
+        except Exception:
+            if not asked:
+                raise
+            self._one_by_one(came, asked)
+        else:
+            self._complained = False
+            for one, answer in zip(asked, answers[len(came) :], strict=True):
+                one.client.answer(_as_reply(answer))
+        self._ask_the_point()
+
+    def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
+        """Nothing could be written down."""
+        for one in asked:
+            one.client.answer({"error": str(error)})
+        if not self._complained and not asked:
+            self._complained = True
+            self.trouble(str(error))
+
+    def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
+        """One of several requests cannot be decided, which is a fault of ours: it alone is to suffer from it."""
+        self.engine.handle([one for one in came if one not in self.engine.unheard])
+        for one in asked:
+            try:
+                (answer,) = self.engine.handle([one.stimulus])
+                one.client.answer(_as_reply(answer))
+            except Fenced:
+                raise
+            except LogError as error:
+                self._refuse([one], error)
+            except Exception as error:
+                self.trouble(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
+                one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
+
+    def trouble(self, text: str) -> None:
+        """Something that the one who runs the server should know."""
+        with suppress(OSError):  # nobody may be reading any more
+            print(f"poolbook: {text}", flush=True)
+
+    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
+        return self.engine.handle(stimuli)
+
+    def shut_down(self, patience: float = 10.0) -> None:
+        """Vacate all jobs, whatever retirement time they have, and wait until they have ended, for `patience` seconds;
+        then kill what is left."""
+        self.engine.executing = False
+        self._vacate(fast=False)
+        until = self.world.now() + round(patience * 1_000_000)
+        while self.engine.state.activations and self.world.now() < until:
+            self.step(until)
+        if self.engine.state.activations:
+            self._vacate(fast=True)
+            until = self.world.now() + 5_000_000
+            while self.engine.state.activations and self.world.now() < until:
+                self.step(until)
+
+    def _vacate(self, fast: bool) -> None:
+        slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
+        self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
+        if not fast:  # jobs that retire now are told to end, too: there is no time to retire in
+            everything = s.Selection(everything=True)
+            self.engine.handle([s.Act(self.engine.id("stop"), "root", "vacate", everything)])
+
+    def close(self) -> None:
+        """Stop serving; processes that run are left to the supervisor."""
+        if self._catching:
+            signal.set_wakeup_fd(-1)
+        for client in self._clients.values():
+            client.connection.close()
+        self._listener.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self.place.socket)
+        self._followers.close(self.world.now())
+        self.world.close()
+        self.log.close()
+        self._lock.give_up()
+
+
+_OF_THE_POINT = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
+"""What can be asked of this machine alone, by the name that the request bears."""
+
+
+def _as_reply(answer: Answer) -> dict[str, Any]:
+    return {"refusal": answer.refusal} if answer.refusal else {"answer": answer.value}

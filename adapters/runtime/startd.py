@@ -1,0 +1,204 @@
+"""This machine as the pool's execution point: the slots that it offers under its configuration.
+
+It joins the pool when that is served, takes the configuration that was read again, and does what is to follow a drain
+(``condor_drain -restart-on-completion`` and its kin). What a configuration means for the slots is decided in
+``domain/startd/provisioning.py``; whether they may become so, in ``domain/startd/machines.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from attrs import define, evolve, field
+
+from ...domain.config import Configuration
+from ...domain.decide import Refusal
+from ...domain.events import Ad, DrainBegan, DrainMoved, Event
+from ...domain.negotiator.pool_configuration import Load, followed
+from ...domain.ports import stimuli as s
+from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, reconfigured
+from ...domain.state.state import Machine, Slot
+from ..machine.detection import equipment, missing_inventories, plain, system_ad
+from ..machine.host import host_name
+from .engine import Engine
+from .local_world import LocalWorld
+
+
+@define
+class ExecutionPoint:
+    """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
+    slots or (0) in one that is cut to measure; then ``benchmarks`` says whether its speed is measured. ``given``: Cpus
+    and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what its owner is
+    to know. ``ignore_unenforced``: take a configuration, too, that would keep out what Poolbook lets in."""
+
+    engine: Engine
+    world: LocalWorld
+    folder: Path
+    tell: Callable[[str], None]
+    load: Load | None = None
+    static: int = 0
+    given: Mapping[str, int] = field(factory=dict)
+    ignore_unenforced: bool = False
+    benchmarks: bool = False
+    name: str = field(factory=host_name)
+    _completion: str = ""
+    """What is to follow the drain that goes on."""
+    _again: bool = False
+    """Whether a drain has ended that the configuration is to be read again after."""
+
+    def __attrs_post_init__(self) -> None:
+        machine = self._machine()
+        if machine is not None and machine.drain is not None:
+            self._completion = machine.drain.completion
+        self.engine.subscribe(self._follow)
+
+    def _machine(self) -> Machine | None:
+        return self.engine.state.machines.get(self.name)
+
+    def _slots(self) -> list[Slot]:
+        return [slot for slot in self.engine.state.slots.values() if slot.machine == self.name]
+
+    def _configuration(self) -> Configuration:
+        """The configuration as it reads now.
+
+        :raises ConfigError: it cannot be read, or would keep out what Poolbook lets in
+        """
+        if self.load is None:
+            return plain(self.static, benchmarks=self.benchmarks)
+        configuration = self.load("STARTD")
+        if not self.ignore_unenforced:
+            configuration.check_enforced("start with -ignore-unenforced")
+        return configuration
+
+    def _equipment(self, configuration: Configuration) -> Equipment:
+        # The pool's domains without its configuration, which it may not follow yet: what that says is in hand here.
+        found = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
+        cpus = max(self.given.get("Cpus", found.cpus), self.static)
+        return evolve(found, cpus=cpus, memory=self.given.get("Memory", found.memory))
+
+    # Joining, and taking another configuration
+
+    def join(self) -> None:
+        """Be in the pool, as the configuration says. A machine that is in it already keeps its slots while jobs run in
+        them, even if they are to be others: then its owner is told so.
+
+        :raises ConfigError: the configuration cannot be taken
+        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
+        """
+        configuration = self._configuration()
+        self._configure_pool(self._followed())
+        if self._machine() is None:
+            self.come_back()
+            return
+        self._sense_by(configuration)  # before the policy is asked: a job that is suspended is to stay so
+        refused = self._reconfigured(configuration)
+        if not refused:
+            return
+        if any(slot.claim or slot.name in self.engine.state.matches for slot in self._slots()):
+            self.tell(f"{refused}. Jobs run in these slots: they stay as they are until it begins anew without any")
+            return
+        self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
+        self.come_back()
+
+    def come_back(self) -> list[str]:
+        """Join a pool that the machine is not in. The answer is what whoever asked for it should know.
+
+        :raises Refusal: it is in it
+        :raises ConfigError: the configuration cannot be taken
+        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
+        """
+        machine = self._machine()
+        if machine is not None:
+            going = " still, and leaves it when its jobs have gone" if machine.shutdown else " already"
+            raise Refusal(f"machine {self.name} is in the pool{going}")
+        configuration = self._configuration()
+        joins = offer(self.engine.id("machine"), self.name, configuration, self._equipment(configuration))
+        self._sense_by(configuration)
+        (answer,) = self.engine.handle([joins])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+        return _warnings(configuration)
+
+    def reconfigure(self) -> list[str]:
+        """Take the configuration as it reads now, and let the pool follow it. What cannot be taken leaves the one
+        before in force. The answer is what whoever asked for it should know.
+
+        :raises Refusal: the machine is not in the pool, or the slots are to be others
+        :raises ConfigError: the configuration cannot be taken
+        """
+        settings = self._followed()
+        warnings = self._reconfigure_machine()
+        self._configure_pool(settings)
+        return warnings
+
+    def _followed(self) -> Ad:
+        """What the pool follows of the configuration."""
+        return {} if self.load is None else followed(self.load)
+
+    def _configure_pool(self, settings: Ad) -> None:
+        (answer,) = self.engine.handle([s.ConfigurePool(self.engine.id("reconfigure"), settings)])
+        if answer.refusal:
+            raise Refusal(answer.refusal)
+
+    def _reconfigure_machine(self) -> list[str]:
+        configuration = self._configuration()
+        if self.load is not None:
+            self.world.check(configuration)  # what is wrong is to be known before anything is changed
+        refused = self._reconfigured(configuration)
+        if refused:
+            raise Refusal(refused)
+        self._sense_by(configuration, wait=False)
+        return _warnings(configuration)
+
+    def _reconfigured(self, configuration: Configuration) -> str:
+        """Take this configuration; why not, if it cannot be taken."""
+        machine = self._machine()
+        if machine is None:
+            return f"machine {self.name} is not in the pool: `poolbook on` brings it back"
+        id = self.engine.id("reconfigure")
+        try:
+            wanted = reconfigured(id, machine, self._slots(), configuration, self._equipment(configuration))
+        except SlotTypeError as error:
+            return str(error)
+        (answer,) = self.engine.handle([wanted])
+        return answer.refusal
+
+    def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
+        """Use the sensors that the configuration asks for; ``wait`` until each has said something, if it does soon."""
+        for warning in _warnings(configuration):
+            self.tell(f"warning: {warning}")
+        self.world.configure(configuration)
+        if wait:
+            self.world.warm_up()
+
+    # What follows a drain
+
+    def _follow(self, first: int, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, DrainBegan) and event.machine == self.name:
+                self._completion = event.completion
+            elif isinstance(event, DrainMoved) and event.machine == self.name and event.target == "Open":
+                self._again = event.row == "resume" and self._completion == "reconfig"
+
+    def follow_up(self) -> None:
+        """Do what is to follow a drain that is done: leave the pool, begin anew, or read the configuration again."""
+        try:
+            if self._again:
+                self._again = False
+                self._reconfigure_machine()
+            self._stopped()
+        except (ValueError, Refusal) as error:
+            self.tell(f"what was to follow the drain could not be done: {error}")
+
+    def _stopped(self) -> None:
+        machine = self._machine()
+        if machine is not None and machine.drain is not None and machine.drain.state == "Stopped":
+            completion = machine.drain.completion
+            self.engine.handle([s.RemoveMachine(self.engine.id("drained"), self.name)])
+            if completion == "restart":
+                self.come_back()
+
+
+def _warnings(configuration: Configuration) -> list[str]:
+    return [*configuration.warnings, *missing_inventories(configuration)]

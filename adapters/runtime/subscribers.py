@@ -1,0 +1,111 @@
+"""What follows the log while a pool runs: its users' job logs and its views.
+
+Both can be made again from the log, so neither may stop the pool: what fails is told once, and tried again later from
+where it stands.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...domain.events import Event
+from ...domain.ports.log import Log, LogError
+from .userlog import UserLogError, UserLogWriter
+from .views import catch_up, open_tables, views_path
+
+VIEWS_EVERY = 500_000
+"""Microseconds between two updates of the views: whoever reads brings them up to date himself if they are behind."""
+VIEWS_PATIENCE = 5_000_000
+"""Microseconds that the update may be late while the pool is busy."""
+RETRY = 5_000_000
+"""Microseconds until what failed is tried again."""
+
+
+class Followers:
+    """Follows `log`, kept at `url`; `folder` is where the progress of the user logs is kept, `tell` is given what the
+    one who runs the pool should know."""
+
+    def __init__(self, url: str, log: Log, folder: Path, tell: Callable[[str], None]) -> None:
+        self._url, self._log, self._folder, self._tell = url, log, folder, tell
+        self._user_logs: UserLogWriter | None = None
+        self._views: sqlite3.Connection | None = None
+        self._again = {"user logs": 0, "views": 0}
+        self._told: set[str] = set()
+        self._behind = True
+
+    def follow(self, first: int, events: Sequence[Event], now: int) -> None:
+        """The events from position `first` on are in the log."""
+        self._behind = True
+        writer = self._writer(now)
+        if writer is None:
+            return
+        try:
+            writer.write((first + offset, event) for offset, event in enumerate(events))
+        except UserLogError as error:
+            self._failed("user logs", str(error), now)
+            self._user_logs = None
+        self._complain(writer)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the views have something to catch up with."""
+        return self._behind
+
+    def _writer(self, now: int) -> UserLogWriter | None:
+        if self._user_logs is None and now >= self._again["user logs"]:
+            try:
+                writer = UserLogWriter(self._folder)
+                writer.start(self._log.read())
+                self._user_logs = writer
+            except UserLogError as error:
+                self._failed("user logs", str(error), now)
+        return self._user_logs
+
+    def _complain(self, writer: UserLogWriter) -> None:
+        for failure in writer.failures:
+            self._say_once(f"the job log {failure.path} cannot be written: {failure.reason}")
+
+    def begin(self, now: int) -> None:
+        """Write what is missing since the log was last followed."""
+        self._again["views"] = now + VIEWS_EVERY
+        writer = self._writer(now)
+        if writer is not None:
+            self._complain(writer)
+
+    def keep_views(self, now: int, busy: bool) -> None:
+        """Bring the views up to date, if that is due: soon while little happens, later while much does."""
+        if not self._behind or now < self._again["views"] + (VIEWS_PATIENCE if busy else 0):
+            return
+        self._update_views(now)
+
+    def _update_views(self, now: int) -> None:
+        try:
+            if self._views is None:
+                self._views = open_tables(views_path(self._url))
+            catch_up(self._log, self._views)
+            self._behind = False
+            self._again["views"] = now + VIEWS_EVERY
+        except (sqlite3.Error, LogError) as error:
+            self._failed("views", f"the views cannot be written: {error}", now)
+            self._close_views()
+
+    def _failed(self, what: str, text: str, now: int) -> None:
+        self._again[what] = now + RETRY
+        self._say_once(text)
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
+
+    def _close_views(self) -> None:
+        if self._views is not None:
+            self._views.close()
+            self._views = None
+
+    def close(self, now: int) -> None:
+        if self._behind:
+            self._update_views(now)
+        self._close_views()

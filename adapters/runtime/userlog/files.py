@@ -1,0 +1,143 @@
+"""Appending to files that others may append to as well.
+
+A file is opened once for each batch, with O_APPEND: the system puts each piece of text at the end, whoever else
+writes. No lock is taken, as HTCondor takes none unless ENABLE_USERLOG_LOCKING is set.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .event_text import END
+
+MODE = 0o644
+"""Rights of a new file, before the umask."""
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def size(path: str) -> int:
+    """The size of a file; 0 if there is none, or if that cannot be told."""
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, _FLAGS, MODE)
+    except ValueError as error:  # no name of a file: it holds a NUL character
+        raise OSError(errno.EINVAL, str(error)) from None
+
+
+class Loss(NamedTuple):
+    """How many events a file could not take, and why."""
+
+    events: int
+    reason: str
+
+
+def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
+    """Append `text`, which consists of whole events; `durable`: and have it on disk. If not all of it fits, the file
+    keeps the events that do, and the loss is returned."""
+    rest = memoryview(text)
+    try:
+        fd = _open(path)
+    except OSError as error:
+        return Loss(count(text), problem(error))
+    try:
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        if durable:
+            os.fsync(fd)
+    except OSError as error:
+        kept = _cut(fd, text[: len(text) - len(rest)])
+        return Loss(count(text) - kept, problem(error))
+    finally:
+        os.close(fd)
+    return None
+
+
+def _cut(fd: int, written: bytes) -> int:
+    """Take an event that was begun off the end of the file, unless somebody has written behind it; return how many
+    whole events stand there."""
+    torn = len(written) - (written.rfind(_DOTS) + len(_DOTS) if _DOTS in written else 0)
+    end = os.lseek(fd, 0, os.SEEK_CUR)
+    if torn and os.fstat(fd).st_size == end:
+        os.ftruncate(fd, end - torn)
+    return count(written)
+
+
+def count(text: bytes) -> int:
+    """How many whole events `text` holds."""
+    return text.count(_DOTS)
+
+
+_DOTS = b"\n" + END.encode()
+
+
+def events(text: bytes) -> Iterator[bytes]:
+    """The events that `text` consists of, each with its closing line; the last one may be torn."""
+    start = 0
+    while start < len(text):
+        found = text.find(_DOTS, start)
+        end = len(text) if found < 0 else found + len(_DOTS)
+        yield text[start:end]
+        start = end
+
+
+def missing(path: str, since: int, text: bytes) -> bytes:
+    """What of `text` does not stand in the file behind the size `since`, where others may have written too. An event
+    at the end of the file of which only the beginning stands there is completed.
+
+    A file that is shorter than `since` was emptied or replaced: then all of it is looked through.
+
+    :raises OSError: the file cannot be read
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(since if size(path) >= since else 0)
+            tail = file.read()
+    except FileNotFoundError:
+        return text
+    if tail == text:
+        return b""
+    done = at = 0
+    for event in events(text):
+        found = at if tail.startswith(event, at) else tail.find(event, at)
+        if found < 0:
+            break
+        at = found + len(event)
+        done += len(event)
+    rest = text[done:]
+    return rest[_torn(tail[at:], next(events(rest), b"")) :]
+
+
+def _torn(tail: bytes, event: bytes) -> int:
+    """How much of the beginning of `event` stands, on a line of its own, at the end of `tail`."""
+    for length in range(min(len(event) - 1, len(tail)), 0, -1):
+        before = len(tail) - length
+        if (before == 0 or tail[before - 1 : before] == b"\n") and tail.endswith(event[:length]):
+            return length
+    return 0
+
+
+def unwritable(path: str) -> str:
+    """Why a log cannot be kept at `path`, in words; empty if it can. For the submission, which puts a job on hold
+    (code 22) rather than let it run unseen. Makes the file, as opening it for the first event would."""
+    try:
+        os.close(_open(path))
+    except OSError as error:
+        return problem(error)
+    return ""
+
+
+def problem(error: OSError) -> str:
+    return f"{error.strerror or error} (errno {error.errno})"

@@ -1,0 +1,382 @@
+"""Which events of the pool mean which events of a user log, and in which order those are written.
+
+The rules of this file:
+
+* An event of a job that runs is written when it happens, but for its hold, release and removal: these wait until its
+  processes are gone, and follow the eviction (004 before 012, 004 before 009), as the real schedd has it.
+* Every event of a log has one rule here (``_RULES``); an event without one means nothing for a user log.
+* What happens to a job before its process began (001) is told after that, or not at all if it never begins.
+* A job that ended or failed before anybody saw it begin is still told of in order: 001 before 005; what could not be
+  started has an error (021) in place of 001. One that was stopped before it began was never evicted.
+
+Source: the manual's "Job Event Log Codes"; the order, and what it leaves open, as in the logs of a real pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ....domain import events as e
+from ....domain.state.job_ad import LEFT, quoted, unquoted
+from . import event_text
+from .logged_clusters import NOTES, LoggedCluster, holds, without
+from .logged_runs import Place, Run, Why, address, changed, place, table
+
+Body = str | Callable[[int], str]
+"""What an event says: the same for all jobs, or what each process's says, made when it is written."""
+Entry = tuple[LoggedCluster, e.Procs, int, Body]
+"""An event of some jobs: its number and body."""
+
+SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
+HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
+
+PRIORITY = "JobPrio"
+"""The one attribute whose change is told of (033): it is changed by a command that asks for that."""
+PROCESSES = 1
+"""How many processes were suspended: the pool's log does not say, the job's own is one."""
+
+# Why a job was evicted, by the cause of the signal. The reasons are data of the real pool's logs, which tools match.
+_UNSPECIFIED = Why(1005, 0, "Unspecified job interruption")
+_DRAINING = Why(1014, 0, "Startd was draining")
+_EVICTIONS = {
+    "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
+    "user_vacate": Why(1022, 0, "Job vacated by schedd"),
+    "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
+    "drain_command": _DRAINING,
+    "draining": _DRAINING,
+    "shutdown": Why(1013, 0, "Startd was shutdown"),
+}
+_BY_MACHINE = "held_by_machine"
+"""The cause of a hold by WANT_HOLD: the machine reports it as an error."""
+_LOST = Why(1008, 0, "Job not found at execution machine")
+_REMOVED_CODE = 1023
+
+
+class UserLogs:
+    """The fold from the pool's events to the texts of user logs.
+
+    :param stamp: how instants are written; in local time, unless told otherwise
+    """
+
+    def __init__(self, stamp: event_text.Stamp | None = None) -> None:
+        self.position = 0
+        """The position of the last event that was folded."""
+        self._stamp = stamp or event_text.stamps()
+        self._host = address("localhost")
+        self._hosts: dict[str, str] = {}
+        self._places: dict[str, Place] = {}
+        self._clusters: dict[int, LoggedCluster] = {}
+        self._leaving: dict[str, Why] = {}
+        """Why the claims of slots are to end, where that is told."""
+        self._runs: dict[tuple[int, int], Run] = {}
+
+    def fold(self, position: int, event: e.Event) -> list[tuple[str, str]]:
+        """Fold the event at `position`; return what it adds to which files, in order."""
+        rule = _RULES.get(type(event))
+        self.position = position
+        if rule is None:
+            return []
+        entries = list(rule(self, event))
+        return _merged(self._texts(entry, self._stamp(event.at)) for entry in entries) if entries else []
+
+    def skip(self, position: int, event: e.Event) -> None:
+        """Fold an event whose texts were written before: the same as `fold`, without writing them."""
+        rule = _RULES.get(type(event))
+        self.position = position
+        if rule is not None:
+            for _ in rule(self, event):
+                pass
+
+    def _texts(self, entry: Entry, stamp: str) -> Iterator[tuple[str, str]]:
+        cluster, procs, number, body = entry
+        if cluster.path == "":
+            return
+        before, after = event_text.header(number, cluster.id, stamp)
+        if cluster.path is not None and isinstance(body, str):
+            rest = f"{after}{body}{event_text.END}"
+            texts = [f"{before}{proc:03d}{rest}" for first, last in procs for proc in range(first, last + 1)]
+            yield cluster.path, "".join(texts)
+            return
+        for first, last in procs:
+            for proc in range(first, last + 1):
+                path = cluster.path_of(proc)
+                if path:
+                    said = body if isinstance(body, str) else body(proc)
+                    yield path, f"{before}{proc:03d}{after}{said}{event_text.END}"
+
+    # The pool, its machines and slots: where jobs run
+
+    def _founded(self, event: e.PoolFounded) -> Iterator[Entry]:
+        self._host = address(event.name)
+        return iter(())
+
+    def _machine(self, event: e.MachineJoined) -> Iterator[Entry]:
+        self._hosts[event.machine] = unquoted(event.ad.get("MyAddress", "")) or address(event.machine)
+        return iter(())
+
+    def _machine_left(self, event: e.MachineLeft) -> Iterator[Entry]:
+        self._hosts.pop(event.machine, None)
+        return iter(())
+
+    def _slot(self, event: e.SlotBorn) -> Iterator[Entry]:
+        self._places[event.slot] = place(event.slot, event.machine, event.ad)
+        return iter(())
+
+    def _slot_changed(self, event: e.SlotChanged) -> Iterator[Entry]:
+        known = self._places.get(event.slot)
+        if known is not None:
+            self._places[event.slot] = changed(known, event.changes)
+        return iter(())
+
+    def _slot_died(self, event: e.SlotDied) -> Iterator[Entry]:
+        self._places.pop(event.slot, None)
+        self._leaving.pop(event.slot, None)
+        return iter(())
+
+    def _slot_moved(self, event: e.SlotMoved) -> Iterator[Entry]:
+        """A claim that begins to end does so for a reason, which counts until it ends or its job may stay after all."""
+        if event.target.startswith(_ENDING):
+            why = _EVICTIONS.get(event.cause)
+            if why is not None:
+                self._leaving[event.slot] = why
+        elif event.target != "Claimed/Suspended":
+            self._leaving.pop(event.slot, None)
+        return iter(())
+
+    # Jobs that wait
+
+    def _submitted(self, event: e.ClusterSubmitted) -> Iterator[Entry]:
+        cluster = LoggedCluster(event)
+        if cluster.path == "":
+            return
+        self._clusters[event.cluster] = cluster
+
+        def body(proc: int) -> str:
+            return event_text.submitted(self._host, cluster.notes(proc))
+
+        yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.alike(*NOTES) else body
+
+    def _moved(self, event: e.JobsMoved) -> Iterator[Entry]:
+        cluster = self._clusters.get(event.cluster)
+        if cluster is not None and event.target == LEFT:
+            self._gone(cluster, event.procs)
+        said = None if cluster is None else _said(event)
+        if cluster is None or said is None:
+            return
+        number, body = said
+        running = sorted(proc for proc in cluster.running if holds(event.procs, proc))
+        idle = without(event.procs, running)
+        if idle:
+            yield cluster, idle, number, body
+        for proc in running:
+            run = self._runs[cluster.id, proc]
+            if number not in (SUSPEND, UNSUSPEND):
+                run.waiting.append((number, body))
+                run.removed = run.removed or number == ABORT
+                if event.cause == _BY_MACHINE:
+                    run.error = _hold_of(event.changes)
+                run.why = run.why or _asked(event)
+                continue
+            run.suspended = number == SUSPEND
+            if run.executing is not None:
+                yield cluster, ((proc, proc),), number, body
+        if number == ABORT and event.left:
+            self._gone(cluster, idle)
+
+    def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
+        """These jobs have left the queue: nothing more will be said of them."""
+        many = sum(last - first + 1 for first, last in procs)
+        if many > len(cluster.spent):
+            gone = [proc for proc in cluster.spent if holds(procs, proc)]
+        else:
+            gone = [proc for first, last in procs for proc in range(first, last + 1)]
+        for proc in gone:
+            cluster.spent.pop(proc, None)
+        cluster.live -= many
+        if not cluster.live:
+            del self._clusters[cluster.id]
+
+    def _edited(self, event: e.JobsEdited) -> Iterator[Entry]:
+        cluster = self._clusters.get(event.cluster)
+        if cluster is None:
+            return
+        after = event.changes.get(PRIORITY, "")
+        if after:
+            alike = cluster.alike(PRIORITY)
+            procs = [0] if alike else [proc for first, last in event.procs for proc in range(first, last + 1)]
+            before = {proc: cluster.value(proc, PRIORITY) for proc in procs}
+
+            def body(proc: int) -> str:
+                return event_text.attribute_changed(PRIORITY, before[proc], after)
+
+            yield cluster, event.procs, ATTRIBUTE, body(0) if alike else body
+        cluster.edit(event.procs, event.changes)
+
+    # Jobs that run
+
+    def _activated(self, event: e.JobActivated) -> Iterator[Entry]:
+        cluster = self._clusters.get(event.cluster)
+        if cluster is not None:
+            where = self._places[event.slot]
+            host = self._hosts.get(where.machine) or address(where.machine)
+            self._runs[event.cluster, event.proc] = Run(where, host, event.at)
+            cluster.running.add(event.proc)
+        return iter(())
+
+    def _running(self, event: e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited) -> Run | None:
+        return self._runs.get((event.cluster, event.proc))
+
+    def _executing(self, event: e.JobExecuting) -> Iterator[Entry]:
+        run = self._running(event)
+        if run is not None:
+            run.executing = event.at
+            yield self._one(event, EXECUTE, _began(run, event.scratch))
+            if run.suspended:
+                yield self._one(event, SUSPEND, event_text.suspended(PROCESSES))
+
+    def _one(self, event: Any, number: int, body: Body) -> Entry:
+        return self._clusters[event.cluster], ((event.proc, event.proc),), number, body
+
+    def _measured(self, event: e.JobMeasured) -> Iterator[Entry]:
+        run = self._running(event)
+        if run is None:
+            return
+        run.resident, run.disk = max(run.resident, event.resident), event.disk
+        if run.executing is not None and run.measured != (event.image, event.resident):
+            run.measured = (event.image, event.resident)
+            yield self._one(event, IMAGE_SIZE, event_text.image_size(event.image, event.resident))
+
+    def _signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
+        run = self._running(event)
+        if run is None:
+            return
+        run.why = run.why or _EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, _UNSPECIFIED)
+        if run.suspended and event.how == "soft":  # stopped processes go on, to take the signal
+            run.suspended = False
+            if run.executing is not None:
+                yield self._one(event, UNSUSPEND, event_text.UNSUSPENDED)
+
+    def _exited(self, event: e.JobExited) -> Iterator[Entry]:
+        run = self._runs.pop((event.cluster, event.proc), None)
+        if run is None:
+            return
+        cluster = self._clusters[event.cluster]
+        cluster.running.discard(event.proc)
+        usage = (event.user_cpu, event.system_cpu)
+        total = cluster.spend(event.proc, usage)
+        if event.outcome == "exited" and run.executing is None:
+            run.executing = event.at
+            yield self._one(event, EXECUTE, _began(run, ""))
+        if event.outcome == "exited" and event.row != "hold":
+            yield self._one(event, *_ended(run, cluster, event, usage, total))
+        else:
+            for number, body in _interrupted(run, cluster, event, usage):
+                yield self._one(event, number, body)
+        for number, body in run.waiting:
+            yield self._one(event, number, body)
+        if event.left and (run.removed or event.target == "Completed"):
+            self._gone(cluster, ((event.proc, event.proc),))
+
+
+_ENDING = ("Claimed/Retiring", "Preempting/")
+
+
+def _began(run: Run, scratch: str) -> str:
+    properties = dict(run.place.offers)
+    if scratch:
+        properties["CondorScratchDir"] = quoted(scratch)
+    return event_text.executing(run.host, run.place.slot, properties)
+
+
+def _ended(
+    run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers, total: event_text.Numbers
+) -> tuple[int, Body]:
+    """The event of a job that ended by itself."""
+    ending = event_text.ending(event.code, event.signal)
+    if event.row == "requeue":
+        return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage)
+    return TERMINATE, lambda _: event_text.terminated(ending, usage, total, table(run, cluster, event))
+
+
+def _interrupted(
+    run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
+) -> Iterator[tuple[int, Body]]:
+    """The events of a job that did not end by itself, or that its own policy holds for how it did: what went wrong, the
+    eviction, and the hold for it."""
+    hold = _hold_of(event.changes)
+    why = hold or run.why or _UNSPECIFIED
+    if event.outcome == "lost":
+        why = _LOST
+        yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
+    error = run.error if event.outcome == "exited" else hold or run.error
+    if error is not None:
+        why = error
+        message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
+        yield REMOTE_ERROR, event_text.remote_error(run.place.slot, message, error.code, error.subcode)
+    if run.executing is not None or hold is not None:
+        yield EVICT, lambda _: event_text.evicted(why.code, why.subcode, why.reason, usage, table(run, cluster, event))
+    if hold is not None:
+        yield HOLD, event_text.held(hold.reason, hold.code, hold.subcode)
+
+
+def _hold_of(changes: e.Ad) -> Why | None:
+    if "HoldReason" not in changes:
+        return None
+    code, subcode = (int(changes.get(name) or 0) for name in ("HoldReasonCode", "HoldReasonSubCode"))
+    return Why(code, subcode, unquoted(changes["HoldReason"]))
+
+
+def _asked(event: e.JobsMoved) -> Why | None:
+    """Why a running job is stopped: its hold or removal."""
+    if event.row == "remove":
+        return Why(_REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
+    return _hold_of(event.changes) if event.row == "hold" else None
+
+
+def _hold_said(changes: e.Ad) -> str:
+    hold = _hold_of(changes) or Why(0, 0, "")
+    return event_text.held(hold.reason, hold.code, hold.subcode)
+
+
+# What a row of the job's table means for a user log.
+_ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
+    "hold": (HOLD, _hold_said),
+    "release": (RELEASE, lambda changes: event_text.released(unquoted(changes.get("ReleaseReason", "")))),
+    "remove": (ABORT, lambda changes: event_text.aborted(unquoted(changes.get("RemoveReason", "")))),
+    "suspend": (SUSPEND, lambda changes: event_text.suspended(PROCESSES)),
+    "continue": (UNSUSPEND, lambda changes: event_text.UNSUSPENDED),
+}
+
+
+def _said(event: e.JobsMoved) -> tuple[int, str] | None:
+    row = _ROWS.get(event.row)
+    return None if row is None else (row[0], row[1](event.changes))
+
+
+_RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry]]] = {
+    e.PoolFounded: UserLogs._founded,
+    e.MachineJoined: UserLogs._machine,
+    e.MachineLeft: UserLogs._machine_left,
+    e.SlotBorn: UserLogs._slot,
+    e.SlotChanged: UserLogs._slot_changed,
+    e.SlotDied: UserLogs._slot_died,
+    e.SlotMoved: UserLogs._slot_moved,
+    e.ClusterSubmitted: UserLogs._submitted,
+    e.JobsMoved: UserLogs._moved,
+    e.JobsEdited: UserLogs._edited,
+    e.JobActivated: UserLogs._activated,
+    e.JobExecuting: UserLogs._executing,
+    e.JobMeasured: UserLogs._measured,
+    e.JobSignalled: UserLogs._signalled,
+    e.JobExited: UserLogs._exited,
+}
+
+
+def _merged(entries: Iterator[Iterator[tuple[str, str]]]) -> list[tuple[str, str]]:
+    """One text for each file, the files in the order in which they were first written to."""
+    files: dict[str, list[str]] = {}
+    for entry in entries:
+        for path, text in entry:
+            files.setdefault(path, []).append(text)
+    return [(path, "".join(texts)) for path, texts in files.items()]

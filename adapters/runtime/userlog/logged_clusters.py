@@ -1,0 +1,130 @@
+"""What the fold keeps of each cluster whose jobs have a log.
+
+The rule: a job costs nothing of its own. A cluster keeps its submission's ad and columns (the objects of the event
+itself), the edits, each with its ranges of processes, and the CPU times of jobs that will run again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ....domain.classad import EvaluationError
+from ....domain.events import Ad, ClusterSubmitted, Procs
+from ....domain.state.expression_cache import ad_of
+from ....domain.state.job_ad import unquoted
+from ....domain.state.proc_ads import Variants
+from .event_text import Numbers, number
+
+NOWHERE = "/dev/null"
+NOTED = ("DAGNodeName", "JobBatchName")
+"""Attributes that event 000 shows if a job has them. Source: the schedd's WriteSubmitToUserLog."""
+NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")
+"""Attributes that event 000 depends on."""
+
+
+class LoggedCluster:
+    """The jobs of one submission, some of which have a log."""
+
+    def __init__(self, event: ClusterSubmitted) -> None:
+        self.id, self.count, self.live = event.cluster, event.count, event.count
+        self.running: set[int] = set()
+        self.ad = event.ad
+        self.variants = Variants(event.columns)
+        self._spelled = {name.lower(): name for name in (*event.ad, *self.variants.names)}
+        self._edits: list[tuple[Procs, Ad]] = []
+        self.spent: dict[int, Numbers] = {}
+        """Processes that ran before -> the CPU times of those runs."""
+        alike = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
+        self.path = self._path(0) if alike else None
+        """The file of all its jobs, empty if they have none; None: each job has its own."""
+
+    def path_of(self, proc: int) -> str:
+        return self.path if self.path is not None else self._path(proc)
+
+    def _path(self, proc: int) -> str:
+        """The attribute UserLog, within Iwd unless it is absolute. Source: the manual's "Job ClassAd Attributes"."""
+        log = self.string(proc, "UserLog")
+        path = os.path.normpath(os.path.join(self.string(proc, "Iwd"), log)) if log else ""
+        return "" if path == NOWHERE else path
+
+    # Attributes
+
+    def value(self, proc: int, name: str) -> str:
+        """The text of an attribute as the last edit left it; empty if there is none."""
+        for procs, changes in reversed(self._edits):
+            if name in changes and holds(procs, proc):
+                return changes[name]
+        spelled = self._spelled.get(name.lower(), name)
+        if spelled in self.variants.names:
+            return self.variants.of(proc)[spelled]
+        return self.ad.get(spelled, "")
+
+    def string(self, proc: int, name: str) -> str:
+        """The attribute's string; empty if it is none."""
+        text = self.value(proc, name)
+        return unquoted(text) if text.startswith('"') else ""
+
+    def alike(self, *names: str) -> bool:
+        """Whether these attributes are the same for all jobs."""
+        differing = {name.lower() for name in self.variants.names}
+        edited = {name for _, changes in self._edits for name in changes}
+        return not any(name.lower() in differing or name in edited for name in names)
+
+    def edit(self, procs: Procs, changes: Ad) -> None:
+        """An edit that an equal range's later one makes invisible is forgotten."""
+        self._edits = [e for e in self._edits if e[0] != procs or not e[1].keys() <= changes.keys()]
+        self._edits.append((procs, changes))
+
+    def requested(self, proc: int, resource: str) -> str:
+        """What the job asks for of a resource: its Request* evaluated in its own ad; empty if that is no number."""
+        name = f"Request{resource}"
+        text = self.value(proc, name)
+        if not text or text.isdigit():
+            return text
+        whole = {**self.ad, **self.variants.of(proc)}
+        for procs, changes in self._edits:
+            if holds(procs, proc):
+                whole.update(changes)
+        ad = ad_of(whole)
+        try:
+            value = ad.eval(name)
+        except EvaluationError:
+            return ""
+        return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+    def notes(self, proc: int) -> list[str]:
+        """The lines under event 000: the attributes `NOTED`, else the submitter's SubmitEventNotes; then his
+        SubmitEventUserNotes."""
+        noted = [f"{name} = {text}" for name in NOTED if (text := self.value(proc, name)) and text != "undefined"]
+        first = f"[ {'; '.join(noted)} ]" if noted else self.string(proc, "SubmitEventNotes")
+        return [note for note in (first, self.string(proc, "SubmitEventUserNotes")) if note]
+
+    # CPU times
+
+    def spend(self, proc: int, usage: Numbers) -> Numbers:
+        """Add a run's CPU times to those of the job's earlier runs; the sum."""
+        before = self.spent.get(proc, (0, 0))
+        total = (before[0] + usage[0], before[1] + usage[1])
+        if any(total):
+            self.spent[proc] = total
+        return total
+
+
+def holds(procs: Procs, proc: int) -> bool:
+    return any(first <= proc <= last for first, last in procs)
+
+
+def without(procs: Procs, taken: Sequence[int]) -> Procs:
+    """The ranges that are left of `procs` when `taken`, ascending and each of them in a range, are taken out."""
+    left: list[tuple[int, int]] = []
+    out = iter((*taken, -1))
+    next_out = next(out)
+    for first, last in procs:
+        while first <= next_out <= last:
+            if first < next_out:
+                left.append((first, next_out - 1))
+            first, next_out = next_out + 1, next(out)
+        if first <= last:
+            left.append((first, last))
+    return tuple(left)

@@ -1,0 +1,107 @@
+"""What the fold keeps of slots and of jobs while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field, frozen
+
+from ....domain.events import Ad, JobExited
+from ....domain.state.job_ad import unquoted
+from .event_text import Resource, megabytes, number, resources
+from .logged_clusters import LoggedCluster
+
+MICROSECONDS = 1_000_000
+COMMON = {"Cpus": "", "Disk": "", "GPUs": "0", "Memory": ""}
+"""Resources that every slot has, with what is written for a slot that says nothing of them."""
+
+
+def address(name: str) -> str:
+    """A contact address in HTCondor's form. Port 0: nobody listens there."""
+    return f"<127.0.0.1:0?alias={name}>"
+
+
+@frozen
+class Place:
+    """A slot: its machine and what it offers, resource -> text."""
+
+    slot: str
+    machine: str
+    offers: Mapping[str, str]
+    assigned: Mapping[str, str]
+
+
+def place(slot: str, machine: str, ad: Ad) -> Place:
+    custom = [name for name in unquoted(ad.get("MachineResources", "")).replace(",", " ").split() if name in ad]
+    names = dict.fromkeys([*COMMON, *(name for name in custom if name != "Swap")])
+    offers = {name: ad.get(name) or COMMON.get(name, "") for name in names}
+    assigned = {name: text for name in names if (text := ad.get(f"Assigned{name}"))}
+    return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned)
+
+
+def changed(before: Place, changes: Ad) -> Place:
+    """The slot after its ad changed."""
+    news = {name: text for name, text in changes.items() if name in before.offers and text}
+    return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned) if news else before
+
+
+@frozen
+class Why:
+    """Why a job was stopped: a code of holds or evictions (``state_machines/hold_codes.py``) with its words."""
+
+    code: int
+    subcode: int
+    reason: str
+
+
+@define
+class Run:
+    """A job on a slot, from the activation until its last process is gone."""
+
+    place: Place
+    host: str
+    activated: int
+    executing: int | None = None
+    """When its own process began."""
+    measured: tuple[int, int] = (0, 0)
+    """Image and resident set in KiB, as event 006 last had them."""
+    resident: int = 0
+    disk: int = 0
+    suspended: bool = False
+    removed: bool = False
+    why: Why | None = None
+    """What stopped it first."""
+    error: Why | None = None
+    """The hold that its machine put it on, and reports as an error."""
+    waiting: list[tuple[int, str]] = field(factory=list)
+    """Events that are written when its processes are gone: numbers and bodies."""
+
+
+def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:
+    """The table of resources at the end of a run. What was not measured stays empty; a run that did not last a whole
+    second has no CPU usage."""
+    ended = exit.at // MICROSECONDS
+    busy = ended - run.activated // MICROSECONDS
+    executed = None if run.executing is None else ended - run.executing // MICROSECONDS
+    resident = max(run.resident, exit.resident)
+    cpu = (exit.user_cpu + exit.system_cpu) / MICROSECONDS
+    usage = {
+        "Cpus": number(round(cpu / executed, 2)) if executed else "",
+        "Disk": str(exit.disk or run.disk or "") or _literal(cluster.value(exit.proc, "DiskUsage")),
+        "Memory": str(megabytes(resident)) if resident else "",
+    }
+    offers, assigned = run.place.offers, run.place.assigned
+    rows = [
+        Resource(
+            name, usage.get(name, ""), cluster.requested(exit.proc, name), offers.get(name, ""), assigned.get(name, "")
+        )
+        for name in {**COMMON, **offers}
+    ]
+    if executed is not None:
+        rows.append(Resource("TimeExecute", str(executed)))
+    rows.append(Resource("TimeSlotBusy", str(busy)))
+    return resources(rows)
+
+
+def _literal(text: str) -> str:
+    return text if text.isdigit() else ""

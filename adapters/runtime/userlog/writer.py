@@ -1,0 +1,137 @@
+"""Writing user logs so that each event stands in its file once, whenever this process may be killed.
+
+The rules of this file:
+
+* Events come in batches. Before a batch touches any file, the progress (``progress.py``) says how far the batches
+  before it went, how far this one goes, and how long each of its files is.
+* After a crash the texts of the batch that was begun are made anew (they follow from the log alone), and of each file
+  only what is missing behind its recorded length is written.
+* A file that cannot be written stops nothing: what it misses is counted in ``failures``, and the other files go on.
+
+A kill at any instant is survived. Whether a power cut is, depends on `durable`: without it a log may lack its last
+events then, as HTCondor's own may (ENABLE_USERLOG_FSYNC is off unless it is set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from ....domain.events import Event
+from . import files
+from .checkpoint import Failure, ProgressFile, UserLogError
+from .fold import UserLogs
+
+CHUNK = 10_000
+"""Events in a batch while a log is read from its beginning."""
+
+
+class UserLogWriter:
+    """Appends to users' logs what the pool's log says.
+
+    :param folder: where the progress is kept: one folder for one log, and one writer
+    :param logs: a fold that has seen nothing yet
+    :param durable: let no batch count as written before it is on disk
+    :raises UserLogError: the folder cannot be used, or what it says of the progress cannot be read
+    """
+
+    def __init__(self, folder: Path, logs: UserLogs | None = None, durable: bool = False) -> None:
+        self._logs = UserLogs() if logs is None else logs
+        self._durable = durable
+        self._file = ProgressFile(folder, durable)
+        self._progress = self._file.read()
+
+    @property
+    def position(self) -> int:
+        """The position in the pool's log up to which all is folded and, but for failures, written."""
+        return self._logs.position
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The logs that could not be written, in the order of their paths."""
+        return [self._progress.failures[path] for path in sorted(self._progress.failures)]
+
+    def start(self, log: Iterable[tuple[int, Event]]) -> None:
+        """Read the pool's log from its first event: fold what is written already, write what is missing.
+
+        :raises UserLogError: the log ends before what is written: it is another log, or has been cut
+        """
+        events = iter(log)
+        progress = self._progress
+        for position, event in islice(events, progress.position):
+            self._logs.skip(position, event)
+        begun = list(islice(events, progress.until - progress.position))
+        reached = self.position + len(begun)
+        if reached < progress.until:
+            raise UserLogError(
+                f"{self._file.path}: user logs are written up to event {progress.until}, the pool's log ends at "
+                f"{reached}; a folder belongs to one log: give another folder, or the log that was there"
+            )
+        if begun:
+            self._recover(begun)
+        while chunk := list(islice(events, CHUNK)):
+            self.write(chunk)
+
+    def write(self, events: Iterable[tuple[int, Event]]) -> None:
+        """Write what `events` say, the next ones of the log, as one batch. Those that were written before are passed
+        over.
+
+        :raises UserLogError: events are left out between the last batch and this one, or the progress cannot be kept;
+            then nothing of this batch is written, and it may be tried again by a new writer
+        """
+        progress = self._progress
+        if self.position < progress.position:
+            raise UserLogError(f"events up to {progress.position} are written already: let `start` read the log first")
+        texts = self._texts(events)
+        if not texts:
+            return
+        progress.until = self.position
+        progress.sizes = {path: files.size(path) for path in texts}
+        self._file.save(progress)
+        for path, text in texts.items():
+            self._append(path, text)
+        self._done()
+
+    # One batch
+
+    def _texts(self, events: Iterable[tuple[int, Event]]) -> dict[str, bytes]:
+        parts: dict[str, list[str]] = {}
+        for position, event in events:
+            if position <= self.position:
+                continue
+            if position != self.position + 1:
+                raise UserLogError(
+                    f"event {position} cannot follow event {self.position}: user logs need every event of the log; "
+                    "`start` reads what is missing"
+                )
+            for path, text in self._logs.fold(position, event):
+                parts.setdefault(path, []).append(text)
+        return {path: files.encoded("".join(texts)) for path, texts in parts.items()}
+
+    def _append(self, path: str, text: bytes) -> None:
+        loss = files.append(path, text, self._durable) if text else None
+        if loss is None:
+            return
+        known = self._progress.failures.get(path)
+        first, before = (known.position, known.lost) if known else (self._progress.position + 1, 0)
+        self._progress.failures[path] = Failure(path, loss.reason, first, before + loss.events)
+
+    def _recover(self, events: list[tuple[int, Event]]) -> None:
+        """Write what is missing of the batch that was begun before the crash."""
+        sizes = self._progress.sizes
+        for path, text in self._texts(events).items():
+            try:
+                rest = files.missing(path, sizes.get(path, 0), text)
+            except (OSError, ValueError):
+                rest = text  # cannot be read: appending tells why, or works
+            self._append(path, rest)
+        self._done()
+
+    # The progress
+
+    def _done(self) -> None:
+        progress = self._progress
+        progress.position = progress.until = self.position
+        progress.sizes = {}
+        self._file.save(progress)

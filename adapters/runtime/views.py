@@ -1,0 +1,251 @@
+"""The views beside a log: where they are, opening them, and bringing them up to date.
+
+The views of ``pool.db`` are in ``pool.db.views``; those of a log on a server stand beside its mark; those of a log in
+memory are in memory. They hold nothing that the log does not: the file can be removed at any time. They are brought up
+to date by whoever reads, in batches, each in one transaction with the position that it reaches, so that several
+processes may do it at once and none repeats another's work. Views of another log, or of one that was cut and written
+on, are noticed and made anew. Where the file cannot be written, up-to-date views are made in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import ExitStack, closing, suppress
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
+
+from ...projections.checkpoint import BEGINNING, Reached, fingerprint, reach, reached
+from ...projections.schema import APPLICATION_ID, create, is_current
+from ...projections.views import Views
+from ..stores.fast_head import head_of
+from ..stores.location import locate
+
+if TYPE_CHECKING:
+    from ...domain.ports.log import Head, Log
+
+BATCH = 10_000
+"""Events in a transaction: a crash costs no more work than this, and another process waits no longer."""
+LOCK_TIMEOUT = 60
+"""Seconds to wait for another process that is bringing the views up to date."""
+
+
+def views_path(url: str) -> str | None:
+    """The file of the views of the log at `url`; None if they are in memory. Raises `LogError` if the URL is none."""
+    location = locate(url)
+    if location.kind == "sqlite":
+        return f"{location.place}.views"
+    if location.kind == "memory":
+        return None
+    from ..stores.opening import mark_of
+
+    mark = mark_of(location)
+    return None if mark is None else f"{mark.removesuffix('.head')}.views"
+
+
+def views_current(url: str) -> Views:
+    """The views of the log at `url`, up to date, as of one moment. Close them after use.
+
+    Raises `LogError` if there is no log, and `LogUnavailable` if the log or its views cannot be read.
+    """
+    path = views_path(url)
+    head = head_of(url)
+    if path is not None and head is not None:
+        connection = _current(path, head)
+        if connection is not None:
+            return Views(connection)
+    return _caught_up(url, path)
+
+
+def rebuild(url: str) -> int:
+    """Make the views of the log at `url` anew, even if their file is damaged; return the position that they reached."""
+    path = views_path(url)
+    if path is not None and os.path.exists(path):
+        try:
+            # In place, as other processes may have the file open.
+            with closing(open_tables(path)) as tables:
+                tables.execute("BEGIN IMMEDIATE")
+                create(tables)
+                tables.execute("COMMIT")
+        except sqlite3.Error as error:
+            if _code(error) in _DAMAGES:
+                _remove(path)
+    with _caught_up(url, path) as views:
+        return views.position
+
+
+def open_tables(path: str | None) -> sqlite3.Connection:
+    """A connection for writing to the views in a file, which is made if there is none, or to new ones in memory.
+
+    Raises `LogUnavailable` if the file is something else's, and `sqlite3.Error` if SQLite cannot open it.
+    """
+    connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
+    try:
+        if path is not None:
+            _check_owner(connection, path)
+            _write_ahead(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
+    """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached.
+
+    `shared`: others append to the log and bring the views forward, too: its head is read anew while the views are
+    locked. Not for a writer's own log, whose head is the writer's to know. Whatever moment the process dies at, the
+    views stand at the end of a batch, and go on from there.
+    """
+    checked = False
+    while True:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            head = log.refresh() if shared else log.head
+            now = _standing(connection, log, head, checked)
+            checked = True
+            if now.position < head.position:
+                from ...projections.projector import apply
+
+                events = list(log.read(now.position, batch))
+                apply(connection, events, head.digest if now.position + len(events) == head.position else "")
+                now = reached(connection)
+            elif now.position == head.position and now.digest != head.digest:
+                reach(connection, now._replace(digest=head.digest))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if now.position >= head.position:
+            return now.position
+
+
+def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: bool) -> Reached:
+    """How far the views have come in this log: 0, with empty tables, if they were of another or of another format."""
+    if is_current(connection):
+        now = reached(connection)
+        if checked or not now.position or _same(now, log, head):
+            return now
+    create(connection)
+    return BEGINNING
+
+
+def _same(now: Reached, log: Log, head: Head) -> bool:
+    """Whether the event that the views folded last stands at its place in the log."""
+    if now.position == head.position and now.digest not in ("", head.digest):
+        return False
+    return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))
+
+
+def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
+    """A connection for reading, on one snapshot, if the views in the file stand at this head; else None."""
+    _, position, digest = head
+    if not os.path.exists(path):
+        return None
+    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    if not _allowed(os.path.dirname(os.path.abspath(path))) and not os.path.exists(f"{path}-wal"):
+        place += "&immutable=1"  # SQLite cannot make the files that it shares with writers, and there can be none
+    with suppress(sqlite3.Error):  # opening the file for writing tells what is wrong with it
+        connection = sqlite3.connect(place, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
+        with ExitStack() as unless_current:
+            unless_current.callback(connection.close)
+            connection.execute("BEGIN")
+            if is_current(connection) and reached(connection)[:2] == (position, digest):
+                unless_current.pop_all()
+                return connection
+    return None
+
+
+def _caught_up(url: str, path: str | None) -> Views:
+    from ..stores.opening import open_log
+
+    log = open_log(url, create=False, read_only=True)
+    try:
+        if path is not None and _writable(path):
+            try:
+                return _updated(log, open_tables(path))
+            except sqlite3.Error as error:
+                # What keeps the views from being written does not keep the log from being read.
+                if _code(error) not in _HINDRANCES:
+                    _refuse(path, _way_out(error))
+        return _updated(log, open_tables(None))
+    finally:
+        log.close()
+
+
+def _updated(log: Log, connection: sqlite3.Connection) -> Views:
+    try:
+        catch_up(log, connection, shared=True)
+        connection.execute("BEGIN")
+    except BaseException:
+        connection.close()
+        raise
+    return Views(connection)
+
+
+def _writable(path: str) -> bool:
+    folder = os.path.dirname(os.path.abspath(path))
+    return _allowed(folder) and (not os.path.exists(path) or _allowed(path))
+
+
+def _allowed(path: str) -> bool:
+    return os.access(path, os.W_OK, effective_ids=True)
+
+
+_HINDRANCES = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+)
+_DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+def _way_out(error: sqlite3.Error) -> str:
+    if _code(error) == sqlite3.SQLITE_BUSY:
+        return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
+    trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"
+    return f"{trouble} ({error}); `poolbook views` makes them anew: the log has all that is in them"
+
+
+def _remove(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            os.unlink(path + suffix)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _refuse(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Readers and a writer do not wait for each other; after a power cut the views may have fallen back, which their
+    position tells, but are never torn."""
+    connection.execute("PRAGMA synchronous=NORMAL")
+    give_up = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            # Two processes that begin the same file: SQLite does not let one of them wait here.
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
+
+
+def _check_owner(connection: sqlite3.Connection, path: str) -> None:
+    # In this order: whoever makes the tables meanwhile gives the file its owner in the same transaction.
+    made = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if made and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        _refuse(path, "are an SQLite database of somebody else's; move it away, as this name is Poolbook's")
+
+
+def _refuse(path: str, why: str) -> NoReturn:
+    from ...domain.ports.log import LogUnavailable
+
+    raise LogUnavailable(f"the views {path} {why}")

@@ -1,0 +1,90 @@
+"""The access points outside of the pool: what becomes of the claims that a scenario lets them make.
+
+A claim that comes with a job (``claim slot1 by bob run=1:00``) is activated as soon as it is the slot's, and released
+when the job is over: its holder has no other. What the slot tells the job's starter, the job does as its line says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, field, frozen
+
+from ...domain import events as e
+from ...domain.events import Ad
+from ...domain.ports import stimuli as s
+from ...replay.virtual_world import Behaviour, VirtualWorld
+
+_SUSPENDED = "Claimed/Suspended"
+
+
+@frozen
+class Job:
+    """A job of an access point outside, and what it does."""
+
+    id: str
+    ad: Ad
+    behaviour: Behaviour
+
+
+@define
+class Elsewhere:
+    world: VirtualWorld
+    _serial: int = 0
+    _jobs: dict[str, Job] = field(factory=dict)
+    """By claim: the job with which it comes."""
+    _next: dict[str, Behaviour] = field(factory=dict)
+    """By slot: what the job does that is activated there next."""
+    _running: dict[str, str] = field(factory=dict)
+    """By slot: under which key its job runs in the world."""
+    _ending: dict[str, str] = field(factory=dict)
+    """By slot: the claim that is over with its job."""
+
+    def number(self) -> int:
+        """A number that no claim or job had before."""
+        self._serial += 1
+        return self._serial
+
+    def comes(self, claim: str, job: Job) -> None:
+        """The claim brings this job."""
+        self._jobs[claim] = job
+
+    def activates(self, slot: str, behaviour: Behaviour) -> None:
+        """The next job on the slot does this."""
+        self._next[slot] = behaviour
+
+    def hear(self, events: Sequence[e.Event]) -> None:
+        """Take notice of what happened, and let follow what the access points do."""
+        released: dict[str, int] = {}
+        for event in events:
+            match event:
+                case e.ClaimMade() if event.claim in self._jobs:
+                    self._activate(event, self._jobs.pop(event.claim))
+                case e.ClaimActivated():
+                    self._start(event.slot)
+                case e.StarterTold() if event.slot in self._running:
+                    self.world.signal(self._running[event.slot], "hard" if event.how == "hard" else "soft")
+                case e.SlotMoved() if event.slot in self._running and _SUSPENDED in (event.source, event.target):
+                    self.world.signal(
+                        self._running[event.slot], "suspend" if event.target == _SUSPENDED else "continue"
+                    )
+                case e.ClaimDeactivated():
+                    self._running.pop(event.slot, None)
+                    if self._ending.get(event.slot) == event.claim:
+                        released[event.slot] = event.at
+                case e.ClaimEnded() if self._ending.get(event.slot) == event.claim:
+                    del self._ending[event.slot]
+                    released.pop(event.slot, None)
+        for slot, at in released.items():
+            self.world.plan(at, s.ReleaseClaim(f"release-{self._ending.pop(slot)}", slot))
+
+    def _activate(self, made: e.ClaimMade, job: Job) -> None:
+        self._next[made.slot] = job.behaviour
+        self._ending[made.slot] = made.claim
+        self.world.plan(made.at, s.ActivateClaim(f"activate-{made.claim}", made.slot, job.id, job.ad))
+
+    def _start(self, slot: str) -> None:
+        number = self.number()
+        key = self._running[slot] = f"outside-{number}"
+        ends = (s.StarterReported(f"report-{number}", slot), s.StarterGone(f"gone-{number}", slot))
+        self.world.occupy(key, slot, self._next.pop(slot, Behaviour()), ends)

@@ -1,0 +1,140 @@
+"""Where a scenario is played: the engine, its virtual world, and all that reacts to what happens there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from attrs import define, field, frozen
+
+from ...domain.events import Event
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import Log
+from ...domain.ports.world import Launch
+from ...domain.state.job_ad import unquoted
+from ...domain.state.state import Slot
+from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+from ...replay.scenario import PlayError, Scenario, Step
+from ...replay.scenario.transcript import Entry, Tale
+from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps
+from ..machine.host import VERSION
+from ..runtime.engine import Engine
+from .machines import DOMAIN, Machines
+from .remote_schedds import Elsewhere
+from .sensors import Sensors
+
+
+@frozen
+class Refused:
+    """The pool would not do what a line asked for."""
+
+    step: Step
+    why: str
+
+
+@frozen
+class Failed:
+    """An expectation was not met: what is there instead, and the last lines of the slot's story."""
+
+    step: Step
+    found: str
+    story: tuple[Entry, ...] = ()
+
+
+Told = Entry | Step | Refused | Failed
+"""What a play tells: what happened, what the scenario does, and where the two do not fit."""
+
+
+@define
+class Stage:
+    """The play of one scenario. ``hear`` is called with all that is told, as it happens."""
+
+    scenario: Scenario
+    machines: Machines
+    log: Log
+    hear: Callable[[Told], None]
+    dialect: str = ""
+    steady: bool = True
+    """Whether time jumps to when a rule of the policy may hold; if not, each round is held, which takes long."""
+    tale: Tale = field(init=False)
+    world: VirtualWorld = field(init=False)
+    engine: Engine = field(init=False)
+    elsewhere: Elsewhere = field(init=False)
+    behaviours: dict[int, Behaviour] = field(factory=dict)
+    """What the jobs of each cluster do."""
+    sensors: dict[str, Sensors] = field(factory=dict)
+    """By machine, those that were told to say something."""
+
+    def __attrs_post_init__(self) -> None:
+        self.tale = Tale(self.scenario)
+        self.world = VirtualWorld(self._behave, self.start, self.steady)
+        self.engine = Engine(self.log, self.world, zone=self.scenario.calendar.zone)
+        self.elsewhere = Elsewhere(self.world)
+        self.engine.subscribe(self._heard)
+
+    @property
+    def start(self) -> int:
+        """When the scenario begins, in microseconds since the epoch."""
+        return self.scenario.calendar.start
+
+    def begin(self) -> None:
+        """Found the pool, and let the machines join it."""
+        dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
+        self.handle(s.Found("founding", "play", dialect, DOMAIN, VERSION, {}))
+        self._configure()
+        for machine in self.scenario.machines:
+            self.join(machine.name)
+
+    def _configure(self) -> None:
+        """Let the pool follow the configuration."""
+        line = self.scenario.machines[0].line
+        refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
+        if refused:
+            raise PlayError(refused, line)
+
+    def join(self, name: str) -> None:
+        """The machine joins the pool."""
+        refused = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))
+        if refused:
+            raise PlayError(refused, self.machines.machine(name).line)
+
+    def handle(self, stimulus: s.Stimulus) -> str:
+        """Let the pool deal with a stimulus. Returns why it would not; empty if it did."""
+        return self.engine.handle([stimulus])[0].refusal
+
+    def named(self, step: Step) -> list[str]:
+        """The machines that a line means: the one that it names, or all."""
+        return [step.machine] if step.machine else [machine.name for machine in self.scenario.machines]
+
+    def slots(self, step: Step) -> list[str]:
+        """The slots that a line means.
+
+        :raises PlayError: there are none
+        """
+        known = self.engine.state.slots
+        if step.thing in known:
+            return [step.thing]
+        found = [name for name in known if fnmatchcase(name, step.thing)]
+        if not found:
+            some = ", ".join(list(known)[:8]) or "none"
+            raise PlayError(f"there is no slot {step.thing} at {self.tale.time(step.at)}; there are {some}", step.line)
+        return found
+
+    # What follows in the world
+
+    def _behave(self, launch: Launch) -> Behaviour:
+        return self.behaviours.get(launch.cluster) or sleeps(launch)
+
+    def _heard(self, first: int, events: Sequence[Event]) -> None:
+        for entry in self.tale.hear(first, events):
+            self.hear(entry)
+        self.elsewhere.hear(events)
+
+    def claimed(self) -> list[Slot]:
+        """The slots that somebody holds."""
+        return [slot for slot in self.engine.state.slots.values() if slot.claim is not None]
+
+    def owner(self, job: str) -> str:
+        """The user whose job this is; root for one that is not in the queue."""
+        cluster = self.engine.state.clusters.get(int(job.partition(".")[0]))
+        return "root" if cluster is None else unquoted(cluster.ad.get("Owner", "root"))

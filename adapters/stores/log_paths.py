@@ -1,0 +1,113 @@
+"""What stands beside a log: the folder of its processes, its writer's lock, the server's socket, its views.
+
+Beside an SQLite log they are files of its name (``pool.db.d/``, ``pool.db.lock``). A log on a server has them in the
+user's state folder, under a name made of its URL.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .location import locate
+
+# The kernel takes no longer name for a socket.
+_SOCKET_NAME_LIMIT = 100
+
+
+class Place(NamedTuple):
+    """Everything beside one log stands at a name that begins with ``base``."""
+
+    base: Path
+
+    @property
+    def folder(self) -> Path:
+        """Claims, exit records and scratch directories of the log's jobs."""
+        return self.base.with_name(self.base.name + ".d")
+
+    @property
+    def lock(self) -> Path:
+        return self.base.with_name(self.base.name + ".lock")
+
+    @property
+    def socket(self) -> str:
+        """The address of the server's socket: beside the log, or where that would be too long, in /tmp under a name
+        made of the path: the same for everybody."""
+        name = str(self.base.with_name(self.base.name + ".sock"))
+        if len(name.encode()) <= _SOCKET_NAME_LIMIT:
+            return name
+        return f"/tmp/poolbook-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.sock"
+
+
+def place_of(url: str) -> Place:
+    """Where the things beside the log at `url` stand. Raises `LogError` if it is no log's URL."""
+    location = locate(url)
+    if location.kind == "sqlite":
+        return Place(Path(os.path.realpath(location.place)))  # one log has one lock, whatever links lead to it
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    name = hashlib.blake2b(f"{location.kind}:{location.place}?{location.schema}".encode(), digest_size=16).hexdigest()
+    folder = Path(state, "poolbook")
+    folder.mkdir(parents=True, exist_ok=True)
+    return Place(folder / name)
+
+
+class WriterLock:
+    """The right to write the log at `url`, held by one process at a time; it is freed when the process ends, however it
+    ends. For a log on a server, the server keeps it, too, so that it holds between machines and users."""
+
+    def __init__(self, url: str) -> None:
+        self._path = place_of(url).lock
+        self._location = locate(url)
+        self._fd: int | None = None
+        self._session: Any = None
+
+    def take(self) -> bool:
+        """Try to take it; False if another process has it. Raises OSError if the lock's file cannot be made."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        if self._location.kind == "postgresql" and not self._take_on_server():
+            os.close(fd)
+            return False
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._fd = fd
+        return True
+
+    def _take_on_server(self) -> bool:
+        import psycopg
+
+        from ...domain.ports.log import LogUnavailable
+
+        number = int.from_bytes(hashlib.blake2b(self._location.schema.encode(), digest_size=7).digest(), "big")
+        try:
+            session = psycopg.connect(self._location.place, autocommit=True)
+            row = session.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
+        except psycopg.Error as error:
+            raise LogUnavailable(f"the server of the log does not answer: {error}".strip()) from None
+        if row is None or not row[0]:
+            session.close()
+            return False
+        self._session = session
+        return True
+
+    def holder(self) -> str:
+        """The process that has it, as it wrote itself."""
+        try:
+            return self._path.read_text().strip()
+        except OSError:
+            return "?"
+
+    def give_up(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None

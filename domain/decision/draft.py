@@ -1,0 +1,151 @@
+"""A decision in the making: the events so far, and the state as they leave it.
+
+A draft folds each event onto the state at once, since one decision often is a chain at one instant (Vacating, Owner,
+Unclaimed). The state is the draft's own until the append: whoever holds it throws it away if the append fails, and
+folds the log anew. Here, and only here, a change of a slot or a job is put to the tables: what no row allows is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from typing import Protocol
+
+from attrs import Factory, frozen
+
+from ..classad import Context, unparse
+from ..errors import PoolbookError
+from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
+from ..ports.sensor_readings import Sense, nothing
+from ..startd.evaluation import Look
+from ..state.cluster import Cluster
+from ..state.evolve import evolve
+from ..state.state import Slot, State
+from ..state_machines import Machine, claim_machine, claim_state, match_machine, match_state, void_row
+from ..state_machines.claim import ENTERED
+from ..state_machines.match import MADE
+
+
+class Refusal(PoolbookError):
+    """Nothing was done, and why: the thing, the rule, the way out."""
+
+
+class Table(Protocol):
+    """A state machine built from a table of rows (``lifecycle``)."""
+
+    def fire(self, source: str, number: str, target: str | None = None) -> str: ...
+
+
+@frozen
+class Tables:
+    """The machines in force: one for all slots, one for all jobs, claims and matches each."""
+
+    slot: Table
+    job: Table
+    claim: Machine = Factory(claim_machine)
+    match: Machine = Factory(match_machine)
+
+
+class Draft:
+    def __init__(
+        self,
+        state: State,
+        stimulus: str,
+        now: int,
+        tables: Tables,
+        sense: Sense = nothing,
+        zone: tzinfo = UTC,
+    ) -> None:
+        self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
+        self.events: list[Event] = []
+        self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
+        self._looks: dict[str, tuple[int, Look]] = {}
+        second = now // 1_000_000
+        # What is drawn at random holds for a second, like what was found.
+        self.context = Context(now=second, seed=second, timezone=zone)
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+        evolve(self.state, event)
+
+    def why(self, cause: str) -> tuple[int, str, str]:
+        """What every event begins with: when, why, and from what it follows."""
+        return self.now, cause, self.stimulus
+
+    # Slots
+
+    def move(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+        """One transition, with those of the slot's claim and match that are the same step, and nothing of what follows
+        from it (``point.change`` does that)."""
+        reached = self.tables.slot.fire(slot.pair, row, target)
+        if slot.claim is not None:
+            job = slot.activation is not None
+            before, after = claim_state(slot.pair, job), claim_state(reached, job)
+            if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
+                self.tables.claim.step(before, ENTERED[after], after)
+        before, after = match_state(slot.pair), match_state(reached)
+        if before != after:
+            claimed = reached.startswith("Claimed")
+            self.tables.match.step(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
+        self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.pair, reached, evidence=evidence))
+
+    def move_claim(self, slot: Slot, row: str) -> None:
+        """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
+        if slot.claim is not None and slot.state == "Claimed":
+            self.tables.claim.step(claim_state(slot.pair, slot.activation is not None), row)
+
+    def move_match(self, slot: Slot, row: str) -> None:
+        """A step of the slot's match that is none of the slot's: the slot has not heard of it."""
+        if match_state(slot.pair) == MADE:
+            self.tables.match.step(MADE, row)
+
+    def look(self, slot: Slot) -> Look:
+        """The slot's policy, as of now: what was found out of it is kept until the next event."""
+        known = self._looks.get(slot.name)
+        if known is None or known[0] != len(self.events):
+            known = self._looks[slot.name] = (
+                len(self.events), Look(self.state, slot, self.sense, self.now, self.context)
+            )  # fmt: skip
+        return known[1]
+
+    def evidence(self, look: Look) -> int:
+        """Write down the expression that was asked last and what it read, and where that stands in the log; what was
+        written in this decision already is not written again. 0 if it read nothing: a constant needs no evidence."""
+        if look.verdict is None:
+            return 0
+        return self.note(look.verdict.name, unparse(look.verdict.expression), look.verdict.words, look.read())
+
+    def note(self, name: str, text: str, value: str, read: Ad) -> int:
+        """The same of any expression, given what came of it."""
+        if not read:
+            return 0
+        key = (name, text, value, tuple(read.items()))
+        if key not in self._noted:
+            self.emit(EvidenceNoted(*self.why("evaluated"), name, text, value, read))
+            self._noted[key] = self.state.position
+        return self._noted[key]
+
+    # Jobs
+
+    def move_jobs(
+        self, cluster: Cluster, procs: Procs, row: str, cause: str, source: str, changes: Ad, evidence: int = 0
+    ) -> None:
+        """Move jobs that all are in the status `source`: the table is asked once for all of them."""
+        target = self.tables.job.fire(source, row)
+        self.emit(JobsMoved(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence))
+
+
+def ranges(procs: Sequence[int]) -> Procs:
+    """Ascending process numbers as ranges."""
+    found: list[tuple[int, int]] = []
+    for proc in procs:
+        if found and found[-1][1] == proc - 1:
+            found[-1] = (found[-1][0], proc)
+        else:
+            found.append((proc, proc))
+    return tuple(found)
+
+
+def job_id(cluster: int, proc: int) -> str:
+    return f"{cluster}.{proc}"

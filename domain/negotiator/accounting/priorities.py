@@ -1,0 +1,152 @@
+"""The numbers: how priorities age, and what a submitter is granted.
+
+Real priorities are computed by scalar arithmetic here and nowhere else, and rounded to 12 significant digits, so that
+what an event says is what any machine would have computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
+    from ...state.state import State, Submitter
+
+LEAST_PRIORITY: Final = 0.5
+"""The best real priority, which every submitter begins with."""
+LEAST_FACTOR: Final = 1.0
+"""The reference takes no smaller factor: one that is less is not set at all."""
+_THOUSANDTHS: Final = 1000
+_MICROSECONDS: Final = 1_000_000
+NICE: Final = "nice-user"
+
+
+class Terms(NamedTuple):
+    """The accountant's settings. ``halflife`` is in microseconds; ``groups`` are the factors of accounting groups
+    (GROUP_PRIO_FACTOR_<name>), by their names in small letters."""
+
+    halflife: float
+    default: float
+    nice: float
+    remote: float
+    local_domain: str
+    groups: Mapping[str, float]
+
+
+class Account(Protocol):
+    """What is kept of a submitter, as far as it says what the submitter is granted (``state.Submitter``)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def priority(self) -> float: ...
+    @property
+    def updated(self) -> int: ...
+    @property
+    def factor(self) -> float: ...
+    @property
+    def floor(self) -> float: ...
+    @property
+    def ceiling(self) -> float: ...
+    @property
+    def leases(self) -> Mapping[str, tuple[float, int]]: ...
+
+
+def terms(settings: Mapping[str, str]) -> Terms:
+    """The accountant's settings of a pool's (``domain/state/settings.py``)."""
+    prefix = "GROUP_PRIO_FACTOR_"
+    groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
+    return Terms(
+        float(settings.get("PRIORITY_HALFLIFE") or 86400) * _MICROSECONDS,
+        float(settings.get("DEFAULT_PRIO_FACTOR") or 1000),
+        float(settings.get("NICE_USER_PRIO_FACTOR") or 1e10),
+        float(settings.get("REMOTE_PRIO_FACTOR") or 1e7),
+        settings.get("ACCOUNTANT_LOCAL_DOMAIN", ""),
+        groups,
+    )
+
+
+def rounded(value: float) -> float:
+    """To 12 significant digits."""
+    return float(f"{value:.12g}")
+
+
+def aged(priority: float, used: float, passed: float, halflife: float) -> float:
+    """The real priority after a time in which ``used`` cores were used on average: the manual's formula, not rounded.
+
+    :param passed: how long it was, in the unit of ``halflife``
+    """
+    beta: float = 0.5 ** (passed / halflife)
+    return max(LEAST_PRIORITY, beta * priority + (1 - beta) * used)
+
+
+def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> float:
+    """The real priority at the instant ``now``; ``accounted`` is when priorities were brought up to date last.
+
+    Who was left out of updates since its own last one has used nothing meanwhile: its priority has only decayed.
+    """
+    since = max(submitter.updated, accounted)
+    before = brought_to(submitter, since, halflife)
+    if now <= since:
+        return rounded(before)
+    used = (submitter.used(now) - submitter.drawn) / (now - since) / _THOUSANDTHS
+    return rounded(aged(before, used, now - since, halflife))
+
+
+def brought_to(submitter: Account, at: int, halflife: float) -> float:
+    """The real priority that was updated last, decayed until an instant, as if nothing was used since."""
+    return aged(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
+
+
+def _leased(submitter: Account, name: str, now: int) -> float | None:
+    lease = submitter.leases.get(name)
+    return lease[0] if lease is not None and now < lease[1] else None
+
+
+def factor(submitter: Account, rules: Terms, now: int) -> float:
+    """The priority factor: leased, the submitter's own, or what a new one's is."""
+    leased = _leased(submitter, "factor", now)
+    if leased is not None:
+        return leased
+    return submitter.factor if submitter.factor >= LEAST_FACTOR else initial(submitter.name, rules)
+
+
+def initial(name: str, rules: Terms) -> float:
+    """The factor that a submitter begins with: that of nice users, of its accounting group, of users from another
+    domain, or the default. It keeps that, whatever is configured later (the manual: "the default initial priority
+    factor for all new users"; the reference writes it down)."""
+    if name.startswith(NICE):
+        return rules.nice
+    group = group_of(name).lower()
+    if group in rules.groups:
+        return rules.groups[group]
+    if rules.local_domain and name.rpartition("@")[2] != rules.local_domain:
+        return rules.remote
+    return rules.default
+
+
+def effective(submitter: Account, rules: Terms, now: int) -> float:
+    """The effective priority, of the real one as it was updated last."""
+    return max(LEAST_PRIORITY, submitter.priority) * factor(submitter, rules, now)
+
+
+def floor(submitter: Account, now: int) -> float:
+    """Cores that it is to have before others get theirs; 0: it has no floor."""
+    leased = _leased(submitter, "floor", now)
+    return submitter.floor if leased is None else leased
+
+
+def ceiling(submitter: Account, now: int) -> float:
+    """Cores that it may have at most; -1: it has no ceiling."""
+    leased = _leased(submitter, "ceiling", now)
+    return submitter.ceiling if leased is None else leased
+
+
+def group_of(name: str) -> str:
+    """The accounting group of a submitter (``physics.hep`` of ``physics.hep.higgs@pool``); empty for none."""
+    return name.partition("@")[0].rpartition(".")[0]
+
+
+def real(state: State, submitter: Submitter, halflife: float) -> float:
+    """The real priority as of the pool's last update."""
+    return rounded(brought_to(submitter, max(state.accounted, submitter.updated), halflife))

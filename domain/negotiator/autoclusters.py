@@ -1,0 +1,332 @@
+"""Which jobs are alike: autoclusters.
+
+Jobs are alike for a match if all the attributes are equal that count for one: those that their own Requirements and
+Rank read, and those that the slots' expressions or the negotiator's may read of them. What was found for one such job
+holds for all. SIGNIFICANT_ATTRIBUTES replaces those that were found, ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES change
+them; Requirements, Rank and the basic requests always count.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+
+from attrs import define, field
+
+from ..classad import ClassAd, parse
+from ..classad.tree import Literal
+from ..state.cluster import IDLE, Cluster
+from ..state.expression_cache import expression
+from ..state.job_ad import LIVED
+from ..state.proc_ads import unpack
+from ..state.state import Slot, State
+from .settings import Negotiator, settings_of
+
+Signature = tuple[tuple[str, str], ...]
+"""The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
+
+ALWAYS_SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
+_SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "SlotWeight")
+
+
+def significance(state: State) -> Significance:
+    """The significance of attributes in this state: kept for as long as no slot reads others."""
+    known: Significance | None = state.kept.get("significance")
+    if known is None:
+        known = state.kept["significance"] = Significance()
+    known.follow(state)
+    return known
+
+
+_KEPT = 10_000
+"""Clusters, or signatures, of ended jobs that are kept before they are looked for."""
+
+
+@define
+class _Differing:
+    """A cluster whose jobs are told apart by the values of these attributes since the submission (``columns``; None: by
+    more than that), and the signatures that were found for them."""
+
+    cluster: Cluster
+    edits: int
+    columns: tuple[str, ...] | None
+    found: dict[tuple[str, ...], Signature] = field(factory=dict)
+
+    def holds(self, cluster: Cluster) -> bool:
+        return self.cluster is cluster and self.edits == cluster.edits
+
+
+class Significance:
+    """Which attributes are significant, and by them each job's signature."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        """The attributes' names in small letters, each with how it is written."""
+        self.whole = True
+        """Whether jobs that count as alike are so: attributes that were declared insignificant may tell them apart."""
+        self._following = False
+        self._renewed = 0
+        """How many conditions came that no slot had before, or went with the last one that had them."""
+        self._configured = -1
+        self._conditions: Counter[tuple[str, ...]] = Counter()
+        self._of_slot: dict[str, tuple[str, ...]] = {}
+        self._of_cluster: dict[int, tuple[Cluster, int, Signature]] = {}
+        self._differing: dict[int, _Differing] = {}
+        self._known: dict[Signature, Signature] = {}
+        self._numbers: dict[int, int] = {}
+        self._columns: dict[int, tuple[Cluster, int, array[int]]] = {}
+        self._words: list[frozenset[str]] = []
+        self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
+
+    def follow(self, state: State) -> None:
+        """Take in what slots, and the negotiator, read now."""
+        if self._has_old(state):
+            self._forget()
+        before = len(self._conditions), self._renewed
+        if not self._following:
+            self._following, state.reworded = True, dict.fromkeys(state.slots, True)
+        changed, state.reworded = state.reworded, {}
+        for name in changed:
+            self._change(name, state.slots.get(name), state)
+        if before != (len(self._conditions), self._renewed) or self._configured != state.configured or not self.names:
+            self._configured = state.configured
+            self._renew(settings_of(state))
+
+    def _change(self, name: str, slot: Slot | None, state: State) -> None:
+        old = self._of_slot.pop(name, None)
+        if old is not None:
+            self._conditions[old] -= 1
+            if not self._conditions[old]:
+                del self._conditions[old]
+                self._renewed += 1
+        if slot is not None:
+            found = tuple([slot.ad.get(one, "") for one in _SLOT_EXPRESSIONS])
+            machine = state.machines.get(slot.machine)
+            if machine is not None and machine.drain is not None and machine.drain.start:
+                found = (*found, machine.drain.start)
+            found = self._with_own(slot, found)
+            self._of_slot[name] = found
+            self._renewed += found not in self._conditions
+            self._conditions[found] += 1
+
+    def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
+        """A slot's conditions, and the further expressions of the slot that they lead to: what these read of jobs
+        counts as well."""
+        seen = set(conditions)
+        pending = list(seen)
+        further = []
+        while pending:
+            for key in _own_names(pending.pop()):
+                spelled = slot.ad.spelling(key)
+                text = "" if spelled is None else slot.ad[spelled]
+                if text not in seen:
+                    seen.add(text)
+                    if not _settled(text):
+                        further.append(text)
+                        pending.append(text)
+        return (*conditions, *sorted(further)) if further else conditions
+
+    def _renew(self, rules: Negotiator) -> None:
+        found = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
+        self.whole = not rules.significant
+        if rules.significant:
+            found |= {name.lower(): name for name in rules.significant}
+        else:
+            texts = {text for condition in self._conditions for text in condition if text}
+            for text in sorted(texts | set(rules.own)):
+                for name in _read(text).external:
+                    short = name.rpartition(".")[2]
+                    found.setdefault(short.lower(), short)
+        found |= {name.lower(): name for name in rules.add_significant}
+        always = {name.lower() for name in ALWAYS_SIGNIFICANT}
+        for name in rules.remove_significant:
+            if name.lower() not in always and found.pop(name.lower(), None) is not None:
+                self.whole = False
+        if found.keys() != self.names.keys():
+            self.names = found
+            self._forget()
+
+    def _has_old(self, state: State) -> bool:
+        """Whether most of what is kept is of jobs that have ended."""
+        if len(self._of_cluster) + len(self._differing) > _KEPT + 2 * len(state.clusters):
+            return True
+        many = len(self._numbers) > _KEPT
+        return many and len(self._numbers) > _KEPT + 2 * sum(one.counts[IDLE] for one in state.clusters.values())
+
+    def _forget(self) -> None:
+        for kept in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
+            kept.clear()
+        self._of_cluster_words.clear()
+        self._words.clear()
+
+    def number(self, signature: Signature) -> int:
+        """The number of an autocluster; ``signature`` as ``signature()`` gives it."""
+        found = self._numbers.get(id(signature))
+        if found is None:
+            found = self._numbers[id(signature)] = len(self._numbers)
+            self._words.append(words(signature))
+        return found
+
+    def words_of(self, cluster: Cluster) -> frozenset[str]:
+        """What the jobs of a cluster may read of a slot, and more: see ``words``."""
+        known = self._of_cluster_words.get(cluster.id)
+        edits = cluster.edits
+        if known is None or known[0] is not cluster or known[1] != edits:
+            first = max(0, cluster.next_idle())
+            numbers = {self.number(self.signature(cluster, first))}
+            if not self.uniform(cluster):
+                kinds = self.kinds(cluster)
+                each = kinds or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
+                numbers |= set(each)
+            found = frozenset().union(*(self._words[number] for number in numbers))
+            known = self._of_cluster_words[cluster.id] = (cluster, edits, found)
+        return known[2]
+
+    def kinds(self, cluster: Cluster) -> array[int] | None:
+        """The autoclusters' numbers of all jobs of a cluster, by the process; None where they are not to be had at
+        once."""
+        known = self._columns.get(cluster.id)
+        edits = cluster.edits
+        if known is not None and known[0] is cluster and known[1] == edits:
+            return known[2]
+        differing = self._differing.get(cluster.id)
+        columns = None if differing is None or not differing.holds(cluster) else differing.columns
+        if columns is None:
+            return None
+        values = unpack(cluster.variants.chunks)
+        numbers: dict[tuple[str, ...], int] = {}
+        found = array("i", bytes(4 * cluster.count))
+        for proc, mine in enumerate(zip(*(values[name] for name in columns), strict=True)):
+            number = numbers.get(mine)
+            if number is None:
+                number = numbers[mine] = self.number(self.signature(cluster, proc))
+            found[proc] = number
+        self._columns[cluster.id] = (cluster, edits, found)
+        return found
+
+    def signature(self, cluster: Cluster, proc: int) -> Signature:
+        """The signature of one job."""
+        known = self._of_cluster.get(cluster.id)
+        edits = cluster.edits
+        if known is not None and known[0] is cluster and known[1] == edits:
+            return known[2]
+        differing = self._differing.get(cluster.id)
+        if differing is not None and differing.columns is not None and differing.holds(cluster):
+            own_values = cluster.variants.of(proc)
+            values = tuple([own_values[name] for name in differing.columns])
+            found = differing.found.get(values)
+            if found is None:
+                found = differing.found[values] = self._find(cluster, proc)[0]
+            return found
+        found, seen = self._find(cluster, proc)
+        own = {name.lower(): name for name in cluster.variants.names}
+        self._of_cluster.pop(cluster.id, None)
+        lasting = seen.isdisjoint(cluster.edited) and seen.isdisjoint(LIVED)
+        if lasting and seen.isdisjoint(own):
+            self._of_cluster[cluster.id] = (cluster, edits, found)
+        elif lasting and all(_plain(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
+            columns = tuple(own[name] for name in sorted(seen & own.keys()))
+            self._differing[cluster.id] = _Differing(
+                cluster, edits, columns if self._all_plain(cluster, columns) else None
+            )
+        else:
+            self._differing[cluster.id] = _Differing(cluster, edits, None)
+        return found
+
+    def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
+        """Whether these attributes are plain values in every job, which read nothing further."""
+        values = unpack(cluster.variants.chunks)
+        return all(_plain(text) for name in columns for text in set(values[name]))
+
+    def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
+        """The signature, and the names, in small letters, of all that may count for it."""
+        texts = {**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)}
+        lower = {name.lower(): name for name in texts}
+        wanted = list(self.names)
+        seen = set(wanted)
+        found: list[tuple[str, str]] = []
+        for name in wanted:  # grows: what a significant attribute reads is significant
+            spelled = lower.get(name)
+            if spelled is None or not texts[spelled]:
+                continue
+            text = texts[spelled]
+            found.append((name, text))
+            for read in _names_in(text):
+                if read not in seen:
+                    seen.add(read)
+                    wanted.append(read)
+        signature = tuple(sorted(found))
+        return self._known.setdefault(signature, signature), seen
+
+    def uniform(self, cluster: Cluster) -> bool:
+        """Whether all jobs of the cluster have the signature that was found for one of them: no attribute that counts
+        differs between them."""
+        return cluster.id in self._of_cluster
+
+
+_REFERENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+
+class _Read:
+    __slots__ = ("external", "internal")
+
+    def __init__(self, internal: tuple[str, ...], external: tuple[str, ...]) -> None:
+        self.internal, self.external = internal, external
+
+
+def _read(text: str) -> _Read:
+    """The attributes that an expression reads, of its own ad and of the other. What is kept is a cache."""
+    known = _REFERENCES.get(text)
+    if known is None:
+        found = parse(text).references(ClassAd())
+        known = (tuple(found.internal), tuple(found.external))
+        if len(_REFERENCES) > 5000:
+            _REFERENCES.clear()
+        _REFERENCES[text] = known
+    return _Read(*known)
+
+
+def _settled(text: str) -> bool:
+    """Whether an expression is a plain value, which reads nothing."""
+    meaning = expression(text)
+    return meaning is None or isinstance(meaning, Literal)
+
+
+def _plain(text: str) -> bool:
+    return text.isdigit() or (text.startswith('"') and text.count('"') == 2)
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """The attributes of the job's own ad that an expression in it may read: lower case, without a scope. An unscoped
+    name may mean either ad, so it counts."""
+    if text.isdigit() or text.startswith('"'):
+        return
+    read = _read(text)
+    for name in (*read.internal, *read.external):
+        scope, _, short = name.rpartition(".")
+        if scope.lower() != "target":
+            yield short.lower()
+
+
+_OWN_NAMES: dict[str, tuple[str, ...]] = {}
+
+
+def _own_names(text: str) -> tuple[str, ...]:
+    """The names, in small letters, that an expression may mean in its own ad. What is kept is a cache."""
+    known = _OWN_NAMES.get(text)
+    if known is None:
+        if len(_OWN_NAMES) > 5000:
+            _OWN_NAMES.clear()
+        known = _OWN_NAMES[text] = tuple(sorted(set(_names_in(text)))) if text else ()
+    return known
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def words(signature: Signature) -> frozenset[str]:
+    """What the jobs of a signature may read of a slot, and more: all words of their significant attributes, in small
+    letters."""
+    return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

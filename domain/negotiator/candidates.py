@@ -1,0 +1,328 @@
+"""The slots that a job may have, best first.
+
+Of the slots that match, each either is free, or somebody has it and it may change hands: because it prefers the job to
+the one that it has (rank), or because the job's submitter goes before the one who has it (priority). They are ordered
+by NEGOTIATOR_PRE_JOB_RANK, the job's Rank, NEGOTIATOR_POST_JOB_RANK, the reason (nobody has it, rank, priority),
+PREEMPTION_RANK, and the pool's order. Source: the manual, "Negotiation"; the reference for what is no number.
+
+The orders are what costs. Ranks that do not depend on the job are computed once; jobs whose ranks read the same share
+one order; and what was found for a kind of job holds for the whole cycle, since in a cycle slots only go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field
+
+from ..classad import ClassAd, Expression, Plan, unparse
+from ..classad.columnar import JOB, SLOT
+from ..classad.tree import Literal
+from ..events import Denied
+from .cycle_accounts import Account, Accounts
+from .settings import Negotiator
+from .slot_table import CALL, EITHER, Mask, Places, Pool, Read, mentioned
+
+LEAST: Final = -1.7976931348623157e308
+"""The rank that is no number, the reference's -DBL_MAX."""
+NOBODY, RANK, PRIORITY = "", "rank", "priority"
+_STATES: Final = {NOBODY: 2, RANK: 1, PRIORITY: 0}
+
+Floats = npt.NDArray[np.float64]
+Key = tuple[float, float, float, int, float, int]
+"""What orders candidates: the negated ranks, state and preemption rank, and the place. The least is the best."""
+
+
+def single(values: Floats) -> Floats:
+    """Ranks of the negotiator are single-precision in the reference; what is no number is the least."""
+    with np.errstate(over="ignore"):
+        found = values.astype(np.float32).astype(np.float64)
+    return np.clip(np.where(np.isnan(values), LEAST, found), LEAST, -LEAST)
+
+
+def job_rank(values: Floats) -> Floats:
+    """The job's own Rank; 0 for what is no number."""
+    return np.clip(np.where(np.isnan(values), 0.0, values), LEAST, -LEAST)
+
+
+@define
+class Held:
+    """The slots that others have and that a job of one submitter may have instead, best first."""
+
+    keys: list[Key]
+    reasons: list[str]
+    denied: Denied
+    given: int
+    """``Accounts.given`` when this was found."""
+    at: int = 0
+
+
+@define
+class Kind:
+    """Jobs that are alike: what was found for them in this cycle. ``line`` has the free slots that match, best first,
+    from ``at`` on; ``ranks`` names the ranks that they are ordered by."""
+
+    job: ClassAd
+    plan: Plan
+    match: Mask
+    ranks: tuple[str, str, str]
+    line: list[int] | None = None
+    at: int = 0
+    parts: Iterator[Places] | None = None
+    """What ``line`` is made from."""
+    held: dict[str, Held] = field(factory=dict)
+    again: list[tuple[Key, int]] = field(factory=list)
+    """Slots that were shared out meanwhile, with their ranks as they are then; a heap."""
+    cuts: int = 0
+    """How many of the cycle's cuts it has in there."""
+
+
+_SIDES: Final = {
+    ("my", JOB): (JOB,), ("target", JOB): (SLOT,), (EITHER, JOB): (JOB, SLOT), (CALL, JOB): (CALL,),
+    ("my", SLOT): (SLOT,), ("target", SLOT): (JOB,), (EITHER, SLOT): (SLOT, JOB), (CALL, SLOT): (CALL,),
+}  # fmt: skip
+"""Where a name is looked for by its scope and by whose expression mentions it."""
+
+
+@define
+class Ranks:
+    """The values of the ranks over the pool, each under a name that says what it depends on, and the orders by them."""
+
+    pool: Pool
+    rules: Negotiator
+    values: dict[str, Floats] = field(factory=dict)
+    orders: dict[tuple[str, str, str], Places] = field(factory=dict)
+    asked: dict[tuple[str, str, str], int] = field(factory=dict)
+    _reads: dict[str, tuple[str, ...]] = field(factory=dict)
+    _names: dict[int, tuple[Expression, set[Read]]] = field(factory=dict)
+
+    def names(self, job: ClassAd) -> tuple[str, str, str]:
+        """The names of the three ranks for a job."""
+        rank = job.get("Rank")
+        mine = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job)
+        return self._own("pre", self.rules.pre_job_rank, job), mine, self._own("post", self.rules.post_job_rank, job)
+
+    def _own(self, what: str, expression: Expression | None, job: ClassAd) -> str:
+        return "" if expression is None else self._name(what, expression, job)
+
+    def _name(self, what: str, expression: Expression, job: ClassAd) -> str:
+        """What an expression comes to is the same for jobs that agree in what it reads of them."""
+        key, own = f"{what} {self.pool.text(expression)}", JOB if what == "job" else SLOT
+        names = self._reads.get(key)
+        if names is None:
+            names = self._reads[key] = self._names_of(expression, job, own)
+        if any(name in job and type(job[name]) is not Literal for name in names):  # leads further, in this job alone
+            names = self._names_of(expression, job, own)
+        texts = [f"{name}={unparse(job[name])}" for name in names if name in job]
+        if self.pool.reads_anything:
+            texts.append(str(id(job)))  # which names are read is known when they are
+        return f"{key} {' '.join(texts)}"
+
+    def _names_of(self, expression: Expression, job: ClassAd, own: str) -> tuple[str, ...]:
+        return tuple(sorted(name for side, name in self.reached(expression, job, own) if side == JOB))
+
+    def reached(self, expression: Expression, job: ClassAd, own: str) -> set[Read]:
+        """All that an expression leads to.
+
+        :param own: whose expression it is, JOB or SLOT
+        """
+        found: set[Read] = set()
+        pending = [(expression, own)]
+        while pending:
+            one, own = pending.pop()
+            for scope, name in self._mentioned(one):
+                for read in ((side, name) for side in _SIDES[scope, own]):
+                    if read not in found:
+                        found.add(read)
+                        pending += [(each, read[0]) for each in self._values(*read, job) if type(each) is not Literal]
+        return found
+
+    def _values(self, side: str, name: str, job: ClassAd) -> Iterable[Expression]:
+        if side == SLOT:
+            return self.pool.table.expressions(name)
+        return (job[name],) if side == JOB and name in job else ()
+
+    def _mentioned(self, expression: Expression) -> set[Read]:
+        found = self._names.get(id(expression))
+        if found is None or found[0] is not expression:
+            found = self._names[id(expression)] = expression, mentioned(expression)
+        return found[1]
+
+    def of(self, name: str, kind: ClassAd, among: Places | None = None) -> Floats | None:
+        """The values of a rank for all slots, or those among them; None: it is the same for all."""
+        if not name:
+            return None
+        known = self.values.get(name)
+        if known is None:
+            table = self.pool.table
+            if name.startswith("job "):
+                return job_rank(table.rank(kind, among))  # not kept: there may be as many as kinds of jobs
+            expression = self.rules.pre_job_rank if name.startswith("pre ") else self.rules.post_job_rank
+            assert expression is not None
+            known = self.values[name] = single(table.of_slots(expression, kind))
+        return known if among is None else known[among]
+
+    def parts(self, kind: Kind, free: Mask) -> Iterator[Places]:
+        """The places, best first, that are free and match, among others that may not be: a part at a time.
+
+        :param free: is read anew for each part
+        """
+        if not bool((kind.match & free).any()):
+            return
+        shared = self.orders.get(kind.ranks)
+        if shared is None:
+            times = self.asked[kind.ranks] = self.asked.get(kind.ranks, 0) + 1
+            if times == 1 and kind.ranks[1]:
+                yield from self._own_parts(kind, free)  # most likely nobody else asks: no order of all is made
+                return
+            columns = [values for values in (self.of(name, kind.job) for name in kind.ranks) if values is not None]
+            shared = self.orders[kind.ranks] = _sorted(columns, np.arange(len(self.pool.names)))
+        for start in range(0, len(shared), PART):
+            yield shared[start : start + PART]
+
+    def _own_parts(self, kind: Kind, free: Mask) -> Iterator[Places]:
+        many, last = PART, -1
+        while True:
+            found: Places = np.flatnonzero(kind.match & free)
+            columns = [values for values in (self.of(name, kind.job) for name in kind.ranks) if values is not None]
+            if last >= 0:
+                found = found[_behind(columns, found, last)]
+            if not len(found):
+                return
+            part = _sorted(columns, _best(columns, found, many))
+            many, last = 2 * many, int(part[-1])
+            del columns
+            yield part
+
+
+PART: Final = 1024
+"""Places of an order that are made at a time: seldom are more asked for."""
+
+
+def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
+    """Which places come after ``last`` in the order by these columns."""
+    behind: Mask = places > last
+    for values in reversed(columns):
+        own = values[places]
+        behind = (own < values[last]) | ((own == values[last]) & behind)
+    return behind
+
+
+def _best(columns: list[Floats], places: Places, many: int) -> Places:
+    """The first so many of places in the order by these columns, as they stand."""
+    if len(places) <= 2 * many:
+        return places
+    sure = []
+    for values in columns:
+        own = values[places]
+        least = -np.partition(-own, many - 1)[many - 1]
+        sure.append(places[own > least])
+        places = places[own == least]
+        many -= len(sure[-1])
+    best: Places = np.sort(np.concatenate([*sure, places[:many]]))
+    return best
+
+
+def _sorted(columns: list[Floats], places: Places) -> Places:
+    """Places by these columns, the greatest values first, the first column before the others; equals as they stand."""
+    for values in reversed(columns):  # each sort keeps what the one before it made of equals
+        own = values[places]
+        if len(own) and own.min() != own.max():
+            order = np.argsort(-own)
+            least = own[order]
+            if (least[1:] == least[:-1]).any():  # the quick sort does not say how equals come out
+                order = np.argsort(-own, kind="stable")
+            places = places[order]
+    return places
+
+
+def key_of(pre: float, rank: float, post: float, reason: str, preemption: float, place: int) -> Key:
+    return -pre, -rank, -post, -_STATES[reason], -preemption, place
+
+
+def ephemeral(account: Account, accounts: Accounts, total: float) -> dict[str, object]:
+    """What a job's ad says of its submitter while it is negotiated for."""
+    found: dict[str, object] = {
+        "SubmitterUserPrio": account.priority,
+        "SubmittorPrio": account.priority,
+        "SubmitterUserResourcesInUse": account.using,
+        "SubmitterNegotiatingGroup": "<none>",
+        "SubmitterAutoregroup": False,
+    }
+    return found | _of_group("Submitter", account.name, accounts, total)
+
+
+def _of_group(whose: str, name: str, accounts: Accounts, total: float) -> dict[str, object]:
+    group = accounts.group(name)
+    quota = accounts.quota(group, total) if group else None
+    if quota is None:
+        return {}
+    used = accounts.used_by(group)
+    return {f"{whose}Group": group, f"{whose}GroupResourcesInUse": used, f"{whose}GroupQuota": quota}
+
+
+REMOTE: Final = (
+    "RemoteUserPrio", "RemoteUserResourcesInUse", "RemoteGroup", "RemoteGroupResourcesInUse", "RemoteGroupQuota",
+    "RemoteNegotiatingGroup", "RemoteAutoregroup",
+)  # fmt: skip
+"""What a slot's ad says of who has it, while it is negotiated for."""
+_REMOTE: Final = frozenset(name.lower() for name in REMOTE)
+_OF_SLOT: Final = re.compile(r"slot([0-9]+)_(remote[a-z]+)", re.ASCII)
+
+
+def is_published(name: str) -> bool:
+    """Whether an attribute, in small letters, is one that the cycle itself says of who has the slots."""
+    found = _OF_SLOT.fullmatch(name)
+    return (name if found is None else found[2]) in _REMOTE
+
+
+def publish_remote(pool: Pool, accounts: Accounts, total: float, read: frozenset[str]) -> None:
+    """Give the slots' ads what they say of who has them, as far as anybody reads it (``read``, in small letters)."""
+    wanted = [name for name in REMOTE if name.lower() in read]
+    if not len(pool.names) or not (wanted or accounts.rules.cross_slot_prios):
+        return
+    said = [_said(who, accounts, total) for who in pool.submitters]
+    for name in wanted:
+        _assign(pool, name, [one.get(name) for one in said], pool.users)
+    if accounts.rules.cross_slot_prios:
+        _publish_neighbours(pool, accounts, said, read)
+
+
+def _said(who: str, accounts: Accounts, total: float) -> dict[str, object]:
+    of = accounts.of(who)
+    return {
+        "RemoteUserPrio": of.priority,
+        "RemoteUserResourcesInUse": of.using,
+        "RemoteNegotiatingGroup": "<none>",
+        "RemoteAutoregroup": False,
+        **_of_group("Remote", who, accounts, total),
+    }
+
+
+def _assign(pool: Pool, name: str, values: list[object], users: Places) -> None:
+    """Set an attribute of each slot to what is said of a user, by his number; nobody's is not there."""
+    cells = [(0, 0), *[(0, 0) if one is None else pool.table.encoded(one) for one in values]]
+    kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
+    pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
+
+
+def _publish_neighbours(pool: Pool, accounts: Accounts, said: list[dict[str, object]], read: frozenset[str]) -> None:
+    """NEGOTIATOR_CROSS_SLOT_PRIOS: what is said of the users of a machine's slots, as slot<N>_<attribute> in each. A
+    dynamic slot has the number of the one that it was cut from, and is not told of."""
+    slots = accounts.state.slots
+    numbers = {
+        (slots[name].machine, slots[name].ad.get("SlotID", "")): place
+        for name, place in pool.places.items()
+        if slots[name].kind != "dynamic"
+    }
+    for key in sorted(read):
+        found = _OF_SLOT.fullmatch(key)
+        name = next((one for one in REMOTE if found and one.lower() == found[2]), "")
+        if found and name:
+            there = [numbers.get((slots[one].machine, found[1]), -1) for one in pool.names]
+            users = np.array([-1 if place < 0 else int(pool.users[place]) for place in there], np.int64)
+            _assign(pool, f"slot{found[1]}_{name}", [one.get(name) for one in said], users)

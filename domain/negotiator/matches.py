@@ -1,0 +1,84 @@
+"""The negotiation cycle as the pool holds it: what ``domain/negotiation`` decides, done.
+
+What the decision reads is in the log: attributes of the moment that a waiting job reads, and nobody has published yet,
+are published first. A partitionable slot stays free as long as something is left of it; what a job takes is carved from
+it as a dynamic slot.
+"""
+
+from __future__ import annotations
+
+from ..decision.draft import Draft
+from ..events import EvidenceNoted, SlotChanged
+from ..ports.sensor_readings import NOTHING_READ, nothing
+from ..schedd.claim_reuse import job_ad
+from ..startd.dynamic_slots import carve
+from ..startd.transitions import settle, tell
+from ..startd.updates import news, told_by
+from ..state.state import Slot
+from ..state_machines.slot_triggers import INFORMS
+from .cycle import Cycle, asked, hold, waits
+from .match_evidence import evidence
+from .slot_table import pool_of
+
+
+def negotiate(draft: Draft) -> None:
+    """Hold a cycle. One that matches nothing and learns nothing new leaves no event."""
+    state = draft.state
+    if waits(state):
+        _publish(draft)
+    cycle = hold(state, draft.why, draft.context, draft.context.offset(draft.now // 1_000_000))
+    if cycle.priorities is not None:
+        draft.emit(cycle.priorities)
+    if cycle.held is None:
+        return
+    for note in _evidence(draft, cycle):
+        draft.emit(note)
+    draft.emit(cycle.held)
+    for choice in cycle.choices:
+        slot = state.slots[choice.slot]
+        if choice.name != choice.slot:
+            slot = carve(draft, slot, choice.name, job_ad(choice.cluster, choice.proc))
+            if INFORMS[state.dialect]:
+                settle(draft, slot)
+        if INFORMS[state.dialect] and not choice.reason:
+            tell(draft, slot, "match", "matched")
+
+
+def _publish(draft: Draft) -> None:
+    """Let the slots tell what the cycle may read of their machines' sensors, and nobody has read before. A machine is
+    looked at again when its readings are others, or one of its slots, or when more is read."""
+    state = draft.state
+    if draft.sense is nothing:
+        return
+    sensed = [(name, said) for name in state.machines if (said := draft.sense(name)) is not NOTHING_READ]
+    if not sensed:
+        return
+    touched = {slot.machine for name in state.touched if (slot := state.slots.get(name)) is not None}
+    read = pool_of(state, draft.now, draft.context, asked(state)).read()
+    before, looked = state.kept.get("asked of sensors", (None, {}))
+    if before != read:
+        looked = {}
+    state.kept["asked of sensors"] = read, looked
+    for name, said in sensed:
+        if name in touched or looked.get(name) is not said:
+            looked[name] = said
+            for slot in state.machines[name].slots.values():
+                _tell(draft, slot, told_by(said, slot.name) & read)
+
+
+def _tell(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
+    """Publish the slot's news, if anything of this was never published."""
+    if not wanted <= {name.lower() for name in slot.public}:
+        changes = news(draft.look(slot), wanted)
+        if changes:
+            draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
+
+
+def _evidence(draft: Draft, cycle: Cycle) -> list[EvidenceNoted]:
+    """For each kind of jobs what the Requirements of one read, of its own ad and of the slot's that it gets."""
+    table = pool_of(draft.state, draft.now, draft.context, ()).table
+    first = {id(choice.kind): choice for choice in reversed(cycle.choices)}
+    wanted = {id(choice) for choice in first.values()}
+    return [
+        evidence(draft, choice.kind.job, table.ad(choice.place)) for choice in cycle.choices if id(choice) in wanted
+    ]

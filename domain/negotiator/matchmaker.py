@@ -1,0 +1,506 @@
+"""The best slot for one job after the other: what a cycle takes slots from.
+
+What is found for a kind of job holds for the cycle: slots that match, in their order; from there on only the first one
+that is still to be had is looked for. A partitionable slot stays as long as something is left of it, and is ranked anew
+after each cut.
+"""
+
+from __future__ import annotations
+
+import heapq
+from math import inf
+
+import numpy as np
+from attrs import define, field, frozen
+
+from ..classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
+from ..classad.columns import OTHER
+from ..classad.match import accepts
+from ..classad.tree import Literal
+from ..events import Denied, Match
+from ..startd.slot_resources import dynamic_name
+from ..state.cluster import Cluster
+from ..state.state import State
+from ..state_machines.rows import MANUAL
+from .candidates import (
+    LEAST,
+    NOBODY,
+    PRIORITY,
+    RANK,
+    Floats,
+    Held,
+    Key,
+    Kind,
+    Ranks,
+    ephemeral,
+    job_rank,
+    key_of,
+    publish_remote,
+    single,
+)
+from .cycle_accounts import Account, Accounts
+from .pslot_remainders import Shares
+from .settings import Negotiator
+from .slot_table import Mask, Places, Pool
+
+_RANK_OF, _CPUS = parse("MY.Rank"), parse("Cpus")
+_NOBODY = ClassAd()
+NEEDED = ("Cpus", "Memory")
+"""Resources of which every job takes at least 1."""
+EASING = 1e-9
+"""Cores that sums of weights may be off by."""
+SHARE, CEILING, MATCHES = "share", "ceiling", "matches"
+"""The limits that may keep a submitter from a slot."""
+
+
+@define
+class Limits:
+    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, and
+    ``room`` until its ceiling; of which it has ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them
+    was in the last job's way: share, ceiling, or empty for none."""
+
+    limit: float
+    unclaimed: float
+    room: float
+    got: float = 0.0
+    fresh: float = 0.0
+    stopped: str = ""
+
+    def permits(self, cores: float, reason: str) -> bool:
+        """Whether a slot may be had. Who has got nothing in this spin may exceed its share once; a slot's preference
+        goes before all shares."""
+        if self.got + cores > self.room + EASING:
+            self.stopped = self.stopped or CEILING
+            return False
+        if reason == RANK:
+            return True
+        used, limit = (self.got, self.limit) if reason else (self.fresh, self.unclaimed)
+        if used + cores <= limit + EASING or (used <= 0 < limit):
+            return True
+        self.stopped = SHARE
+        return False
+
+    def take(self, cores: float, reason: str) -> None:
+        self.got += cores
+        if not reason:
+            self.fresh += cores
+
+
+@frozen
+class Choice:
+    """A job and the slot that it may have: ``slot`` is the partitionable one if ``name`` is to be carved from it."""
+
+    cluster: Cluster
+    proc: int
+    slot: str
+    name: str
+    reason: str
+    cores: float
+    kind: Kind
+    place: int
+    key: Key | None = None
+    """What it was ordered by, where that is not what the slot's row says: it was cut before, or somebody has it."""
+
+
+@define
+class Chooser:
+    state: State
+    context: Context
+    rules: Negotiator
+    accounts: Accounts
+    pool: Pool
+    choices: list[Choice] = field(factory=list)
+    free: Mask = field(init=False)
+    held: Mask = field(init=False)
+    total: float = 0.0
+    _names: set[str] = field(init=False)
+    _prefers: bool = False
+    _held_left: int = 0
+    _cuts: list[int] = field(factory=list)
+    """The partitionable slots that something was cut from, one after the other."""
+    _weights: list[float] = field(factory=list)
+    shares: Shares = field(init=False)
+    ranks: Ranks = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        pool = self.pool
+        self.free, self.held = pool.free.copy(), pool.held.copy()
+        if not self.rules.consider_preemption:
+            self.held[:] = False
+        elif not self.rules.consider_early_preemption:
+            self.held &= ~pool.retiring
+        if self.rules.slot_constraint is not None:
+            there = self._meet(self.rules.slot_constraint)
+            self.free &= there
+            self.held &= there
+        self._names = set(self.state.slots)
+        self.shares = Shares(self.state, pool, self.context)
+        self.ranks = Ranks(pool, self.rules)
+        self._held_left = int(self.held.sum())
+        self._prefers = bool(self._held_left) and self._may_be_preferred()
+
+    def _may_be_preferred(self) -> bool:
+        """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
+        jobs, and not more than that of the job that it has."""
+        column = self.pool.table._columns.get("rank")
+        if column is None:
+            return False
+        held = np.flatnonzero(self.held)
+        kinds = column.kinds[held] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
+        if (kinds == OTHER).any():
+            return True
+        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, held)
+        return bool((values > self.pool.ranks[held]).any())
+
+    def weigh(self) -> tuple[float, float]:
+        """The cores of all slots, and those of the lightest: of a partitionable one counts what one of its cores
+        weighs, since it may be cut."""
+        pool, rules = self.pool, self.rules
+        weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
+        self._weights = (weights / 1000).tolist()
+        there, counted = self._meet(rules.slot_constraint), self._meet(rules.poolsize_constraint)
+        self.total = int(weights[there & counted].sum()) / 1000
+        lightest = weights
+        if rules.use_slot_weights and pool.shared.any():
+            cores = pool.table.of_slots(_CPUS, _NOBODY)
+            lightest = np.where(pool.shared & (cores > 1), weights / np.where(cores > 1, cores, 1.0), weights)
+        return self.total, (float(lightest[there].min()) / 1000 if there.any() else inf)
+
+    def cores(self, place: int) -> float:
+        """What a whole slot counts for."""
+        return self._weights[place]
+
+    def _meet(self, constraint: Expression | None) -> Mask:
+        """The slots for which a constraint is true."""
+        if constraint is None:
+            return np.ones(len(self.pool.names), bool)
+        return _true(self.pool.table.of_slots(constraint, _NOBODY))
+
+    def publish(self) -> None:
+        """What slots' ads say of their users during the cycle."""
+        publish_remote(self.pool, self.accounts, self.total, self.pool.read())
+
+    def any_left(self) -> bool:
+        """Whether any slot may still be had."""
+        return bool(self.free.any()) or bool(self._held_left)
+
+    def candidates(self) -> int:
+        """How many slots were looked at."""
+        return int((self.pool.free | self.held).sum())
+
+    @property
+    def stable(self) -> bool:
+        """Whether what a slot's holder and a job's submitter use counts as the same during the cycle. Else
+        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are asked anew whenever it has changed."""
+        return self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable
+
+    def may_prefer(self) -> bool:
+        """Whether a slot might change hands because it prefers another job."""
+        return self._prefers
+
+    def leaves_any(self, kind: Kind) -> bool:
+        """Whether any slot that such jobs match may still be had."""
+        return bool((kind.match & (self.free | self.held)).any())
+
+    # The best slot
+
+    def best(self, kind: Kind, one: Account, cluster: Cluster, proc: int, limits: Limits, over: bool) -> Choice | None:
+        """The best slot for a job that is still to be had; it is taken. None: there is none that the limits permit.
+
+        :param over: the submitter has its share: only slots that prefer the job count
+        """
+        limits.stopped = ""
+        mine = None if over else self._free_head(kind, limits)
+        other = self._held_head(kind, one, over, limits)
+        if other is not None and (mine is None or other[0] < mine[0]):
+            choice = self._take_held(kind, one, cluster, proc, *other)
+        elif mine is not None:
+            choice = self._take_free(kind, one, cluster, proc, *mine)
+        else:
+            return None
+        limits.take(choice.cores, choice.reason)
+        return choice
+
+    # Slots that nobody has
+
+    def _more(self, kind: Kind) -> bool:
+        """Have the next part of the line; false: there is no more."""
+        if kind.parts is None:
+            kind.parts = self.ranks.parts(kind, self.free)
+        for part in kind.parts:
+            part = part[kind.match[part] & self.free[part]]
+            if len(part):
+                kind.line, kind.at = [*(kind.line or [])[kind.at :], *part.tolist()], 0
+                return True
+        kind.line = kind.line or []
+        return False
+
+    def _free_head(self, kind: Kind, limits: Limits) -> tuple[Key, int] | None:
+        """The best of the slots that nobody has, and its place."""
+        if kind.cuts < len(self._cuts):
+            self._follow_cuts(kind)
+        first = self._first(kind, limits)
+        again = self._again_head(kind, limits) if kind.again else None
+        if first < 0:
+            return again
+        key = self._key(kind, first)
+        return again if again is not None and again[0] < key else (key, first)
+
+    def _first(self, kind: Kind, limits: Limits) -> int:
+        """The place of the first slot of the line that is still to be had; -1: there is none."""
+        free, shared, weights = self.free, self.pool.shared, self._weights
+        at = kind.at
+        while True:
+            line = kind.line
+            if line is None or at >= len(line):
+                before = 0 if line is None else len(line) - kind.at
+                if not self._more(kind):
+                    return -1
+                at = kind.at + before
+                continue
+            place = line[at]
+            if not free[place]:
+                gone = True
+            elif shared[place] and (self.shares.version(place) or not self._parts(place, kind)):
+                gone = True  # it stands in `again` if there is enough left of it
+            elif limits.permits(self._cores_of(place, kind) if shared[place] else weights[place], NOBODY):
+                return place
+            else:
+                gone = False  # a slot that only the limits forbid may be had later
+            if gone and at == kind.at:
+                kind.at += 1
+            at += 1
+
+    def _key(self, kind: Kind, place: int) -> Key:
+        """What orders a slot that nobody has. It is asked for only where there is something to compare with."""
+        if not kind.again and not self._held_left:
+            return 0.0, 0.0, 0.0, 0, 0.0, place
+        rest = self.shares.rests.get(place)
+        ad = rest.ad if rest is not None else self.pool.table.ad(place)
+        return key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
+
+    def _scalar_ranks(self, job: ClassAd, ad: ClassAd) -> tuple[float, float, float]:
+        pre = _number(self.rules.pre_job_rank, ad, job, self.context)
+        post = _number(self.rules.post_job_rank, ad, job, self.context)
+        rank = _number(job.get("Rank"), job, ad, self.context)
+        values = single(np.array([pre, post]))
+        return float(values[0]), float(job_rank(np.array([rank]))[0]), float(values[1])
+
+    def _parts(self, place: int, kind: Kind) -> dict[str, int] | None:
+        """What a job takes of a partitionable slot; None: too little is left."""
+        rest = self.shares.of(place)
+        return rest.cutter.taken(kind.job, rest.left)
+
+    def _cores_of(self, place: int, kind: Kind) -> float:
+        amounts = self._parts(place, kind)
+        assert amounts is not None
+        return self.shares.cores(self.shares.of(place), amounts, self.rules.use_slot_weights)
+
+    def _follow_cuts(self, kind: Kind) -> None:
+        """Rank the slots that were cut since these jobs were asked for last: one may be better than it was."""
+        for place in dict.fromkeys(self._cuts[kind.cuts :]):
+            if kind.match[place] and self.free[place]:
+                self._rank_again(kind, place)
+        kind.cuts = len(self._cuts)
+
+    def _rank_again(self, kind: Kind, place: int) -> None:
+        """A slot that was cut: where it stands now, if the job still fits."""
+        rest = self.shares.of(place)
+        if rest.cutter.taken(kind.job, rest.left) is None or not symmetric_match(kind.job, rest.ad, self.context):
+            return
+        key = key_of(*self._scalar_ranks(kind.job, rest.ad), NOBODY, LEAST, place)
+        heapq.heappush(kind.again, (key, rest.version))
+
+    def _again_head(self, kind: Kind, limits: Limits) -> tuple[Key, int] | None:
+        """The best of the slots that were cut, all of them ranked as they are."""
+        kept: list[tuple[Key, int]] = []
+        found = None
+        while kind.again:
+            key, version = kind.again[0]
+            place = key[5]
+            if version != self.shares.version(place):
+                heapq.heappop(kind.again)  # it stands there once more, as it is
+            elif limits.permits(self._cores_of(place, kind), NOBODY):
+                found = (key, place)
+                break
+            else:
+                kept.append(heapq.heappop(kind.again))
+        for one in kept:
+            heapq.heappush(kind.again, one)
+        return found
+
+    def _take_free(self, kind: Kind, one: Account, cluster: Cluster, proc: int, key: Key, place: int) -> Choice:
+        name = self.pool.names[place]
+        if not self.pool.shared[place]:
+            self.free[place] = False
+            return self._chosen(Choice(cluster, proc, name, name, NOBODY, self._weights[place], kind, place), one)
+        amounts = self._parts(place, kind)
+        assert amounts is not None
+        rest = self.shares.of(place)
+        cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
+        ranked = key if rest.version else None
+        rest.take(amounts)
+        self._cuts.append(place)
+        self.free[place] = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
+        part = dynamic_name(name, self._names)
+        self._names.add(part)
+        return self._chosen(Choice(cluster, proc, name, part, NOBODY, cores, kind, place, ranked), one)
+
+    def _chosen(self, choice: Choice, one: Account, before: Account | None = None) -> Choice:
+        self.choices.append(choice)
+        self.accounts.give(one, choice.cores, before)
+        return choice
+
+    # Slots that others have
+
+    def _held_head(self, kind: Kind, one: Account, over: bool, limits: Limits) -> tuple[Key, str] | None:
+        """The best of the slots that somebody has and that may change hands, and for which reason."""
+        if not self._held_left:
+            return None
+        known = kind.held.get(one.name)
+        if known is None:
+            known = kind.held[one.name] = self._held_of(kind, one)
+        if not self.stable and known.given != self.accounts.given:
+            known = kind.held[one.name] = self._held_of(kind, one)
+        while known.at < len(known.keys) and not self.held[known.keys[known.at][5]]:
+            known.at += 1
+        for at in range(known.at, len(known.keys)):
+            key, reason = known.keys[at], known.reasons[at]
+            place = key[5]
+            if not self.held[place] or (over and reason != RANK):
+                continue
+            if limits.permits(self._weights[place], reason):
+                return key, reason
+        return None
+
+    def _with_submitter(self, kind: Kind, one: Account) -> ClassAd:
+        return ClassAd(ephemeral(one, self.accounts, self.total), kind.job)
+
+    def _held_of(self, kind: Kind, one: Account) -> Held:
+        """The slots that a job of this submitter may have although somebody has them, and why not others."""
+        pool, table = self.pool, self.pool.table
+        places = np.flatnonzero(kind.match & self.held)
+        given = self.accounts.given
+        if not len(places):
+            return Held([], [], Denied(), given)
+        if not self.stable:
+            self.publish()
+        job = self._with_submitter(kind, one)
+        values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
+        values = np.where(np.isnan(values), np.nan, values)
+        with np.errstate(invalid="ignore"):
+            prefers, no_worse = values > current, values >= current
+        own = pool.users[places] == pool.submitters.get(one.name, -2)
+        left = ~prefers
+        same = left & own
+        left &= ~own
+        behind = self._behind(one, places)
+        ahead = left & ~behind
+        left &= behind
+        allowed = self._allowed(job, places, left)
+        policy = left & ~allowed
+        left &= allowed
+        worse = left & ~no_worse
+        left &= no_worse
+        denied = Denied(*(int(np.count_nonzero(each)) for each in (policy, worse, ahead, same)))
+        taken = np.flatnonzero(prefers | left)
+        return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
+
+    def _behind(self, one: Account, places: Places) -> Mask:
+        """Whether those who have the slots come behind the submitter. The reference leaves that to
+        PREEMPTION_REQUIREMENTS."""
+        if self.state.dialect != MANUAL:
+            return np.ones(len(places), bool)
+        priorities = np.array([self.accounts.of(name).priority for name in self.pool.submitters] or [0.0])
+        behind: Mask = priorities[self.pool.users[places]] > one.priority
+        return behind
+
+    def _allowed(self, job: ClassAd, places: Places, asked: Mask) -> Mask:
+        """Where PREEMPTION_REQUIREMENTS is true; without it, everywhere."""
+        requirements = self.rules.preemption_requirements
+        if requirements is None:
+            return np.ones(len(places), bool)
+        if isinstance(requirements, Literal) or not asked.any():
+            return np.full(len(places), isinstance(requirements, Literal) and accepts(requirements.value))
+        return _true(self.pool.table.of_slots(requirements, job, places))
+
+    def _ordered(self, kind: Kind, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int) -> Held:
+        table, rules = self.pool.table, self.rules
+        if not len(places):
+            return Held([], [], denied, given)
+
+        def of(expression: Expression | None) -> Floats:
+            if expression is None:
+                return np.full(len(places), LEAST)
+            return single(table.of_slots(expression, job, places))
+
+        pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
+        rank = job_rank(table.rank(kind.job, places))
+        reasons = [RANK if one else PRIORITY for one in prefers.tolist()]
+        columns = zip(
+            pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist(), strict=True
+        )
+        keys = [(key_of(*row), row[3]) for row in columns]
+        keys.sort(key=lambda pair: pair[0])
+        return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
+
+    def _take_held(self, kind: Kind, one: Account, cluster: Cluster, proc: int, key: Key, reason: str) -> Choice:
+        place = key[5]
+        self.held[place] = False
+        self._held_left -= 1
+        name = self.pool.names[place]
+        claim = self.state.slots[name].claim
+        before = None if claim is None else self.accounts.of(claim.submitter)
+        cores = self._weights[place]
+        return self._chosen(Choice(cluster, proc, name, name, reason, cores, kind, place, key), one, before)
+
+    # What is told
+
+    def matches(self) -> tuple[Match, ...]:
+        """The choices as the log has them."""
+        by_kind: dict[int, list[int]] = {}
+        for number, choice in enumerate(self.choices):
+            by_kind.setdefault(id(choice.kind), []).append(number)
+        found: list[Match | None] = [None] * len(self.choices)
+        for numbers in by_kind.values():
+            kind = self.choices[numbers[0]].kind
+            places = np.array([self.choices[number].place for number in numbers])
+            rank = job_rank(np.array([_number(kind.job.get("Rank"), kind.job, _NOBODY, self.context)]))
+            values = [self.ranks.of(name, kind.job, places) for name in kind.ranks]
+            columns = [
+                [same] * len(numbers) if own is None else own.tolist()
+                for same, own in zip((0.0, float(rank[0]), 0.0), values, strict=True)
+            ]
+            for number, pre, rank, post in zip(numbers, *columns, strict=True):
+                one = self.choices[number]
+                ranks, last = (rank, pre, post), 0.0
+                if one.key is not None:
+                    ranks = (-one.key[1], -one.key[0], -one.key[2])
+                    last = -one.key[4] if one.reason else 0.0
+                ranks, last = self._said(ranks, last)
+                found[number] = Match(f"{one.cluster.id}.{one.proc}", one.name, ranks[0], one.reason, *ranks[1:], last)
+        return tuple(match for match in found if match is not None)
+
+    def _said(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
+        """A rank that there is no expression for is told of as 0."""
+        rules = self.rules
+        pre = 0.0 if rules.pre_job_rank is None else ranks[1]
+        post = 0.0 if rules.post_job_rank is None else ranks[2]
+        return (ranks[0], pre, post), 0.0 if rules.preemption_rank is None else last
+
+
+def _true(values: Floats) -> Mask:
+    """Which values are true: numbers other than 0."""
+    true: Mask = ~np.isnan(values) & (values != 0)
+    return true
+
+
+def _number(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
+    """The number that an expression is; NaN where it is none."""
+    if expression is None:
+        return float("nan")
+    try:
+        value = expression.evaluate(my, target, context)
+    except EvaluationError:
+        return float("nan")
+    return float(value) if isinstance(value, int | float) else float("nan")

@@ -1,0 +1,38 @@
+"""What a pool follows of its configuration: what its negotiator reads, what submissions to it go by, and the domain of
+its users. It is in the log (``PoolConfigured``), so that it counts for whoever submits, from wherever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..config import ConfigError, Configuration
+from ..events import Ad
+from ..state.settings import DOMAINS, NOTHING, SUBMISSION, unfit
+from . import settings as negotiation
+
+Load = Callable[[str], Configuration]
+"""Reads the configuration, as the daemon or tool that is named has it (NEGOTIATOR, SUBMIT)."""
+
+
+def followed(load: Load) -> Ad:
+    """All of it, where somebody has set it.
+
+    :raises ConfigError: a value that cannot be taken, with where it stands
+    """
+    return {**negotiation.followed(load("NEGOTIATOR")), **submissions(load("SUBMIT"))}
+
+
+def submissions(configuration: Configuration) -> Ad:
+    """What submissions go by.
+
+    :raises ConfigError: a value that cannot be taken, with where it stands
+    """
+    found: Ad = {}
+    for name in (*DOMAINS, *SUBMISSION):
+        source = configuration.source(name)
+        if source.kind == "default":
+            continue
+        found[name] = configuration.get(name).strip() or NOTHING
+        if wrong := unfit(name, found[name]):
+            raise ConfigError(wrong, source.file, source.line)
+    return found

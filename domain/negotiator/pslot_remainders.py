@@ -1,0 +1,69 @@
+"""Partitionable slots in one cycle: what is left of them, and what they look like then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from ..classad import ClassAd, Context, EvaluationError
+from ..startd.slot_ad import static
+from ..startd.slot_resources import Cutter, cutter, left_of
+from ..state.state import Slot, State
+from .slot_table import Pool
+
+
+@define
+class Rest:
+    """A partitionable slot, and what is left of its resources. ``version`` counts the cuts of this cycle; ``ad`` is its
+    published ad with what is left."""
+
+    slot: Slot
+    cutter: Cutter
+    left: dict[str, float]
+    ad: ClassAd
+    version: int = 0
+
+    def take(self, amounts: Mapping[str, int]) -> None:
+        for name, amount in amounts.items():
+            self.left[name] -= amount
+            self.ad[name] = int(self.left[name])
+        self.version += 1
+
+
+@define
+class Shares:
+    """The partitionable slots that a cycle has looked at."""
+
+    state: State
+    pool: Pool
+    context: Context
+    rests: dict[int, Rest] = field(factory=dict)
+
+    def of(self, place: int) -> Rest:
+        found = self.rests.get(place)
+        if found is None:
+            slot = self.state.slots[self.pool.names[place]]
+            machine = self.state.machines.get(slot.machine)
+            own = cutter(self.state, machine, slot, static(self.state, slot).ad, self.context)
+            found = self.rests[place] = Rest(slot, own, left_of(slot.ad), self.pool.table.ad(place))
+        return found
+
+    def version(self, place: int) -> int:
+        """How often a slot has been cut in this cycle."""
+        found = self.rests.get(place)
+        return 0 if found is None else found.version
+
+    def cores(self, rest: Rest, amounts: Mapping[str, int], weighted: bool) -> float:
+        """What a part counts for: its SlotWeight, which is Cpus unless configured."""
+        if not weighted:
+            return 1.0
+        if "SlotWeight" not in rest.ad:
+            return float(amounts.get("Cpus", 1))
+        part = ClassAd({name: int(amount) for name, amount in amounts.items()}, rest.ad)
+        try:
+            value = part.eval("SlotWeight", None, self.context)
+        except EvaluationError:
+            return 1.0
+        fit = isinstance(value, int | float) and 0 <= value < 1e300
+        return round(value * 1000) / 1000 if fit else 1.0

@@ -1,0 +1,63 @@
+"""The negotiator's configuration: what is in force from now on.
+
+A pool goes by what its configuration sets; where that says nothing, by what was given when the log was begun, and else
+by the defaults. What the log has is always what is in force, so that a cycle can be taken again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..decision.draft import Draft, Refusal
+from ..events import Ad, PoolConfigured, PrioritiesUpdated
+from ..ports.stimuli import ConfigurePool
+from ..state.settings import SETTINGS, SUPER_USERS, settings
+from ..state.state import State
+from .accounting import terms, updated
+
+FOLLOWED: Final = ("NEGOTIATOR_INTERVAL",)
+"""The times among a pool's settings that the negotiator's configuration may set. The others are execution points'."""
+
+
+def configure_pool(draft: Draft, stimulus: ConfigurePool) -> None:
+    """The pool's configuration was read: what it sets is in force, and nothing that it set before and does no more.
+
+    :raises Refusal: a setting that there is not, or a value that cannot be
+    """
+    changes = _changes(draft.state, stimulus.settings)
+    if not changes:
+        return
+    if "PRIORITY_HALFLIFE" in changes:
+        _account(draft)
+    draft.emit(PoolConfigured(*draft.why("reconfigured"), changes))
+
+
+def _changes(state: State, configured: Ad) -> Ad:
+    """The settings that become others, with their texts; empty: the default."""
+    try:
+        settings(configured)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    for name in configured:
+        if name == SUPER_USERS or (name in SETTINGS and name not in FOLLOWED):
+            raise Refusal(f"{name} is no setting of the negotiator's: give it when the log is begun (-set)")
+    wanted = {**state.founded, **configured}
+    return {name: wanted.get(name, "") for name in (*wanted, *state.settings) if _differs(state, wanted, name)}
+
+
+def _differs(state: State, wanted: Ad, name: str) -> bool:
+    return state.settings.get(name, "") != wanted.get(name, "")
+
+
+def _account(draft: Draft) -> None:
+    """Write down all priorities as of now: who has been left out of updates has aged by the half-life that was in
+    force."""
+    state = draft.state
+    halflife = terms(state.settings).halflife
+    found = {}
+    for name, one in state.submitters.items():
+        real = updated(one, state.accounted, draft.now, halflife)
+        if real != one.priority or one.used(draft.now) != one.drawn:
+            found[name] = real
+    if found:
+        draft.emit(PrioritiesUpdated(*draft.why("accounted"), found))

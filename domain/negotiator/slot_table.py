@@ -1,0 +1,525 @@
+"""The slots of a pool by column, as the negotiator sees them: what the log says of them, and nothing else.
+
+A slot's row is its published ad: the ad that the log has, over that what its sensors published last and the attributes
+of the moment (``domain/startd/slot_ad.py``). Only those attributes have a column that anybody reads: a job, a slot's
+own
+conditions, the negotiator's expressions, and what these lead to. Rows follow the pool's order, which is that of the
+slots' births, and a slot's row is written again when an event has changed the slot (``State.touched``); attributes that
+move by the clock are columns of instants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field
+
+from ..classad import ClassAd, Context, Expression, Plan, SlotTable, parse, unparse
+from ..classad.columns import ABSENT, INTEGER
+from ..classad.functions import FUNCTIONS, Needs
+from ..classad.tree import Attribute, Call, Literal, children
+from ..events import Unmatched
+from ..ports.sensor_readings import NOTHING_READ, Readings
+from ..startd.evaluation import Look, integer
+from ..startd.next_change import moving_of
+from ..startd.public_ad import REFUSING, shown
+from ..startd.settings import setting
+from ..startd.slot_ad import MAKES_NAMES, MOMENT, Moment, of_other_slots, start_meanwhile
+from ..startd.time_limits import drain_left, retirement_left
+from ..state.expression_cache import expression
+from ..state.state import Machine, Slot, State
+from ..state_machines.rows import MANUAL
+from ..state_machines.slot_triggers import told
+from .autoclusters import Signature
+
+Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+ALWAYS_READ = ("requirements", "start", "withinresourcelimits", "rank", "slotweight", "cpus", "name", "currentrank")
+_NO = Literal(False)
+_SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
+"""How an instant is published (``startd/updates.py``)."""
+_MOVES = frozenset(
+    {"mycurrenttime", "keyboardidle", "consoleidle", "cpubusytime", "totaljobruntime", "totaljobsuspendtime",
+     "totalclaimruntime", *(name for name in MOMENT if name.startswith("totaltime"))}
+)  # fmt: skip
+_CLOCKS = ("clockmin", "clockday")
+MOVING = _MOVES.union(
+    _CLOCKS, (key for key, one in FUNCTIONS.items() if one.needs is Needs.CONTEXT), ("currenttime", "random")
+)
+"""Names that make what an expression comes to depend on the time, or on chance."""
+_WEIGHT = parse("SlotWeight")
+_CPUS = parse("Cpus")
+_NOBODY = ClassAd()
+
+
+@define
+class _Moving:
+    """A column of an attribute that moves by the clock: ``offset + rate * seconds`` where ``kinds`` says that it is."""
+
+    name: str
+    offsets: npt.NDArray[np.int64]
+    rates: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.uint8]
+
+
+def _zeros(count: int) -> npt.NDArray[Any]:
+    return np.zeros(count, np.int64)
+
+
+class Barren(NamedTuple):
+    """Jobs alike that no slot is left for: among how many slots, and what was told of it."""
+
+    signature: Signature
+    slots: int
+    told: Unmatched
+
+
+@define
+class Aspect:
+    """What does not change for a kind of jobs while the slots' rows stay: the names of their ranks, and whether time,
+    or chance, changes what they match (None: not asked yet)."""
+
+    signature: Signature
+    ranks: tuple[str, str, str]
+    moves: bool | None = None
+
+
+@define
+class Pool:
+    """The slots at one instant. Made once for a state, and brought up to date for each cycle.
+
+    ``names`` and ``places`` are the slots' names and rows. ``free``: a match needs nobody to go. ``held``: somebody has
+    it, who may have to go. ``users``: who has it, as a number of ``submitters`` (-1: nobody). ``ranks``: the slot's
+    RANK of the job that it has. ``shared``: partitionable; ``counted``: told of in reasons, as dynamic slots are not.
+    ``retiring``: its job has retirement time left."""
+
+    table: SlotTable = field(factory=SlotTable)
+    names: list[str] = field(factory=list)
+    slots: list[Slot] = field(factory=list)
+    """The slots of the rows: one that died and was born again under its name is another, and comes last."""
+    places: dict[str, int] = field(factory=dict)
+    submitters: dict[str, int] = field(factory=dict)
+    free: Mask = field(factory=lambda: np.zeros(0, bool))
+    held: Mask = field(factory=lambda: np.zeros(0, bool))
+    shared: Mask = field(factory=lambda: np.zeros(0, bool))
+    counted: Mask = field(factory=lambda: np.zeros(0, bool))
+    retiring: Mask = field(factory=lambda: np.zeros(0, bool))
+    users: Places = field(factory=lambda: _zeros(0))
+    ranks: npt.NDArray[np.float64] = field(factory=lambda: np.zeros(0))
+    weights: Places = field(factory=lambda: _zeros(0))
+    texts: dict[int, tuple[Expression, str]] = field(factory=dict)
+    """What expressions look like, which are asked for in every cycle."""
+    plans: dict[int, tuple[Signature, Plan]] = field(factory=dict)
+    """The plans of kinds of jobs, by their numbers."""
+    barren: dict[int, Barren] = field(factory=dict)
+    """Kinds of jobs that no slot is left for, by their numbers. It holds as long as slots only go or are matched, the
+    settings stay, and no condition asks for the time."""
+    aspects: dict[int, Aspect] = field(factory=dict)
+    """Kinds of jobs, by their numbers."""
+    given: Places = field(factory=lambda: _zeros(0))
+    """The places that the last cycle gave away: what is barren since then is so only if they went."""
+    _wanted: dict[str, None] = field(factory=dict)
+    _moving: dict[str, _Moving] = field(factory=dict)
+    _spellings: dict[str, list[str]] = field(factory=dict)
+    _seen: set[str] = field(factory=set)
+    _read: set[int] = field(factory=set)
+    _live: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
+    _every: bool = False
+    _watched: dict[str, None] = field(factory=dict)
+    """The slots whose rows are written anew in every cycle: time alone may change what their machines' drains allow, or
+    what they say of each other."""
+    _weighed: tuple[int, ...] = ()
+    _configured: int = -1
+
+    def read(self) -> frozenset[str]:
+        """The attributes that anybody reads, in small letters."""
+        return frozenset(self._wanted)
+
+    @property
+    def reads_anything(self) -> bool:
+        """Whether some expression makes names when it is evaluated: it may read any attribute of a job."""
+        return self._every
+
+    def text(self, one: Expression) -> str:
+        """An expression as a text."""
+        known = self.texts.get(id(one))
+        if known is None or known[0] is not one:
+            if len(self.texts) > 20_000:
+                self.texts.clear()
+            known = self.texts[id(one)] = (one, unparse(one))
+        return known[1]
+
+    # Bringing up to date
+
+    def update(self, state: State, now: int, context: Context, asked: Iterable[str]) -> None:
+        """Be as the state says; ``asked`` are further attributes, in small letters, that somebody reads."""
+        self.table.context = context
+        see = _Sight(state, now, context, self._spellings)
+        touched, state.touched = state.touched, {}
+        self._follow(state, see, touched)
+        self._want(state, see, {*ALWAYS_READ, *asked})
+        self._move(now // 1_000_000, context)
+        self._weigh()
+        self._check_given()
+
+    def _check_given(self) -> None:
+        """Forget what the last cycle found barren, if what it decided did not come about."""
+        if (self.free[self.given] | self.held[self.given]).any():
+            self.barren.clear()
+        self.given = _zeros(0)
+
+    def _follow(self, state: State, see: _Sight, touched: Mapping[str, bool]) -> None:
+        gone = [
+            self.places[name]
+            for name, more in touched.items()
+            if more and name in self.places and state.slots.get(name) is not self.slots[self.places[name]]
+        ]
+        if gone:
+            self._remove(gone)
+        fresh = [name for name, more in touched.items() if more and name in state.slots and name not in self.places]
+        changed = dict.fromkeys(
+            name for name in (*(name for name, more in touched.items() if more), *self._watched) if name in self.places
+        )
+        places = self.places
+        taken = [places[name] for name, more in touched.items() if not more and name in places]
+        self.free[taken] = self.held[taken] = False
+        if fresh:
+            self._add(state, fresh)
+        for name in (*changed, *fresh):
+            self._write(state, see, state.slots[name], cells=name in changed)
+        if fresh:  # by column, which costs less
+            self._fill(state, see, self._said(), fresh)
+        if changed or fresh or state.configured != self._configured:
+            self._configured = state.configured
+            self.barren.clear()
+            self.aspects.clear()
+
+    def _remove(self, gone: list[int]) -> None:
+        self.table.remove(gone)
+        keep = np.ones(len(self.names), bool)
+        keep[gone] = False
+        self.given = (np.cumsum(keep) - 1)[self.given[keep[self.given]]]
+        self.names = [name for name, kept in zip(self.names, keep.tolist(), strict=True) if kept]
+        self.slots = [slot for slot, kept in zip(self.slots, keep.tolist(), strict=True) if kept]
+        self.places = {name: place for place, name in enumerate(self.names)}
+        for name in ("free", "held", "shared", "counted", "retiring", "users", "ranks", "weights"):
+            setattr(self, name, getattr(self, name)[keep])
+        for one in self._moving.values():
+            one.offsets, one.rates, one.kinds = one.offsets[keep], one.rates[keep], one.kinds[keep]
+
+    def _add(self, state: State, fresh: list[str]) -> None:
+        """Rows at the end, in the order of the slots' births."""
+        if len(fresh) == len(state.slots):
+            fresh[:] = state.slots
+        else:
+            order = {name: number for number, name in enumerate(state.slots)} if len(fresh) > 1 else {}
+            fresh.sort(key=lambda name: order.get(name, 0))
+        count = len(fresh)
+        self.table.extend(count)
+        for name in fresh:
+            self.places[name] = len(self.names)
+            self.names.append(name)
+            self.slots.append(state.slots[name])
+        for name in ("free", "held", "shared", "counted", "retiring", "users", "ranks", "weights"):
+            before = getattr(self, name)
+            setattr(self, name, np.concatenate([before, np.zeros(count, before.dtype)]))
+        for one in self._moving.values():
+            one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
+            one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
+
+    def _write(self, state: State, see: _Sight, slot: Slot, cells: bool) -> None:
+        """What is known of a slot apart from its ad, and with ``cells`` its row."""
+        place, claim = self.places[slot.name], slot.claim
+        see.spell(slot.ad)
+        see.of_others(m := see.moment(slot))
+        see.spell(slot.public)
+        matched = slot.name in state.matches
+        self.free[place] = claim is None and not matched and free(state, slot, see)
+        held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
+        self.held[place] = held and (state.dialect != MANUAL or slot.activity != "Idle")
+        self.shared[place] = slot.kind == "partitionable"
+        self.counted[place] = slot.kind != "dynamic"
+        self.users[place] = -1 if claim is None else self.submitters.setdefault(claim.submitter, len(self.submitters))
+        self.ranks[place] = 0.0 if claim is None else claim.rank
+        self.retiring[place] = held and see.retires(slot)
+        machine = m.machine
+        moves = machine is not None and (machine.drain is not None or machine.shutdown or see.tells_all(machine))
+        if moves or self.retiring[place]:
+            self._watched[slot.name] = None
+        else:
+            self._watched.pop(slot.name, None)
+        if cells:
+            self._note(found := {key: see.cell(slot, m, key) for key in self._said() if key not in self._moving})
+            self.table.put(place, found)
+            self._set_moving(see, slot, m, place, self._moving)
+
+    def _said(self) -> list[str]:
+        """Those of the attributes wanted that any slot says: the others are words of other things."""
+        stamp = (len(self._wanted), len(self._spellings))
+        if self._live[0] != stamp:
+            live = [key for key in self._wanted if key in MOMENT or key in self._spellings]
+            self._live = (stamp, live)
+        return self._live[1]
+
+    def _note(self, cells: Mapping[str, Expression | None]) -> None:
+        for one in cells.values():
+            if one is not None and type(one) is not Literal:
+                self._learn(one)
+
+    def _learn(self, one: Expression) -> None:
+        """Take note of what an expression of a slot may read."""
+        if id(one) not in self._read:
+            self._read.add(id(one))
+            self._seen |= {name for _, name in mentioned(one)}
+
+    # Columns
+
+    def _want(self, state: State, see: _Sight, asked: Iterable[str]) -> None:
+        """Have a column for each of these, and for what they lead to."""
+        pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
+        while pending:
+            if not self._every and not pending.isdisjoint(MAKES_NAMES):
+                self._every = True  # an expression makes names when it is evaluated: any may be read
+            names = sorted(name for name in pending if name in MOMENT or name in self._spellings)
+            self._wanted |= dict.fromkeys(sorted(pending))
+            self._seen |= pending
+            self._fill(state, see, names, self.names)
+            pending = self._seen - self._wanted.keys()
+            if self._every:
+                pending |= (self._spellings.keys() | MOMENT.keys()) - self._wanted.keys()
+
+    def _fill(self, state: State, see: _Sight, keys: list[str], names: list[str]) -> None:
+        """Write the cells of these attributes for these slots, which are all, or the last rows."""
+        moments = [(state.slots[name], see.moment(state.slots[name])) for name in names] if keys else []
+        whole = len(names) == len(self.names)
+        for key in keys:
+            if key in _MOVES:
+                self._moving.setdefault(key, self._still(key))
+                continue
+            if key in _CLOCKS:
+                continue
+            cells = [see.cell(slot, m, key) for slot, m in moments]
+            for asked in {id(one): one for one in cells if one is not None and type(one) is not Literal}.values():
+                self._learn(asked)
+            if whole:
+                self.table.fill(see.spelling(key), cells)
+            else:
+                first = len(self.names) - len(names)
+                for number, one in enumerate(cells):
+                    self.table.put(first + number, {key: one})
+        moving = {key: self._moving[key] for key in keys if key in self._moving}
+        if moving:
+            for slot, m in moments:
+                self._set_moving(see, slot, m, self.places[slot.name], moving)
+
+    def _still(self, key: str) -> _Moving:
+        count = len(self.names)
+        return _Moving(MOMENT[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
+
+    def _set_moving(self, see: _Sight, slot: Slot, m: Moment, place: int, moving: Mapping[str, _Moving]) -> None:
+        if not moving:
+            return
+        clocks = moving_of(m)
+        for key, one in moving.items():
+            text = see.public(slot).get(key)
+            since = None if text is None else _SINCE.fullmatch(text)
+            clock = clocks.get(key)
+            value = MOMENT[key][1](m) if text is None else _told(text)
+            if since is not None:
+                one.offsets[place], one.rates[place], one.kinds[place] = -int(since[1]), 1, INTEGER
+            elif value is None:
+                one.kinds[place] = ABSENT
+            elif clock is not None:
+                one.offsets[place], one.rates[place], one.kinds[place] = -clock.origin, 1, INTEGER
+            else:
+                one.offsets[place], one.rates[place], one.kinds[place] = int(value), 0, INTEGER
+
+    def _move(self, seconds: int, context: Context) -> None:
+        for one in self._moving.values():
+            kinds: Any = one.kinds
+            if len(kinds) and (kinds == kinds[0]).all():
+                kinds = int(kinds[0])
+            values: Any = 0 if type(kinds) is int and kinds == ABSENT else one.offsets + one.rates * seconds
+            self.table.assign(one.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
+        local = seconds + context.offset(seconds)
+        for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
+            if key in self._wanted:
+                # Not as one value for all slots, which plans would put into conditions, anew every minute.
+                self.table.assign(MOMENT[key][0], INTEGER, np.full(len(self.names), value, np.int64))
+
+    def _weigh(self) -> None:
+        """The slots' weights in thousandths: SlotWeight, which is Cpus unless configured; 1 for what is no weight."""
+        columns = self.table._columns
+        stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
+        if stamp == self._weighed and len(self.weights) == len(self.names) and not self.table.expressions("SlotWeight"):
+            return
+        cpus = self.table.of_slots(_CPUS, _NOBODY)
+        if "slotweight" in columns:
+            cpus = np.where(self.table.absent("slotweight"), cpus, self.table.of_slots(_WEIGHT, _NOBODY))
+        fit = np.isfinite(cpus) & (cpus >= 0)
+        self.weights = np.where(fit, np.rint(np.where(fit, cpus, 0.0) * 1000), 1000).astype(np.int64)
+        self._weighed = stamp
+
+
+def _told(text: str) -> int | None:
+    """What an owner's own sensor says in place of an attribute that moves by the clock, as a whole number."""
+    if text.isdecimal():
+        return int(text)
+    asked = expression(text)
+    return None if asked is None else integer(asked, None, None, Context())
+
+
+Read = tuple[str, str]
+"""A scope, and a name in small letters that is read there."""
+EITHER, CALL = "", "()"
+"""The scope of a name that has none, and that of a function."""
+
+
+def mentioned(one: Expression) -> set[Read]:
+    """The names of attributes and of functions that an expression mentions, with the attributes' scopes."""
+    found: set[Read] = set()
+    pending = [one]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Attribute):
+            base = node.base
+            if isinstance(base, Attribute) and base.key in ("my", "target") and base.base is None and not base.absolute:
+                found.add((base.key, node.key))
+                continue
+            found.add((EITHER, node.key))
+        elif isinstance(node, Call):
+            found.add((CALL, node.key))
+        pending.extend(children(node))
+    return found
+
+
+def free(state: State, slot: Slot, see: _Sight) -> bool:
+    """Whether a claim may come to a slot that nobody has: not on a machine that is to end, nor on one that drains,
+    unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
+    run."""
+    machine = state.machines.get(slot.machine)
+    takes = bool(told(state.dialect, "claim", slot.pair)) and slot.pair != "Matched/Idle"
+    if machine is None or (machine.drain is None and not machine.shutdown):
+        return takes
+    drain = machine.drain
+    accepts = not machine.shutdown and drain is not None and bool(drain.start) and not drain.final
+    if not accepts or slot.pair != "Drained/Retiring":
+        return False
+    if slot.kind != "partitionable" and not takes:
+        return False  # the manual knows no way from Drained to Claimed
+    return drain_left(see.look(slot)) > 0
+
+
+class _Sight:
+    """How the log shows slots at an instant."""
+
+    def __init__(self, state: State, now: int, context: Context, spellings: dict[str, list[str]]) -> None:
+        self.state, self.now, self.context = state, now, context
+        self._spellings = spellings
+        self._literals: dict[Any, Literal] = {}
+        self._machines: dict[str, tuple[Machine | None, bool, Expression | None]] = {}
+        self._others: tuple[str, Mapping[str, Any]] = ("", {})
+        self._public: tuple[str, Mapping[str, str]] = ("", {})
+        self._known: set[str] = {name for names in spellings.values() for name in names}
+
+    def spell(self, ad: Mapping[str, str]) -> None:
+        """Take note of how attributes are written."""
+        for name in ad.keys() - self._known:
+            self._known.add(name)
+            if shown(name):
+                self._spellings.setdefault(name.lower(), []).append(name)
+
+    def tells_all(self, machine: Machine) -> bool:
+        """Whether each slot of a machine says what the others are like (STARTD_SLOT_ATTRS)."""
+        return bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
+
+    def of_others(self, m: Moment) -> Mapping[str, Any]:
+        """What a slot says of its machine's slots, by the names in small letters."""
+        if m.machine is None or not self.tells_all(m.machine):
+            return {}
+        if self._others[0] != m.slot.name:
+            said = of_other_slots(m)
+            for name in said:
+                self._spellings.setdefault(name.lower(), [name])
+            self._others = (m.slot.name, {name.lower(): value for name, value in said.items()})
+        return self._others[1]
+
+    def spelling(self, key: str) -> str:
+        return MOMENT[key][0] if key in MOMENT else self._spellings.get(key, [key])[0]
+
+    def public(self, slot: Slot) -> Mapping[str, str]:
+        """What was published of its sensors, by the names in small letters."""
+        if self._public[0] != slot.name:
+            self._public = (slot.name, {name.lower(): text for name, text in slot.public.items()})
+        return self._public[1]
+
+    def moment(self, slot: Slot) -> Moment:
+        """The slot, with what its sensors said when they were published last."""
+        readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
+        return Moment(self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context)
+
+    def look(self, slot: Slot) -> Look:
+        return Look(self.state, slot, self._sense, self.now, self.context)
+
+    def _sense(self, machine: str) -> Readings:
+        known = self.state.machines.get(machine)
+        slots = {} if known is None else {name: slot.public for name, slot in known.slots.items() if slot.public}
+        return Readings(slots=slots) if slots else NOTHING_READ
+
+    def retires(self, slot: Slot) -> bool:
+        """Whether its job has retirement time left."""
+        text = slot.ad.get("MaxJobRetirementTime", "0")
+        return text != "0" and slot.activation is not None and retirement_left(self.look(slot)) > 0
+
+    def _of_machine(self, slot: Slot) -> tuple[bool, Expression | None]:
+        """Whether its machine takes no claims, and what START is there meanwhile."""
+        machine = self.state.machines.get(slot.machine)
+        if machine is None or (machine.drain is None and not machine.shutdown):
+            return False, None
+        start = None if machine.shutdown else start_meanwhile(self.state, slot)
+        return start is None, start
+
+    def cell(self, slot: Slot, m: Moment, key: str) -> Expression | None:
+        """An attribute of the published ad; None: the slot has none of that name."""
+        if key in ("requirements", "start"):
+            closed, start = self._of_machine(slot)
+            if key == "requirements" and (closed or slot.state in REFUSING or slot.waiting is not None):
+                return _NO
+            if key == "start" and start is not None:
+                return start
+        if slot.public:
+            text = self.public(slot).get(key)
+            if text is not None:
+                return expression(text)
+        moment: tuple[str, Callable[[Moment], Any]] | None = MOMENT.get(key)
+        if moment is not None:
+            value = moment[1](m)
+            if value is not None:
+                return self._literal(value)
+        for name in self._spellings.get(key, ()):
+            text = slot.ad.get(name)
+            if text is not None:
+                return expression(text)
+        other = self.of_others(m).get(key)
+        return None if other is None else other if isinstance(other, Expression) else self._literal(other)
+
+    def _literal(self, value: Any) -> Literal:
+        known = self._literals.get((type(value), value))
+        if known is None:
+            known = self._literals[type(value), value] = Literal(value)
+        return known
+
+
+def pool_of(state: State, now: int, context: Context, asked: Iterable[str]) -> Pool:
+    """The pool's slots as of now: kept with the state, since little changes from one cycle to the next."""
+    known: Pool | None = state.kept.get("negotiation pool")
+    if known is None or known.table.waste > 20 * len(state.slots) + 200_000:
+        known = state.kept["negotiation pool"] = Pool()
+        state.touched = dict.fromkeys(state.slots, True)
+    known.update(state, now, context, asked)
+    return known

@@ -1,0 +1,80 @@
+"""What is to be done in the world because an event is in the log.
+
+An effect is derived from an event and from nothing else, after the append, so that after a crash the same effects are
+derived again; each is keyed by an activation, the log's position of the event that began it, so that the world can tell
+what it has done already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from ..events import Event, JobActivated, JobExited, JobSignalled, JobsMoved, SlotMoved
+from ..state.state import Activation, State
+from .world import How
+
+
+@frozen
+class Start:
+    """Start the processes of an activation."""
+
+    key: str
+
+
+@frozen
+class Signal:
+    """``how``: see ``world.How``."""
+
+    key: str
+    how: How
+
+
+@frozen
+class Forget:
+    """The end of an activation is in the log: what the world kept to tell of it may go."""
+
+    key: str
+
+
+@frozen
+class Benchmark:
+    """Run the benchmarks for a slot."""
+
+    slot: str
+
+
+Effect = Start | Signal | Forget | Benchmark
+
+BENCHMARKING = "Unclaimed/Benchmarking"
+_ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
+_PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
+
+
+def ending(state: State, activation: Activation, stop: str) -> How:
+    """How the world is to tell a job to end that was told to so (soft or hard): a job that is held or removed has a
+    signal of its own for that (HoldKillSig, RemoveKillSig)."""
+    if stop == "hard":
+        return "hard"
+    return _ENDINGS.get(state.clusters[activation.cluster].status_of(activation.proc), "soft")
+
+
+def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
+    """The effects of the event at `position`; `state` is the state after the append that it was part of."""
+    if isinstance(event, JobActivated):
+        yield Start(str(position))
+    elif isinstance(event, JobSignalled):
+        activation = state.by_job.get((event.cluster, event.proc))
+        if activation is not None:
+            yield Signal(activation.key, ending(state, activation, event.how))
+    elif isinstance(event, JobsMoved) and event.row in _PAUSES:
+        for first, last in event.procs:
+            for proc in range(first, last + 1):
+                activation = state.by_job.get((event.cluster, proc))
+                if activation is not None:
+                    yield Signal(activation.key, _PAUSES[event.row])
+    elif isinstance(event, JobExited):
+        yield Forget(event.key)
+    elif isinstance(event, SlotMoved) and event.target == BENCHMARKING:
+        yield Benchmark(event.slot)

@@ -1,0 +1,66 @@
+"""What the pool asks of the world in which its jobs run: a real machine, or a virtual one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+from attrs import frozen
+
+from ..events import Ad
+from .sensor_readings import Readings
+from .stimuli import Stimulus
+
+How = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
+"""What an activation's processes can be told: to end (by the signal that the job has for that, for being held, or for
+being removed), to end at once, to stop, to go on."""
+
+
+@frozen
+class Launch:
+    """All that is needed to start an activation: the job's and the slot's ads as they were when it began."""
+
+    key: str
+    cluster: int
+    proc: int
+    slot: str
+    job_ad: Ad
+    slot_ad: Ad
+
+
+class World(Protocol):
+    """Where jobs run, and whose clock counts. Instants are microseconds since the epoch, UTC."""
+
+    def now(self) -> int: ...
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        """Start activations. One that was started before is not started again."""
+
+    def signal(self, key: str, how: How) -> None:
+        """Make an activation's processes end (soft, hold, remove; hard), stop (suspend) or go on (continue). What is
+        stopped goes on to hear a soft signal."""
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """The log knows how these ended: their records may go."""
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        """What happened, waiting for it until the given instant at most; None: as long as something may happen. An
+        empty list: the time is up."""
+
+    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+        """After a restart: see what became of activations that began before it. Those that run are watched again, those
+        that never began are started, and what ended meanwhile is returned."""
+
+    steady: bool
+    """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""
+
+    def sense(self, machine: str) -> Readings:
+        """What the sensors of a machine say now."""
+
+    def stirred(self) -> set[str]:
+        """The machines whose readings have changed since this was asked last; of a steady world alone."""
+
+    def benchmark(self, slot: str) -> None:
+        """Measure how fast the slot's machine is; ``wait`` returns the result."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,40 @@
+"""The access point's own matching: whether one of its jobs fits a slot that it has claimed already."""
+
+from __future__ import annotations
+
+from ..classad import ClassAd, symmetric_match
+from ..decision.draft import Draft
+from ..negotiator.autoclusters import Signature, words
+from ..startd.slot_ad import matched_by, moment, static, view
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of
+from ..state.state import Slot
+
+_FITS_KEPT = 10_000
+
+
+def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signature) -> bool:
+    """Whether job and slot accept each other now. The answer for jobs alike is kept for this second."""
+    kept: dict[tuple[Signature, str, int, int], bool] = draft.state.kept.setdefault("fits", {})
+    key = (signature, slot.name, slot.version, draft.now // 1_000_000)
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= _FITS_KEPT:
+            kept.clear()
+        slot_now = slot_ad(draft, slot, words(signature))
+        found = kept[key] = symmetric_match(job_ad(cluster, proc), slot_now, draft.context)
+    return found
+
+
+def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
+    """The ad of a slot at this moment as a match sees it: with the attributes of the moment that its own expressions
+    read, and those of ``also``. While its machine drains, START is what the drain says."""
+    found = moment(draft.state, slot, draft.sense, draft.now, draft.context)
+    return view(found, only=matched_by(static(draft.state, slot), also | _ALWAYS_READ))
+
+
+_ALWAYS_READ = frozenset({"state", "activity"})
+
+
+def job_ad(cluster: Cluster, proc: int) -> ClassAd:
+    return ad_of(cluster.attributes(proc))

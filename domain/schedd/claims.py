@@ -1,0 +1,190 @@
+"""The access point's side of a claim: made for a match, activated for one job after the other, given up.
+
+A slot that was matched is claimed by the job's submitter, activated for the job, and when the job has ended for the
+next one of the same submitter that fits; when none is left the claim is released. A slot that somebody has is waited
+for, and when it comes, its claim is activated for the job that it was matched with. What the slot makes of it, and when
+its owner's policy ends it, is the execution point's (``point/``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from ..decision.draft import Draft, job_id
+from ..events import ClaimMade, ClaimWaits, ClaimWithdrawn, JobActivated
+from ..negotiator.autoclusters import Signature, significance, words
+from ..negotiator.idle_jobs import idle_procs, waiting
+from ..negotiator.match_evidence import evidence
+from ..startd import time_limits
+from ..startd.claiming import HELD, job_gone, queue_up, rank, release, take
+from ..startd.draining import accepts
+from ..startd.dynamic_slots import weight
+from ..startd.job_signals import signal_job
+from ..startd.transitions import tell
+from ..startd.vacating import kill, retire, void
+from ..state.cluster import IDLE, Cluster
+from ..state.state import Activation, Slot, State
+from .claim_reuse import fits, job_ad, slot_ad
+
+
+def claim_matches(draft: Draft) -> None:
+    """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, let the claim
+    wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
+    state = draft.state
+    for name, (number, proc) in list(state.matches.items()):
+        slot, cluster = state.slots[name], _waits(state, number, proc)
+        if cluster is None:
+            void(draft, slot, "match_void")
+            continue
+        claim = f"{name}#{draft.now}#{state.position + 1}"
+        value = rank(draft, slot, cluster.attributes(proc))
+        if slot.state in HELD:
+            _let_wait(draft, slot, cluster, proc, claim, value)
+            continue
+        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight(slot), value)
+        if take(draft, slot, made):
+            activate(draft, slot, cluster, proc)
+        elif name in state.matches:
+            void(draft, slot, "claim_failed")
+    for name, (number, proc) in list(state.ready.items()):
+        slot, cluster = state.slots[name], _waits(state, number, proc)
+        if cluster is None or _ends(draft, slot):
+            reuse(draft, slot, number)
+        else:
+            activate(draft, slot, cluster, proc)
+
+
+def _waits(state: State, number: int, proc: int) -> Cluster | None:
+    """The cluster of a job that waits, with nothing left of an earlier run; None if it does not."""
+    cluster = state.clusters.get(number)
+    if cluster is None or proc not in cluster or (number, proc) in state.by_job:
+        return None
+    return cluster if cluster.status_of(proc) == "Idle" else None
+
+
+# Slots that somebody has
+
+
+def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str, value: float) -> None:
+    """The claim waits for a slot that somebody has. As the real startd, the slot refuses it if it likes the job less
+    than the one that it has, or that waits already. What the job says is in the queue: no need to repeat it."""
+    machine = draft.state.machines.get(slot.machine)
+    likes_more = any(one is not None and value < one.rank for one in (slot.claim, slot.waiting))
+    if likes_more or (machine is not None and not accepts(machine)):
+        void(draft, slot, "claim_failed")
+        return
+    draft.move_match(slot, "claim")
+    job = job_id(cluster.id, proc)
+    why = draft.why("better_match")
+    queue_up(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
+
+
+def withdraw(draft: Draft, cluster: int, procs: Iterable[int]) -> None:
+    """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
+    that the job there may go on at the policy's next round."""
+    state = draft.state
+    for job in ((cluster, proc) for proc in procs if state.promised):
+        slot = state.slots.get(state.promised.get(job, ""))
+        waiting = None if slot is None else slot.waiting
+        if slot is not None and waiting is not None and not waiting.holder and waiting.job == job_id(*job):
+            draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, waiting.id))
+
+
+LOCAL_MOST = 200
+"""Jobs of the local universe that run at one time, at most (the default of START_LOCAL_UNIVERSE)."""
+
+
+def start_local(draft: Draft) -> None:
+    """Start jobs of the local universe: the access point runs them itself, at once, without a match or a slot."""
+    state = draft.state
+    place = f"local@{state.name}"
+    running = sum(1 for activation in state.activations.values() if activation.slot == place)
+    for cluster in [c for c in state.clusters.values() if c.local and c.counts[IDLE]]:
+        for proc in list(islice(idle_procs(cluster, state), max(0, LOCAL_MOST - running))):
+            draft.tables.job.fire("Idle", "activate")
+            draft.emit(JobActivated(*draft.why("local"), cluster.id, proc, place, ""))
+            running += 1
+
+
+def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
+    """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log."""
+    assert slot.claim is not None
+    draft.tables.job.fire("Idle", "activate")
+    promised = time_limits.machine_vacate_time(draft.look(slot))
+    draft.move_claim(slot, "activate")
+    draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised))
+    tell(draft, slot, "activate", "activated")
+
+
+def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
+    """The last process of the slot's job, of this cluster, is gone: the slot goes on, and if it is still claimed and
+    idle then, so does its holder."""
+    tell(draft, slot, "job reported", "job_ended")
+    job_gone(draft, slot)
+    if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Idle" and _goes_on(draft, slot):
+        reuse(draft, slot, cluster)
+
+
+def _goes_on(draft: Draft, slot: Slot) -> bool:
+    """Whether the pool's own access point holds the slot, and not for a job that is still to begin."""
+    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.ready
+
+
+def _ends(draft: Draft, slot: Slot) -> bool:
+    """Whether the slot's machine is shut down: no job begins there any more."""
+    machine = draft.state.machines.get(slot.machine)
+    return machine is not None and bool(machine.shutdown)
+
+
+def reuse(draft: Draft, slot: Slot, before: int) -> None:
+    """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
+    cluster of the job that it had; that one of another fits is noted with its evidence."""
+    assert slot.claim is not None
+    found = None if _ends(draft, slot) else _next(draft, slot, slot.claim.submitter)
+    if found is None:
+        release(draft, slot, "no_more_jobs")
+    else:
+        cluster, proc = found
+        if cluster.id != before:
+            read = words(significance(draft.state).signature(cluster, proc))
+            draft.emit(evidence(draft, job_ad(cluster, proc), slot_ad(draft, slot, read)))
+        activate(draft, slot, cluster, proc)
+
+
+def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
+    state = draft.state
+    likeness = significance(state)
+    refused: set[Signature] = set()
+    skipped: set[int] = set()
+    for cluster, proc in waiting(state, submitter, skipped):
+        signature = likeness.signature(cluster, proc)
+        if signature not in refused:
+            if fits(draft, slot, cluster, proc, signature):
+                return cluster, proc
+            refused.add(signature)
+        if likeness.uniform(cluster):
+            skipped.add(cluster.id)
+    return None
+
+
+# Ending what runs
+
+
+def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
+    """Vacate a slot, whatever it does, because of `cause`; False if it has neither claim nor match."""
+    return kill(draft, slot, cause) if fast else retire(draft, slot, cause) or slot.state == "Preempting"
+
+
+def stop(draft: Draft, activation: Activation, cause: str) -> None:
+    """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it."""
+    slot = draft.state.slots.get(activation.slot)
+    if slot is not None and slot.pair == "Claimed/Suspended":
+        draft.move(slot, "15", cause)
+    signal(draft, activation, "soft", cause)
+
+
+def signal(draft: Draft, activation: Activation, how: str, cause: str) -> None:
+    """Tell a job's processes to end. Once told softly, they are not told so again."""
+    if how == "hard" or not activation.stop:
+        signal_job(draft, activation, how, cause)

@@ -1,0 +1,132 @@
+"""What a job's own policy says: whether it is done when it has ended by itself, and whether it stays in the queue then.
+
+As the reference's UserPolicy (user_job_policy.cpp) has it: OnExitHold is asked first, then OnExitRemove. Only a true
+OnExitHold holds the job, only a false OnExitRemove sends it back; what is neither decides nothing. LeaveJobInQueue
+keeps a job only where it is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from attrs import Factory, frozen
+
+from ..classad import ClassAd, EvaluationError, unparse
+from ..classad.tree import Literal
+from ..classad.unparse import unparse_old
+from ..decision.draft import Draft
+from ..events import Ad, JobExited
+from ..startd.evaluation import integer, truth, values_read, written
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.job_ad import at_exit, quoted
+
+HELD_BY_POLICY = 3
+"""HoldReasonCode of a job that its own policy holds."""
+
+LEAVE = "LeaveJobInQueue"
+
+
+@frozen
+class Answer:
+    """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
+    as the reference prints it. ``evidence``: where the log has what it read, 0 if that is nothing."""
+
+    truth: bool | None
+    text: str
+    evidence: int = 0
+
+
+def constant(text: str) -> Answer | None:
+    """The answer of a text that reads nothing; None if it has to be evaluated."""
+    asked = expression(text)
+    if not isinstance(asked, Literal):
+        return None
+    value = asked.value
+    found = bool(value) if isinstance(value, int | float) else None
+    return Answer(found, unparse_old(asked))
+
+
+def _answer(draft: Draft, cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]) -> Answer:
+    """What an expression of a job's policy comes to, ``default`` if the job has none. ``ad`` is the job's, made only
+    where the expression reads anything."""
+    text = cluster.wish(proc, name)
+    if not text:
+        return Answer(default, "")
+    return constant(text) or _ask(draft, name, text, ad())
+
+
+def _ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
+    """Evaluate an expression of a job's policy in its ad, and write down what it read."""
+    asked = expression(text)
+    if asked is None:
+        return Answer(None, text)
+    try:
+        value = written(asked.evaluate(ad, None, draft.context))
+    except EvaluationError:
+        value = "error"
+    evidence = draft.note(name, unparse(asked), value, values_read(asked, ad, None, draft.context))
+    return Answer(truth(asked, ad, None, draft.context), unparse_old(asked), evidence)
+
+
+# At the end of a run
+
+
+@frozen
+class Ending:
+    """By which row a job goes on that has ended by itself, with the changes of its ad and the evidence."""
+
+    row: str = "complete"
+    changes: Ad = Factory(dict)
+    evidence: int = 0
+
+
+def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
+    """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
+    ad = cache(lambda: ad_of(at_exit(cluster.attributes(exited.proc), exited)))
+    held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
+    if held.truth:
+        return _hold(draft, held, ad())
+    done = _answer(draft, cluster, exited.proc, "OnExitRemove", True, ad)
+    if done.truth is not False:
+        return Ending(evidence=done.evidence)
+    return Ending("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
+
+
+def _words(name: str, answer: Answer) -> str:
+    """The reason as the reference words it."""
+    return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
+
+
+def _hold(draft: Draft, held: Answer, ad: ClassAd) -> Ending:
+    """The hold that follows; the job may say its reason and its subcode."""
+    said, asked = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
+    subcode = None if asked is None else integer(asked, ad, None, draft.context)
+    changes = {
+        "HoldReason": quoted(said if isinstance(said, str) and said else _words("OnExitHold", held)),
+        "HoldReasonCode": str(HELD_BY_POLICY),
+        "HoldReasonSubCode": str(subcode or 0),
+    }
+    return Ending("hold", changes, held.evidence)
+
+
+def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
+    try:
+        return ad.eval(name, None, draft.context)
+    except EvaluationError:
+        return None
+
+
+# Behind its end
+
+
+def constant_wish(cluster: Cluster, proc: int) -> Answer | None:
+    """Whether a job that has come to its end stays in the queue, where that need not be evaluated."""
+    text = cluster.wish(proc, LEAVE)
+    return constant(text) if text else Answer(False, "")
+
+
+def stays(draft: Draft, cluster: Cluster, proc: int) -> Answer:
+    """Whether a job that has come to its end stays in the queue."""
+    return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

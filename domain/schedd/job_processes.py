@@ -1,0 +1,120 @@
+"""What jobs' processes do: begin, use resources, end.
+
+How an activation ended decides the job's next status: see the table in ``_verdict``; of a job that ended by itself, its
+own policy does (``job_policy``). A job that was held or removed while it ran keeps that status.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from ..decision.draft import Draft
+from ..events import Ad, JobExecuting, JobExited, JobMeasured
+from ..ports.stimuli import Ended, Measured, Started
+from ..startd.claiming import charge_drain
+from ..state.job_ad import quoted
+from ..state.state import RUNS, Activation
+from .claims import job_ended
+from .job_policy import Ending, at_end
+
+
+def started(draft: Draft, stimulus: Started) -> None:
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is None or activation.executing:
+        return  # told twice: it stands in the log already
+    draft.emit(
+        JobExecuting(
+            *draft.why("activated"),
+            activation.cluster,
+            activation.proc,
+            stimulus.pid,
+            stimulus.scratch,
+            min(stimulus.at, draft.now),
+        )
+    )
+
+
+def measured(draft: Draft, stimulus: Measured) -> None:
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is None or not _notable(draft, activation, stimulus):
+        return
+    draft.emit(
+        JobMeasured(
+            *draft.why("measured"), activation.cluster, activation.proc, stimulus.image, stimulus.resident,
+            stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
+        )
+    )  # fmt: skip
+
+
+MEASURED_EVERY = 300_000_000
+"""Microseconds after which a measurement is written down although nothing changed but CPU time, as HTCondor's queue is
+told every five minutes."""
+NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
+"""A size has changed when it did so by more than a tenth, and by more than a MiB."""
+
+
+def _notable(draft: Draft, activation: Activation, new: Measured) -> bool:
+    """Whether a measurement says something: the first, one in which a size has changed, or one after a long time."""
+    if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
+        return True
+    cluster = draft.state.clusters[activation.cluster]
+    for name, size in (("ImageSize", new.image), ("ResidentSetSize", new.resident), ("DiskUsage", new.disk)):
+        text = cluster.value(activation.proc, name, "0")
+        before = int(text) if text.isdecimal() else 0
+        if abs(size - before) > max(before // NOTABLE_SHARE, NOTABLE_KIB):
+            return True
+    return False
+
+
+def ended(draft: Draft, stimulus: Ended) -> None:
+    """The last process of an activation is gone: the job's status follows, then the slot goes on."""
+    state = draft.state
+    activation = state.activations.get(stimulus.key)
+    if activation is None:
+        return
+    cluster = state.clusters[activation.cluster]
+    status = cluster.status_of(activation.proc)
+    outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
+    if not activation.executing and outcome in ("exited", "evicted"):
+        # Its begin was never told: the pool was dead while it began and ended.
+        draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
+    slot = state.slots.get(activation.slot)
+    if slot is not None:
+        charge_drain(draft, slot)
+    exited = JobExited(
+        *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
+        outcome, "", "", changes,
+        stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
+        min(stimulus.at, draft.now),
+    )  # fmt: skip
+    if row:
+        ending = at_end(draft, cluster, exited) if row == "complete" else Ending(row, changes)
+        target = draft.tables.job.fire(status, ending.row)
+        exited = evolve(
+            exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence
+        )
+    if slot is not None:
+        draft.move_claim(slot, "end_job")
+    draft.emit(exited)
+    if slot is not None:
+        job_ended(draft, slot, activation.cluster)
+
+
+def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:
+    """Outcome, cause, the row of the job's table and the changes of its ad."""
+    told = status not in RUNS  # a user was first: held, removed, or held and released again
+    held = {
+        "HoldReason": quoted(end.hold_reason),
+        "HoldReasonCode": str(end.hold_code),
+        "HoldReasonSubCode": str(end.hold_subcode),
+    }
+    cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
+        # if                          outcome    cause               row         changes
+        (end.failed, "failed", "execution_failed", "hold", held),
+        (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
+        (end.lost, "lost", "lost", "evict", {}),
+        (told or 0 < activation.stopped <= end.at, "evicted", "evicted", "evict", {}),
+        (True, "exited", "exited", "complete", {}),
+    )
+    outcome, cause, row, changes = next(case[1:] for case in cases if case[0])
+    return (outcome, cause, "", {}) if told else (outcome, cause, row, changes)

@@ -1,0 +1,97 @@
+"""Leaving the queue: the last transition of a job, which then goes into the history.
+
+A job that is Completed or Removed leaves as soon as nothing of it runs, unless its LeaveJobInQueue is true. That is
+asked when it has come to its end, whenever it is edited or removed since, and again when the time may have changed it.
+Of all jobs of a cluster that leave together, one event tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import tzinfo
+
+from ..classad import Context
+from ..classad.next_change import POLL, next_change
+from ..decision.draft import Draft, ranges
+from ..events import Event, JobExited, JobsEdited, JobsMoved, Procs
+from ..ports.stimuli import LeaveQueue
+from ..state.cluster import OVER, Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.job_ad import STATUS_NAMES, TERMINAL, job_procs
+from ..state.state import State
+from .job_policy import LEAVE, constant_wish, stays
+
+MICROSECONDS = 1_000_000
+ASKED_EVERY = 60 * MICROSECONDS
+"""How far apart two askings of one job are, if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
+
+Jobs = tuple[tuple[int, Procs], ...]
+
+
+def to_be_asked(state: State, events: Iterable[Event]) -> Jobs:
+    """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
+    found: dict[int, list[Procs]] = {}
+    for event in events:
+        ends = isinstance(event, JobsMoved) and event.target in TERMINAL
+        if not (ends or isinstance(event, JobExited | JobsEdited)):
+            continue
+        number, procs = job_procs(event) or (0, ())
+        cluster = state.clusters.get(number)
+        if cluster is not None and cluster.over:
+            found.setdefault(number, []).append(procs)
+    return tuple((number, _union(several)) for number, several in found.items())
+
+
+def _union(several: list[Procs]) -> Procs:
+    if len(several) == 1:
+        return several[0]
+    return ranges(sorted({proc for procs in several for first, last in procs for proc in range(first, last + 1)}))
+
+
+def staying(state: State) -> Jobs:
+    """All jobs that have come to their end and are still in the queue."""
+    everything = ((cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.over)
+    found = ((cluster.id, ranges(_over(state, cluster, procs))) for cluster, procs in everything)
+    return tuple((number, procs) for number, procs in found if procs)
+
+
+def _over(state: State, cluster: Cluster, procs: Procs) -> list[int]:
+    """Those of the jobs of which nothing runs, at their end and still in the queue."""
+    status, running, number = cluster.status, state.by_job, cluster.id
+    everyone = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
+    found = [proc for some in everyone for proc in some if status[proc] in OVER]
+    return [proc for proc in found if (number, proc) not in running] if running else found
+
+
+def leave(draft: Draft, stimulus: LeaveQueue) -> None:
+    """Let those of the jobs leave that no LeaveJobInQueue keeps."""
+    for number, procs in stimulus.jobs:
+        cluster = draft.state.clusters.get(number)
+        if cluster is None:
+            continue
+        for (status, evidence), group in _leaving(draft, cluster, _over(draft.state, cluster, procs)).items():
+            draft.move_jobs(cluster, ranges(group), "leave", "left_queue", STATUS_NAMES[status], {}, evidence)
+
+
+def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
+    """Those of the jobs that no LeaveJobInQueue keeps, by their status and what the log has as evidence."""
+    status, groups = cluster.status, dict[tuple[int, int], list[int]]()
+    same = constant_wish(cluster, procs[0]) if procs and cluster.agree(LEAVE) else None
+    for proc in procs:
+        answer = same or stays(draft, cluster, proc)
+        if answer.truth is not True:
+            groups.setdefault((status[proc], answer.evidence), []).append(proc)
+    return groups
+
+
+def asked_again(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> int | None:
+    """When a job that stays in the queue is asked again if nothing happens to it; None: never, since no time changes
+    its answer."""
+    asked = expression(cluster.wish(proc, LEAVE))
+    if asked is None or constant_wish(cluster, proc) is not None:
+        return None
+    second = now // MICROSECONDS
+    change = next_change(asked, ad_of(cluster.attributes(proc)), None, Context(now=second, seed=second, timezone=zone))
+    if change is None:
+        return None
+    return now + ASKED_EVERY if change is POLL else max(now + ASKED_EVERY, change * MICROSECONDS)

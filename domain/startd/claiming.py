@@ -1,0 +1,290 @@
+"""How claims come to a slot: by the pool's own access point, or by one outside of it.
+
+A claim that comes for a slot which has one already is a better match: it waits until that one has gone, which the
+policy sees to. Everything else that an outside holder tells its slot comes in here, too.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from ..classad import EvaluationError
+from ..classad.tree import Literal
+from ..decision.draft import Draft, Refusal
+from ..events import (
+    Ad,
+    ClaimActivated,
+    ClaimDeactivated,
+    ClaimMade,
+    ClaimUnheard,
+    ClaimWaits,
+    ClaimWithdrawn,
+    DrainCharged,
+)
+from ..ports import stimuli as s
+from ..state.expression_cache import ad_of
+from ..state.state import Slot
+from ..state_machines.claim import REQUESTED
+from ..state_machines.rows import MANUAL
+from ..state_machines.slot_triggers import told
+from . import time_limits
+from .draining import accepts
+from .dynamic_slots import carve, weight
+from .evaluation import given
+from .job_signals import signal
+from .settings import MICROSECONDS, duration
+from .slot_resources import dynamic_name
+from .transitions import change, end_claim, follow_policy, leave_preempting, mark, settle, tell
+
+HELD = ("Claimed", "Preempting")
+"""The states of a slot that somebody has."""
+
+
+def rank(draft: Draft, slot: Slot, job: Ad) -> float:
+    """The slot's RANK of a job; what is no number counts as 0.
+
+    A slot without a RANK values all jobs alike, says the manual. The real startd looks for what its ad lacks in the
+    job's (Resource::compute_rank), and so takes the job's own Rank of the slot for it.
+    """
+    look = draft.look(slot)
+    asked, swapped = look.expression("Rank"), False
+    if asked is None and draft.state.dialect != MANUAL:
+        asked, swapped = ad_of(job).get("Rank"), True
+    if asked is None:
+        return 0.0
+    if isinstance(asked, Literal):
+        value = asked.value
+    else:
+        ads = look.whole()[0], ad_of(job)
+        mine, target = ads[::-1] if swapped else ads
+        try:
+            value = asked.evaluate(mine, target, draft.context)
+        except EvaluationError:
+            return 0.0
+    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
+
+
+def take(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
+    """The slot is claimed. False if it could not be, or if its policy took the claim back at once."""
+    steps = told(draft.state.dialect, "claim", slot.pair)
+    draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
+    if not steps:
+        return False
+    if slot.name in draft.state.matches:
+        draft.move_match(slot, "claim")
+    before = slot.pair
+    for step in steps:
+        draft.move(slot, step.row, "claimed", step.target)
+    draft.emit(made)
+    if time_limits.draining(draft.look(slot)):
+        mark(draft, slot, "late")
+    if told(draft.state.dialect, "revert", slot.pair) and _unwanted(draft, slot):
+        end_claim(draft, slot, "start_false")
+        change(draft, slot, "5b", "claim_failed", before)
+        return False
+    settle(draft, slot)
+    return slot.claim is not None
+
+
+def _unwanted(draft: Draft, slot: Slot) -> bool:
+    """Whether the policy would end the claim in the instant in which it begins."""
+    return draft.look(slot).true("IS_OWNER")
+
+
+# What a slot hears from outside
+
+
+def _slot(draft: Draft, name: str) -> Slot:
+    slot = draft.state.slots.get(name)
+    if slot is None:
+        raise Refusal(f"there is no slot {name}; `poolbook status` lists them")
+    return slot
+
+
+def notified(draft: Draft, stimulus: s.NotifyMatch) -> None:
+    """The negotiator tells of a match (6): the slot waits for its claim."""
+    tell(draft, _slot(draft, stimulus.slot), "match", "matched")
+
+
+def requested(draft: Draft, stimulus: s.RequestClaim) -> None:
+    """A claim from outside: taken, or on a slot that is claimed, waiting."""
+    machine = draft.state.machines.get(stimulus.slot.partition("@")[2])
+    if machine is not None and not accepts(machine):
+        raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
+    slot = draft.state.slots.get(stimulus.slot)
+    if slot is None or slot.kind == "partitionable":
+        slot = _carved(draft, stimulus, slot)
+    value = rank(draft, slot, stimulus.ad)
+    if slot.state in HELD:
+        waits = ClaimWaits(
+            *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
+            stimulus.job, stimulus.ad, stimulus.lease,
+        )  # fmt: skip
+        queue_up(draft, slot, waits)
+        return
+    made = ClaimMade(
+        *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight(slot), value, stimulus.holder,
+        stimulus.job, stimulus.ad, stimulus.lease,
+    )  # fmt: skip
+    if not take(draft, slot, made) and slot.state not in HELD and not draft.events:
+        raise Refusal(f"slot {slot.name} is {slot.pair}: it cannot be claimed there")
+
+
+def queue_up(draft: Draft, slot: Slot, waits: ClaimWaits) -> None:
+    """A better match waits for a slot that somebody has: one at a time, the last that came."""
+    if slot.waiting is not None:
+        draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
+    draft.emit(waits)
+    follow_policy(draft, slot)  # at once, as the real startd does
+
+
+def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot:
+    """The dynamic slot that a claim of a partitionable one asks for, or names before it is there: it is carved for the
+    job."""
+    name = stimulus.slot
+    if parent is not None:
+        name = dynamic_name(parent.name, draft.state.slots)
+    else:
+        short, _, machine = name.partition("@")
+        parent = draft.state.slots.get(f"{short.rpartition('_')[0]}@{machine}")
+    if parent is None or parent.kind != "partitionable":
+        raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
+    slot = carve(draft, parent, name, ad_of(stimulus.ad))
+    look = draft.look(slot)
+    if not told(draft.state.dialect, "claim", slot.pair) and not look.true("IS_OWNER"):
+        draft.move(slot, "1", "not_owner", evidence=draft.evidence(look))
+    return slot
+
+
+def _default_lease(draft: Draft, slot: Slot) -> int:
+    """Seconds: MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL."""
+    machine = draft.state.machines.get(slot.machine)
+    missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // MICROSECONDS
+    return missed * duration(draft.state, machine, "ALIVE_INTERVAL") // MICROSECONDS
+
+
+def failed(draft: Draft, stimulus: s.FailClaim) -> None:
+    """The claiming protocol failed: a slot in Matched or Unclaimed goes back to Owner."""
+    tell(draft, _slot(draft, stimulus.slot), "claim failed", "claim_failed")
+
+
+def withdrawn(draft: Draft, stimulus: s.WithdrawClaim) -> None:
+    """The better match is wanted no longer; a job that retired for it alone goes on at the policy's next round."""
+    slot = _slot(draft, stimulus.slot)
+    if slot.waiting is not None:
+        draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, slot.waiting.id))
+
+
+def activated(draft: Draft, stimulus: s.ActivateClaim) -> None:
+    """A job begins on a claim that is idle (11)."""
+    slot = _slot(draft, stimulus.slot)
+    if slot.pair != "Claimed/Idle" or slot.claim is None:
+        raise Refusal(f"slot {slot.name} is {slot.pair}: a claim can be activated in Claimed/Idle alone")
+    machine = draft.state.machines.get(slot.machine)
+    if machine is not None and machine.shutdown:
+        raise Refusal(f"machine {machine.name} is shut down: no job can start there any more")
+    promised = time_limits.machine_vacate_time(draft.look(slot))
+    draft.move_claim(slot, "activate")
+    draft.emit(ClaimActivated(*draft.why("activated"), slot.name, slot.claim.id, stimulus.job, stimulus.ad, promised))
+    tell(draft, slot, "activate", "activated")
+
+
+def deactivated(draft: Draft, stimulus: s.DeactivateClaim) -> None:
+    """The holder ends its job, softly unless ``fast``. Where the claim is to end anyway, it is released with its job
+    (the real startd's release_claim)."""
+    slot = _slot(draft, stimulus.slot)
+    if stimulus.closing or _closes(draft, slot):
+        if slot.activity == "Cleaning":
+            mark(draft, slot, "closing")
+        if tell(draft, slot, "deactivate and close", "deactivated"):
+            return
+    signal(draft, slot, "hard" if stimulus.fast else "soft", "deactivated")
+
+
+def _closes(draft: Draft, slot: Slot) -> bool:
+    """Whether the claim gets no further job: it retires, a better match waits, the machine drains, or it is too old."""
+    if slot.claim is None:
+        return False
+    look = draft.look(slot)
+    retires = slot.activity == "Retiring" or slot.waiting is not None
+    return retires or time_limits.draining(look) or time_limits.worklife_over(look)
+
+
+def released(draft: Draft, stimulus: s.ReleaseClaim) -> None:
+    release(draft, _slot(draft, stimulus.slot), "released")
+
+
+def release(draft: Draft, slot: Slot, cause: str) -> None:
+    """The holder gives the claim up. In Cleaning, it ends when the job is gone."""
+    if slot.activity == "Cleaning":
+        mark(draft, slot, "closing")
+    else:
+        tell(draft, slot, "release", cause)
+
+
+def reported(draft: Draft, stimulus: s.StarterReported) -> None:
+    tell(draft, _slot(draft, stimulus.slot), "job reported", "job_ended")
+
+
+def gone(draft: Draft, stimulus: s.StarterGone) -> None:
+    slot = _slot(draft, stimulus.slot)
+    if slot.activation is not None and not slot.activation.cluster:
+        claim = slot.claim.id if slot.claim else ""
+        charge_drain(draft, slot)
+        draft.move_claim(slot, "end_job")
+        draft.emit(ClaimDeactivated(*draft.why("job_ended"), slot.name, claim, slot.activation.job))
+    job_gone(draft, slot)
+
+
+def charge_drain(draft: Draft, slot: Slot) -> None:
+    """What a job had run for that a drain ended counts as the drain's badput."""
+    claim, activation = slot.claim, slot.activation
+    if (
+        claim is not None
+        and activation is not None
+        and "drained" in claim.marks
+        and slot.machine in draft.state.machines
+    ):
+        seconds = activation.ran(draft.now) // MICROSECONDS
+        draft.emit(DrainCharged(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
+
+
+def job_gone(draft: Draft, slot: Slot) -> None:
+    """Nothing of the slot's job runs any more: the slot goes on."""
+    if slot.state == "Preempting":
+        leave_preempting(draft, slot, "claim_over")
+        return
+    closing = slot.claim is not None and "closing" in slot.claim.marks
+    if (closing or slot.waiting is not None) and tell(draft, slot, "job gone, claim closing", "job_ended"):
+        return
+    tell(draft, slot, "job gone", "job_ended")
+
+
+# Leases
+
+
+def unheard(draft: Draft, stimulus: s.Unheard) -> None:
+    """The holder is silent: its lease runs out."""
+    slot = _slot(draft, stimulus.slot)
+    if slot.claim is None:
+        raise Refusal(f"slot {slot.name} is not claimed: nobody's silence matters to it")
+    until = stimulus.heard + lease(draft, slot) * MICROSECONDS
+    draft.emit(ClaimUnheard(*draft.why("unheard"), slot.name, slot.claim.id, until))
+
+
+def lease(draft: Draft, slot: Slot) -> int:
+    """Seconds for which the slot's claim lasts without a sign of its holder: JobLeaseDuration of the job that runs, or
+    that it was claimed for; where that is undefined or 0, what the holder asked for; else MAX_CLAIM_ALIVES_MISSED times
+    ALIVE_INTERVAL (the manual's "The Claimed State and Leases")."""
+    claim = slot.claim
+    wish = draft.look(slot).of_job("JobLeaseDuration") or 0
+    if wish <= 0 and claim is not None:
+        text = given(claim.ad, "JobLeaseDuration")
+        wish = int(text) if text.isdecimal() else claim.lease
+    return wish if wish > 0 else _default_lease(draft, slot)
+
+
+def heard(draft: Draft, stimulus: s.Heard) -> None:
+    slot = _slot(draft, stimulus.slot)
+    if slot.claim is not None and slot.claim.until:
+        draft.emit(ClaimUnheard(*draft.why("heard"), slot.name, slot.claim.id, 0))

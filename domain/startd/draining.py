@@ -1,0 +1,197 @@
+"""Draining a machine: emptying it of jobs, and opening it again (the manual's page condor_drain, "Drained State").
+
+Graceful lets jobs use their retirement time, all of them until the last must go; Quick only their time to end; Fast
+kills them. Slots without a claim go to Drained at once, the others when their claims have ended.
+"""
+
+from __future__ import annotations
+
+from ..classad import ClassAdSyntaxError, parse
+from ..decision.command_results import answer
+from ..decision.draft import Draft, Refusal
+from ..events import DrainBegan, DrainFinal, DrainMoved
+from ..ports import stimuli as s
+from ..state.settings import super_users
+from ..state.state import Drain, Machine, Slot
+from ..state_machines import drain_machine
+from .evaluation import truth
+from .settings import setting
+from .transitions import follow_policy, mark
+from .vacating import kill, retire
+
+SCHEDULES = ("Graceful", "Quick", "Fast")
+COMPLETIONS = ("", "resume", "reconfig", "exit", "restart")
+
+
+def machine_of(draft: Draft, name: str) -> Machine:
+    """A machine by its name, or by the name of one of its slots."""
+    slot = draft.state.slots.get(name)
+    machine = draft.state.machines.get(slot.machine if slot else name)
+    if machine is None:
+        raise Refusal(f"there is no machine {name}; `poolbook status` lists the slots, each with its machine behind @")
+    return machine
+
+
+def owned_machine(draft: Draft, command: s.Drain | s.CancelDrain | s.ShutDown, verb: str) -> Machine:
+    """The machine that a command names, if its user may do so with it.
+
+    :raises Refusal: there is no such machine, or only the pool's owner may do so
+    """
+    machine = machine_of(draft, command.machine)
+    allowed = super_users(draft.state.settings)
+    if command.user not in allowed:
+        who = ", ".join(sorted(allowed))
+        raise Refusal(f"permission denied to {verb} {machine.name}: only the pool's owner may do that ({who})")
+    return machine
+
+
+def slots_of(draft: Draft, machine: Machine) -> list[Slot]:
+    return list(machine.slots.values())
+
+
+def drain(draft: Draft, command: s.Drain) -> None:
+    """Begin a drain.
+
+    :raises Refusal: it is not the user's to drain, it drains already, the check expression is not true for a slot, or
+        a word is unknown
+    """
+    machine = owned_machine(draft, command, "drain")
+    if command.schedule not in SCHEDULES:
+        raise Refusal(f"{command.schedule!r} is no schedule of a drain; there are {', '.join(SCHEDULES)}")
+    if command.completion not in COMPLETIONS:
+        raise Refusal(
+            f"{command.completion!r} is nothing that can follow a drain; there are {', '.join(COMPLETIONS[1:])}"
+        )
+    if machine.drain is not None:
+        raise Refusal(
+            f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
+        )
+    _check(draft, machine, command.check)
+    start = command.start or setting(draft.state, machine, "DEFAULT_DRAINING_START_EXPR")
+    _parsed("start", start)
+    drain_machine().fire("Open", "start", command.schedule)
+    number = machine.drains + 1
+    completion = command.completion
+    draft.emit(
+        DrainBegan(
+            *draft.why("drain_command"), machine.name, number, command.schedule, command.reason, completion, start
+        )
+    )
+    for slot in slots_of(draft, machine):
+        if draft.state.slots.get(slot.name) is slot:
+            _begin(draft, slot, command.schedule)
+    run(draft, machine)
+    answer(draft, command, "drain", machine.name, {"machine": machine.name, "request": str(number)})
+
+
+def _begin(draft: Draft, slot: Slot, schedule: str) -> None:
+    if schedule != "Graceful" and slot.activation is not None:
+        mark(draft, slot, "drained")
+    if schedule == "Fast":
+        kill(draft, slot, "drain_command")
+    else:
+        retire(draft, slot, "drain_command", reversible=schedule == "Graceful")
+
+
+def _parsed(what: str, text: str) -> None:
+    if text:
+        try:
+            parse(text)
+        except ClassAdSyntaxError as error:
+            raise Refusal(f"the {what} expression of the drain cannot be read: {error}") from None
+
+
+def _check(draft: Draft, machine: Machine, text: str) -> None:
+    if not text:
+        return
+    _parsed("check", text)
+    for slot in slots_of(draft, machine):
+        found = truth(parse(text), draft.look(slot).whole()[0], None, draft.context)
+        if found is not True:
+            value = "false" if found is False else "neither true nor false"
+            raise Refusal(f"Draining check expression is {value} on {slot.name}: {text}")
+
+
+def cancel(draft: Draft, command: s.CancelDrain) -> None:
+    """End a drain; without one there is nothing to do.
+
+    :raises Refusal: it is not the user's to cancel, the machine has no drain of that number, or it was to end when
+        drained, and is
+    """
+    machine = owned_machine(draft, command, "cancel the drain of")
+    if command.drain and (machine.drain is None or machine.drain.number != command.drain):
+        raise Refusal(f"No matching draining request id {command.drain} on {machine.name}")
+    if machine.drain is not None:
+        if machine.drain.state == "Stopped":
+            raise Refusal(f"{machine.name} is drained, and was to {machine.drain.completion} then: start it again")
+        _move(draft, machine, "cancel", "drain_command")
+        run(draft, machine)
+    answer(draft, command, "cancel drain", machine.name, {"machine": machine.name})
+
+
+def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
+    drain = machine.drain
+    assert drain is not None
+    target = drain_machine().fire(drain.state, row)
+    draft.emit(DrainMoved(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
+
+
+def run(draft: Draft, machine: Machine) -> None:
+    """Ask the policy of all slots of the machine, and see whether its drain is done."""
+    for slot in slots_of(draft, machine):
+        if draft.state.slots.get(slot.name) is slot:
+            follow_policy(draft, slot)
+    progress(draft, machine)
+
+
+def progress(draft: Draft, machine: Machine) -> None:
+    """See how far the machine's drain has come: the last of its first jobs is gone; all its slots are drained."""
+    drain = machine.drain
+    if drain is None:
+        return
+    finalize(draft, machine)
+    if _all_are_drained(machine, drain):
+        _move(draft, machine, "complete", "drained")
+        if drain.completion in ("resume", "reconfig"):
+            _move(draft, machine, "resume", "drained")
+            run(draft, machine)
+        elif drain.completion:
+            _move(draft, machine, "stop", "drained")
+
+
+def finalize(draft: Draft, machine: Machine) -> None:
+    """If the last of the claims that the drain found is gone, those that came since are to go."""
+    drain = machine.drain
+    if drain is not None and _first_are_gone(machine, drain):
+        draft.emit(DrainFinal(*draft.why("drained"), machine.name, drain.number))
+        for slot in slots_of(draft, machine):
+            if draft.state.slots.get(slot.name) is slot:
+                retire(draft, slot, "draining", reversible=True)
+            if draft.state.slots.get(slot.name) is slot:  # a dynamic one may be gone by now
+                follow_policy(draft, slot)
+
+
+def advances(machine: Machine) -> bool:
+    """Whether ``progress`` finds anything to do."""
+    drain = machine.drain
+    return drain is not None and (_first_are_gone(machine, drain) or _all_are_drained(machine, drain))
+
+
+def _first_are_gone(machine: Machine, drain: Drain) -> bool:
+    return not drain.final and bool(drain.start) and not any(map(_blocks, machine.slots.values()))
+
+
+def _all_are_drained(machine: Machine, drain: Drain) -> bool:
+    return drain.state in SCHEDULES and all(slot.pair == "Drained/Idle" for slot in machine.slots.values())
+
+
+def accepts(machine: Machine) -> bool:
+    """Whether claims may come to the machine: not while it is shut down, nor while it drains, unless the drain has a
+    START of its own and claims from before it are still there."""
+    drain = machine.drain
+    return not machine.shutdown and (drain is None or (bool(drain.start) and not drain.final))
+
+
+def _blocks(slot: Slot) -> bool:
+    """Whether the slot has a claim that is older than the drain."""
+    return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.marks

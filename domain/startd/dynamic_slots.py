@@ -1,0 +1,93 @@
+"""Dynamic slots: carved from partitionable ones, and merged back.
+
+A dynamic slot is born for a match, with what the job asks for, and dies with its claim: what it had goes back to its
+parent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..classad import ClassAd, EvaluationError
+from ..decision.draft import Draft, Refusal
+from ..events import Ad, SlotBorn, SlotChanged, SlotDied
+from ..state.expression_cache import ad_of
+from ..state.state import Slot
+from .custom_resources import available, of_things, things
+from .slot_ad import static
+from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_things, left_of
+
+
+def remaining(slot: Slot) -> dict[str, float]:
+    """What is left of a partitionable slot, by its resources."""
+    return left_of(slot.ad)
+
+
+def request(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
+    """What a job takes of what is ``left`` of a partitionable slot; None: that does not suffice."""
+    return _cutter(draft, slot).taken(job, left)
+
+
+def _cutter(draft: Draft, slot: Slot) -> Cutter:
+    """The slot as it is cut: kept for as long as its ad, its machine's settings and the second are the same."""
+    machine = draft.state.machines.get(slot.machine)
+    kept: dict[str, tuple[object, ...]] = draft.state.kept.setdefault("cutters", {})
+    stamp = (slot.version, machine.settings if machine else None, draft.context)
+    known = kept.get(slot.name)
+    if known is None or known[:3] != stamp:
+        made = cutter(draft.state, machine, slot, static(draft.state, slot).ad, draft.context)
+        known = kept[slot.name] = (*stamp, made)
+    found = known[3]
+    assert isinstance(found, Cutter)
+    return found
+
+
+def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
+    """Cut a dynamic slot for a job from `parent`. It is in Owner, where it was born.
+
+    :raises Refusal: too little is left of the parent
+    """
+    taken = request(draft, parent, job, remaining(parent))
+    if taken is None:
+        left = ", ".join(f"{amount:g} of {key}" for key, amount in remaining(parent).items())
+        raise Refusal(f"slot {parent.name}: the job asks for more than the slot has left ({left}): ask for less")
+    free = free_things(parent, draft.state.slots.values())
+    own = static(draft.state, parent).ad
+    chosen = chosen_things(own, job, taken, free, draft.context)
+    given: Ad = {}
+    for resource, ids in chosen.items():
+        given |= of_things(resource, ids, things(own, resource))
+    ad = dynamic_ad(parent, name, taken, given)
+    draft.emit(SlotBorn(*draft.why("carved"), name, parent.machine, "dynamic", parent.name, ad))
+    _give(draft, parent, {key: -amount for key, amount in taken.items()}, "carved")
+    return draft.state.slots[name]
+
+
+def merge(draft: Draft, slot: Slot) -> None:
+    """A dynamic slot whose claim is over dies, and its parent has its resources back."""
+    parent = draft.state.slots.get(slot.parent)
+    amounts = {name: int(amount) for name, amount in remaining(slot).items()}
+    draft.emit(SlotDied(*draft.why("merged"), slot.name))
+    if parent is not None:
+        _give(draft, parent, amounts, "merged")
+
+
+def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> None:
+    left = remaining(parent)
+    changes: Ad = {name: str(int(left.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
+    if any(f"Available{name}" in parent.ad for name in changes):
+        free = free_things(parent, draft.state.slots.values())
+        changes |= {f"Available{name}": available(name, ids) for name, ids in free.items() if name in changes}
+    draft.emit(SlotChanged(*draft.why(cause), parent.name, changes))
+
+
+def weight(slot: Slot) -> int:
+    """What a slot counts for in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
+    ad = ad_of(slot.ad)
+    name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
+    try:
+        value = ad.eval(name)
+    except EvaluationError:
+        value = 1
+    return round(value * 1000) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else 1000

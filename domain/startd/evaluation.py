@@ -1,0 +1,292 @@
+"""One slot's policy at one instant: the values of its expressions, and what they read.
+
+An expression of the policy is evaluated in the slot's ad, matched with the job that runs there, if one does. True is
+what is true or a number other than 0; what is undefined or an error is neither true nor false (None). For a job of the
+vanilla universe the variant with _VANILLA counts, if there is one that has a value (the reference's rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any
+
+from attrs import frozen
+
+from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression, unparse
+from ..classad.tree import Literal
+from ..events import Ad
+from ..ports.sensor_readings import Sense
+from ..state.expression_cache import ad_of, expression
+from ..state.state import Activation, Slot, State
+from .settings import EXPRESSIONS
+from .slot_ad import UNIVERSE_VANILLA, Moment, extend, job_ad, job_as_ad, moment, reach, start_meanwhile, static, view
+
+_DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
+
+
+@frozen
+class Verdict:
+    """An expression that was asked, and its truth, or the whole number that it is; None: it is neither."""
+
+    name: str
+    expression: Expression
+    value: bool | int | None
+
+    @property
+    def words(self) -> str:
+        """The value as the language writes it."""
+        return "undefined" if self.value is None else str(self.value).lower()
+
+
+class Look:
+    """One slot at one instant. Nothing of it holds when the slot has moved."""
+
+    def __init__(self, state: State, slot: Slot, sense: Sense, now: int, context: Context) -> None:
+        self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
+        self.verdict: Verdict | None = None
+        """The last expression that was asked."""
+        self._ad: ClassAd | None = None
+        self._part: ClassAd | None = None
+        self._has: frozenset[str] = frozenset()
+        self._moment: Moment | None = None
+        self._job: ClassAd | None = None
+        self._job_known = False
+        self._loose: frozenset[str] = frozenset()
+        """What the policy reads of the job that is an expression there."""
+
+    # What is seen
+
+    def moment(self) -> Moment:
+        if self._moment is None:
+            self._moment = moment(self.state, self.slot, self.sense, self.now, self.context)
+        return self._moment
+
+    @property
+    def ad(self) -> ClassAd:
+        """The slot's ad at the moment: what its own expressions can read of it."""
+        if self._ad is None:
+            self._ad = view(self.moment())
+        return self._ad
+
+    def read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
+        """What the expression of a name reads: the slot's ad, with the attributes of the moment that it can read, and
+        the job's, if it can read any of that."""
+        found = reach(static(self.state, self.slot), name)
+        if found is None or self._ad is not None or self.start_meanwhile is not None:
+            return self.ad, self.job
+        job = self.job if found.foreign else None
+        if job is not None and not self._loose.isdisjoint(found.foreign):
+            return self.ad, job  # an expression of the job's may read anything of the slot
+        if self._part is None:
+            self._part, self._has = view(self.moment(), only=found.names), found.names
+        elif not found.names <= self._has:  # it grows by what is asked for
+            extend(self._part, self.moment(), found.names - self._has)
+            self._has |= found.names
+        return self._part, job
+
+    @property
+    def job(self) -> ClassAd | None:
+        """The ad of its job; None if there is none, or if no expression of the slot's can read it."""
+        if not self._job_known:
+            self._job_known = True
+            known = static(self.state, self.slot)
+            if known.foreign or known.names is None or self.start_meanwhile is not None:
+                job = self._job = job_as_ad(self.state, self.slot)
+                if job is not None:
+                    read = [name for name in known.foreign if name in job]
+                    self._loose = frozenset(name for name in read if not isinstance(job[name], Literal))
+        return self._job
+
+    def matched(self, job: Ad) -> Look:
+        """The same slot matched with another job: that of a match that waits."""
+        other = Look(self.state, self.slot, self.sense, self.now, self.context)
+        other._ad, other._job, other._job_known = view(self.moment(), whole=True), ad_of(job), True
+        return other
+
+    def whole(self) -> tuple[ClassAd, ClassAd | None]:
+        """The slot's ad with every attribute of the moment, and its job's: for what a job's own expressions read."""
+        ad = job_ad(self.state, self.slot)
+        return view(self.moment(), whole=True), None if ad is None else ad_of(ad)
+
+    # What is asked
+
+    def true(self, name: str) -> bool:
+        """Whether the expression is true."""
+        return self.truth(name) is True
+
+    def truth(self, name: str) -> bool | None:
+        """True, false, or None for neither; the variant for the job's universe goes first."""
+        if name in _VARIED and self._vanilla():
+            found = self._truth(f"{name}_VANILLA")
+            if found is not None:
+                return found
+        return self._truth(name)
+
+    def _vanilla(self) -> bool:
+        if not static(self.state, self.slot).varied:
+            return False
+        ad = job_ad(self.state, self.slot)
+        return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
+
+    def _truth(self, name: str) -> bool | None:
+        asked = self.expression(name)
+        if asked is None:
+            return None
+        found = constant(asked) if isinstance(asked, Literal) else truth(asked, *self.read_by(name), self.context)
+        self.verdict = Verdict(name, asked, found)
+        return found
+
+    def locally_false(self, name: str) -> bool:
+        """Whether the expression is false whatever the job. What still depends on the job when all is known that the
+        slot itself says is not: ``TARGET.InteractiveJob =?= true`` is false without a job, and true of some."""
+        asked = self.expression(name)
+        if asked is None:
+            return False
+        found = constant(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
+        if found is False and asked.simplify(self.ad).references(self.ad).external:
+            found = None
+        self.verdict = Verdict(name, asked, found)
+        return found is False
+
+    @property
+    def start_meanwhile(self) -> Expression | None:
+        """What START is while the machine drains, if the drain has one of its own."""
+        return start_meanwhile(self.state, self.slot)
+
+    def expression(self, name: str) -> Expression | None:
+        """The expression of a name: the slot's, else the default's; None if there is neither."""
+        if name == "Start" and self.start_meanwhile is not None:
+            return self.start_meanwhile
+        own = static(self.state, self.slot).ad
+        if name in own:
+            return own[name]
+        default = _DEFAULTS.get(name.lower())
+        return None if default is None else expression(default)
+
+    def number(self, name: str) -> int | None:
+        """The value of an attribute as a whole number, as the reference's EvalInteger takes it; None if it is none."""
+        asked = self.expression(name)
+        if asked is None:
+            return None
+        mine, job = (None, None) if isinstance(asked, Literal) else self.read_by(name)
+        found = integer(asked, mine, job, self.context)
+        self.verdict = Verdict(name, asked, found)
+        return found
+
+    def job_says(self, name: str) -> bool:
+        """Whether the job's ad has the attribute, whatever its value."""
+        activation = self.slot.activation
+        return activation is not None and bool(_text(self.state, activation, name))
+
+    def of_job(self, name: str) -> int | None:
+        """The value of an attribute of the job, which may read the slot's, as a whole number; None if it has none."""
+        activation = self.slot.activation
+        text = None if activation is None else _text(self.state, activation, name)
+        if not text:
+            return None
+        if text.isdecimal():
+            return int(text)
+        asked = expression(text)
+        mine, job = self.whole()
+        return None if asked is None else integer(asked, job, mine, self.context)
+
+    # What was read
+
+    def read(self) -> dict[str, str]:
+        """The values of all that the last expression asked read: of the slot as ``MY.Name``, of its job as
+        ``TARGET.Name``, as the language writes them."""
+        assert self.verdict is not None
+        return values_read(self.verdict.expression, *self.read_by(self.verdict.name), self.context)
+
+
+def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
+    """The values of all that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
+    ``target`` as ``TARGET.Name``, as the language writes them."""
+    found: dict[str, str] = {}
+    pending: list[tuple[Expression, bool]] = [(of, True)]
+    seen: set[tuple[str, bool]] = set()
+    while pending:
+        asked, mine = pending.pop()
+        here, other = (my, target) if mine else (target, my)
+        if here is None:
+            continue
+        references = asked.references(here)
+        names = [(name, mine) for name in references.internal]
+        names += [(name.rpartition(".")[2], not mine) for name in references.external]
+        for name, own in names:
+            place, opposite = (here, other) if own == mine else (other, here)
+            if place is None or name not in place or (name.lower(), own) in seen:
+                continue
+            seen.add((name.lower(), own))
+            found[f"{'MY' if own else 'TARGET'}.{name}"] = written(_value(place, name, opposite, context))
+            pending.append((place[name], own))
+    return dict(sorted(found.items()))
+
+
+_VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})
+"""The expressions that may be others for jobs of the vanilla universe."""
+
+
+def _text(state: State, activation: Activation, name: str) -> str:
+    if not activation.cluster:
+        return given(activation.ad, name)
+    cluster = state.clusters.get(activation.cluster)
+    return "" if cluster is None else cluster.value(activation.proc, name)
+
+
+def given(ad: Ad, name: str) -> str:
+    """The text of an attribute, in any case of letters; empty if there is none."""
+    if name in ad:
+        return ad[name]
+    wanted = name.lower()
+    return next((text for key, text in ad.items() if key.lower() == wanted), "")
+
+
+def _evaluated(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> Any:
+    try:
+        return asked.evaluate(my, target, context)
+    except EvaluationError:
+        return ERROR
+
+
+def _value(ad: ClassAd, name: str, target: ClassAd | None, context: Context) -> Any:
+    return _evaluated(ad[name], ad, target, context)
+
+
+def constant(asked: Literal) -> bool | None:
+    """The truth of a value that stands there as it is."""
+    return _as_truth(asked.value)
+
+
+def truth(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
+    """The truth of an expression, as the reference's EvalBool takes it."""
+    return _as_truth(_evaluated(asked, my, target, context))
+
+
+def _as_truth(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return value != 0
+    return None
+
+
+def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
+    """A whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
+    value = _evaluated(asked, my, target, context)
+    if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
+        return int(value)
+    return None
+
+
+def written(value: object) -> str:
+    """A value as the language writes it."""
+    if type(value) is int:
+        return str(value)
+    ad = ClassAd()
+    ad["v"] = UNDEFINED if value is None else value
+    return unparse(ad["v"])
+
+
+Condition = Callable[[Look], bool]

@@ -1,0 +1,96 @@
+"""What a slot's job is told: to stop, to go on, to end; and that it is held by the machine's owner.
+
+A job of this pool's queue has a status that follows, and events of its own from which its signals are derived; the
+starter of a holder outside of this pool is only told.
+"""
+
+from __future__ import annotations
+
+from ..classad import EvaluationError
+from ..decision.draft import Draft, ranges
+from ..events import JobSignalled, StarterTold
+from ..state.job_ad import quoted
+from ..state.state import RUNS, Activation, Slot
+from . import time_limits
+from .evaluation import Look
+from .settings import duration
+
+HELD_BY_STARTD = 21
+"""HoldReasonCode of a job that the machine's WANT_HOLD puts on hold."""
+
+
+def suspend(draft: Draft, slot: Slot, cause: str) -> None:
+    """The slot's job stops."""
+    _pause(draft, slot, "suspend", "Running", cause)
+
+
+def resume(draft: Draft, slot: Slot, cause: str) -> None:
+    """The slot's job goes on."""
+    _pause(draft, slot, "continue", "Suspended", cause)
+
+
+def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str) -> None:
+    activation = slot.activation
+    if activation is None or not activation.cluster:
+        return
+    cluster = draft.state.clusters[activation.cluster]
+    if cluster.status_of(activation.proc) == status:
+        draft.move_jobs(cluster, ranges([activation.proc]), row, cause, status, {})
+
+
+def signal(draft: Draft, slot: Slot, how: str, cause: str) -> None:
+    """Tell the slot's job to end. Once told softly, it is not told so again."""
+    activation = slot.activation
+    if activation is not None and (how == "hard" or not activation.stop):
+        signal_job(draft, activation, how, cause)
+
+
+def signal_job(draft: Draft, activation: Activation, how: str, cause: str) -> None:
+    """The same, of an activation: a job of the local universe has no slot."""
+    until = draft.now + _patience(draft, activation, how)
+    if activation.cluster:
+        draft.emit(JobSignalled(*draft.why(cause), activation.cluster, activation.proc, how, until))
+    else:
+        draft.emit(StarterTold(*draft.why(cause), activation.slot, how, until))
+
+
+def _patience(draft: Draft, activation: Activation, how: str) -> int:
+    """Microseconds until the job is told again, harder."""
+    slot = draft.state.slots.get(activation.slot)
+    machine = None if slot is None else draft.state.machines.get(slot.machine)
+    if how == "hard":
+        return duration(draft.state, machine, "KILLING_TIMEOUT")
+    if slot is not None:
+        return time_limits.vacate_time(draft.look(slot))
+    return round(draft.state.setting("MachineMaxVacateTime"))
+
+
+def hold(draft: Draft, slot: Slot, look: Look) -> None:
+    """WANT_HOLD is true for a job that PREEMPT makes go: it is put on hold, with the owner's reason."""
+    activation = slot.activation
+    if activation is None or not activation.cluster:
+        return
+    cluster = draft.state.clusters[activation.cluster]
+    status = cluster.status_of(activation.proc)
+    if status not in RUNS:
+        return
+    changes = {
+        "HoldReason": quoted(f"Error from {slot.name}: {_reason(look)}"),
+        "HoldReasonCode": str(HELD_BY_STARTD),
+        "HoldReasonSubCode": str(look.number("WANT_HOLD_SUBCODE") or 0),
+    }
+    draft.move_jobs(cluster, ranges([activation.proc]), "hold", "held_by_machine", status, changes)
+
+
+def _reason(look: Look) -> str:
+    asked = look.expression("WANT_HOLD_REASON")
+    try:
+        said = None if asked is None else asked.evaluate(look.ad, look.job, look.context)
+    except EvaluationError:
+        said = None
+    if isinstance(said, str) and said:
+        return said
+    return (
+        "The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: "
+        f"WANT_HOLD = {look.expression('WANT_HOLD')})"
+    )

@@ -1,0 +1,129 @@
+"""How the load of a machine is shared out over its slots.
+
+What the slots' own jobs make is theirs; the rest is the owner's, and goes to slots in Owner first, then to those in
+Unclaimed, then to the others. How much one slot takes is the dialect's: in the manual at most 1.0 at a time ("Load
+Average for Multi-core Machines"), and when each has that, those in use included, the turns begin anew; in the real
+daemons as much as the slot has cores, and what is then left belongs to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from ..ports.sensor_readings import Readings
+from ..state.state import Slot, State
+from ..state_machines.rows import MANUAL
+
+STEP = 1.0
+"""What one slot takes of the owner's load in one turn, in the manual's dialect."""
+_EXCESS = 0.05
+"""What a partitionable slot has to have beyond its free cores before its dynamic slots are given of it."""
+_TURNS = ("Owner", "Unclaimed")
+"""The states whose slots are served before all others."""
+
+
+@frozen
+class Place:
+    """A slot as the load sees it. ``cpus`` are those that it was given, ``free`` those that are not in dynamic slots;
+    ``parent`` is empty but for a dynamic slot."""
+
+    name: str
+    state: str
+    cpus: float
+    free: float
+    parent: str = ""
+
+
+@frozen
+class Load:
+    """LoadAvg and CondorLoadAvg of one slot."""
+
+    load: float
+    condor: float
+
+
+def distribute(owner_load: float, places: Sequence[Place], dialect: str) -> dict[str, float]:
+    """The owner's load on each slot, by its name; ``places`` in the order of the slots, dynamic ones behind their
+    parent."""
+    turn = _in_turn(places)
+    return _by_steps(owner_load, turn) if dialect == MANUAL else _by_cores(owner_load, turn, places)
+
+
+def _in_turn(places: Sequence[Place]) -> list[Place]:
+    return sorted(places, key=lambda place: _TURNS.index(place.state) if place.state in _TURNS else len(_TURNS))
+
+
+def _by_steps(left: float, turn: Sequence[Place]) -> dict[str, float]:
+    if not turn:
+        return {}
+    everyone = STEP * (left // (STEP * len(turn)))  # the turns in which each slot takes a whole step
+    left -= everyone * len(turn)
+    given = {}
+    for place in turn:
+        given[place.name] = everyone + min(left, STEP)
+        left -= min(left, STEP)
+    return given
+
+
+def _by_cores(left: float, turn: Sequence[Place], places: Sequence[Place]) -> dict[str, float]:
+    given: dict[str, float] = {}
+    for place in turn:
+        if not place.parent:
+            given[place.name] = min(left, place.cpus)
+            left -= given[place.name]
+    free = {place.name: place.free for place in places}
+    for place in places:
+        if place.parent:
+            excess = given.get(place.parent, 0.0) - free.get(place.parent, 0.0)
+            given[place.name] = min(excess, place.cpus) if excess > _EXCESS else 0.0
+            if place.parent in given:
+                given[place.parent] -= given[place.name]
+    return given
+
+
+def load_of(state: State, slot: Slot, readings: Readings) -> Load:
+    """The load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
+    if not readings.load and not readings.condor_load:
+        return _NO_LOAD
+    return _loads(state, slot.machine, readings).get(slot.name, _NO_LOAD)
+
+
+_NO_LOAD: Final = Load(0.0, 0.0)
+
+
+def _loads(state: State, machine: str, readings: Readings) -> dict[str, Load]:
+    """The load of each slot of a machine: kept until an event or another reading."""
+    kept: dict[str, tuple[int, Readings, dict[str, Load]]] = state.kept.setdefault("loads", {})
+    known = kept.get(machine)
+    if known is None or known[0] != state.position or known[1] is not readings:
+        places = _places(state.machines[machine].slots.values()) if machine in state.machines else []
+        condor = readings.condor_load
+        owner = distribute(max(0.0, readings.load - sum(condor.values())), places, state.dialect)
+        found = {name: _load(share, condor.get(name, 0.0)) for name, share in owner.items()}
+        known = kept[machine] = (state.position, readings, found)
+    return known[2]
+
+
+def _load(owner: float, condor: float) -> Load:
+    return Load(round(owner + condor, 2), round(condor, 2))
+
+
+def _places(slots: Iterable[Slot]) -> list[Place]:
+    order = sorted(slots, key=lambda slot: (_number(slot, "SlotID"), _number(slot, "DSlotId")))
+    return [
+        Place(slot.name, slot.state, _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus"), slot.parent)
+        for slot in order
+    ]
+
+
+def _number(slot: Slot, *names: str) -> float:
+    """The first of these attributes that is a number, else 0."""
+    for name in names:
+        try:
+            return float(slot.ad[name])
+        except (KeyError, ValueError):
+            continue
+    return 0.0

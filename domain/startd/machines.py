@@ -1,0 +1,132 @@
+"""Machines that join a pool, read their configuration again, and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..decision.draft import Draft, Refusal
+from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotBorn, SlotChanged, SlotDied
+from ..ports import stimuli as s
+from ..state.expression_cache import expression
+from ..state.state import Machine, Slot
+from . import draining
+from .settings import SETTINGS
+from .slot_resources import STANDARD
+from .transitions import settle
+from .updates import news
+
+
+def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
+    """A machine joins the pool with its slots; each that its owner does not need becomes Unclaimed (transition 1)."""
+    if stimulus.machine in draft.state.machines:
+        raise Refusal(f"machine {stimulus.machine} is in the pool already: take it out first, or give another name")
+    for plan in stimulus.slots:
+        if plan.name in draft.state.slots:
+            raise Refusal(f"slot {plan.name} exists already: slots' names are unique in a pool")
+    _check(stimulus.machine, stimulus.ad, stimulus.slots, stimulus.settings)
+    draft.emit(MachineJoined(*draft.why("configured"), stimulus.machine, stimulus.ad, stimulus.settings))
+    for plan in stimulus.slots:
+        ad = {**stimulus.ad, **plan.ad}
+        draft.emit(SlotBorn(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
+        settle(draft, draft.state.slots[plan.name])
+    for plan in stimulus.slots:
+        said = news(draft.look(draft.state.slots[plan.name]))
+        if said:
+            draft.emit(SlotChanged(*draft.why("published"), plan.name, said))
+
+
+def _check(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
+    """Refuse what a log could not be read with.
+
+    :raises Refusal: an attribute is no expression, or a setting is not known
+    """
+    for plan in plans:
+        for name, text in {**ad, **plan.ad}.items():
+            if expression(text) is None:
+                raise Refusal(f"machine {machine}: {name} = {text}: this is no ClassAd expression")
+    for name in settings:
+        if name not in SETTINGS and not name.startswith("MODIFY_REQUEST_EXPR_"):
+            raise Refusal(
+                f"machine {machine}: {name} is no setting of an execution point; there are {', '.join(SETTINGS)}"
+            )
+
+
+def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
+    state = draft.state
+    if stimulus.machine not in state.machines:
+        raise Refusal(f"machine {stimulus.machine} is not in the pool")
+    slots = draining.slots_of(draft, state.machines[stimulus.machine])
+    busy = [slot.name for slot in slots if slot.claim or slot.name in state.matches]
+    if busy:
+        raise Refusal(f"machine {stimulus.machine} is in use ({', '.join(busy)}): vacate these slots first")
+    for slot in slots:
+        draft.emit(SlotDied(*draft.why("machine_left"), slot.name))
+    draft.emit(MachineLeft(*draft.why("left"), stimulus.machine))
+
+
+# Reading the configuration again
+
+
+def _fixed(name: str) -> bool:
+    """Whether an attribute says how a slot was cut, which cannot change while the execution point runs."""
+    return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
+
+
+def reconfigure(draft: Draft, stimulus: s.Reconfigure) -> None:
+    """The machine's configuration was read again: its settings and its slots' ads change, its slots do not.
+
+    :raises Refusal: the slots are others than before, which takes a restart of the execution point
+    """
+    machine = draining.machine_of(draft, stimulus.machine)
+    _check(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
+    plans = {plan.name: {**stimulus.ad, **plan.ad} for plan in stimulus.slots}
+    slots = [slot for slot in draining.slots_of(draft, machine) if slot.kind != "dynamic"]
+    _same_slots(machine, slots, stimulus.slots, plans)
+    changed = _difference(machine.settings, stimulus.settings)
+    ads = [(slot, _difference_of_ads(slot, plans[slot.name])) for slot in slots]
+    for slot in draining.slots_of(draft, machine):
+        if slot.kind == "dynamic" and slot.parent in plans:
+            ads.append((slot, _inherited(draft.state.slots[slot.parent], slot, plans[slot.parent])))
+    if changed or any(changes for _, changes in ads):
+        draft.emit(MachineConfigured(*draft.why("reconfigured"), machine.name, changed))
+    for slot, changes in ads:
+        if changes:
+            draft.emit(SlotChanged(*draft.why("reconfigured"), slot.name, changes))
+    draining.run(draft, machine)
+
+
+def _same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> None:
+    way_out = "slots and their types cannot change by a reconfiguration: restart the execution point"
+    before, after = {slot.name for slot in slots}, set(ads)
+    if before != after:
+        names = ", ".join(sorted(before ^ after))
+        raise Refusal(f"machine {machine.name}: {names} would come or go; {way_out}")
+    kinds = {plan.name: plan.kind for plan in plans}
+    for slot in slots:
+        if kinds[slot.name] != slot.kind:
+            raise Refusal(f"slot {slot.name} would become {kinds[slot.name]}; {way_out}")
+        for name in filter(_fixed, sorted(slot.ad.keys() | ads[slot.name].keys())):
+            if slot.ad.get(name) != ads[slot.name].get(name):
+                raise Refusal(
+                    f"slot {slot.name}: {name} would change from {slot.ad.get(name)} to {ads[slot.name].get(name)}; "
+                    f"{way_out}"
+                )
+
+
+def _difference(before: Mapping[str, str], after: Ad) -> Ad:
+    changes = {name: text for name, text in after.items() if before.get(name) != text}
+    return changes | {name: "" for name in before if name not in after}
+
+
+_LIVED = frozenset(STANDARD)
+"""What the pool itself keeps in a slot's ad."""
+
+
+def _difference_of_ads(slot: Slot, after: Ad) -> Ad:
+    return {name: text for name, text in _difference(slot.ad, after).items() if name not in _LIVED}
+
+
+def _inherited(parent: Slot, slot: Slot, after: Ad) -> Ad:
+    """What a dynamic slot has from its parent, and the parent has no longer."""
+    changes = _difference_of_ads(parent, after)
+    return {name: text for name, text in changes.items() if slot.ad.get(name) == parent.ad.get(name)}

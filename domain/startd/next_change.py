@@ -1,0 +1,148 @@
+"""From when on may a rule of a slot's policy hold, if nothing happens but time passing?
+
+While a machine's sensors say the same and nobody tells its slots anything, a slot's rules depend on the time alone, and
+mostly not even on that: ``horizon`` says until when nothing need be asked. So virtual time can jump, and the rounds in
+between, which would change nothing, are not held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..classad.next_change import POLL, next_change
+from ..classad.time_functions import Moving
+from ..state_machines.slot_rules import CONDITIONS, RULES, applying
+from . import time_limits, updates
+from .evaluation import Look
+from .settings import MICROSECONDS, setting
+from .slot_ad import Moment, asks_busy, idle, latched, neighbours, static, total_name, total_since
+
+_DAY = 86400
+_EVER = 1000 * 366 * _DAY
+_QUARTER = 900
+"""Clocks are set forward or back at a quarter of an hour."""
+_DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
+
+
+def horizon(dialect: str, look: Look) -> int | None:
+    """The first instant (microseconds) from which on a rule of the slot may hold: now if one does already, None if none
+    ever will."""
+    slot = look.slot
+    unheld = slot.kind == "dynamic" and slot.name not in look.state.matches
+    if applying(dialect, look) is not None or (unheld and slot.pair in _DUE):
+        return look.now
+    return min(_instants(dialect, look), default=None)
+
+
+def _instants(dialect: str, look: Look) -> Iterator[int]:
+    rules = RULES[dialect].get(look.slot.pair, ())
+    names = {name for rule in rules for name in CONDITIONS[rule.when][1]}
+    wanted = static(look.state, look.slot).names
+    if asks_busy(wanted):
+        if look.true("CpuBusy") != bool(look.slot.busy_since):
+            yield look.now
+        names.add("CpuBusy")
+    here = look.moment()
+    if (wanted is None or "totalmachinedrainingunclaimedtime" in wanted) and _drained(here):
+        yield look.now
+    if time_limits.draining(look):
+        names.add("Start")
+        yield from _neighbours_terms(look)
+    moving = moving_of(here) | _moving_of_other_slots(here)
+    for name in sorted(names):
+        for variant in (name, f"{name}_VANILLA"):
+            changes = _change(look, variant, moving)
+            if changes is not None:
+                yield changes
+    yield from _terms(look, {rule.when for rule in rules})
+    told = updates.due(look)
+    if told is not None:
+        yield told
+
+
+def _drained(m: Moment) -> bool:
+    return any(slot.state == "Drained" for slot in neighbours(m.state, m.slot))
+
+
+def _neighbours_terms(look: Look) -> Iterator[int]:
+    """While a machine drains, how long a job may stay depends on what its neighbours are granted."""
+    for slot in neighbours(look.state, look.slot):
+        if slot is not look.slot and slot.activation is not None:
+            theirs = Look(look.state, slot, look.sense, look.now, look.context)
+            changes = _change(theirs, "MaxJobRetirementTime", moving_of(theirs.moment()))
+            if changes is not None:
+                yield changes
+
+
+def _change(look: Look, name: str, moving: dict[str, Moving]) -> int | None:
+    asked = look.expression(name)
+    if asked is None:
+        return None
+    found = next_change(asked, *look.read_by(name), look.context, moving)
+    if found is None:
+        return None
+    return look.now if found is POLL else int(found) * MICROSECONDS
+
+
+def _terms(look: Look, conditions: set[str]) -> Iterator[int]:
+    """What is over at a certain instant: a retirement, a claim's worklife, the time that a job may be on its way."""
+    slot, claim = look.slot, look.slot.claim
+    stopped = slot.activation is not None and bool(slot.activation.since) and not time_limits.draining(look)
+    if claim is not None and not stopped and time_limits.in_retirement(look):
+        yield max(look.now, look.now + time_limits.left(look) - time_limits.vacate_time(look))
+        if time_limits.draining(look):  # whose own retirement is over does not wait for the others
+            yield look.now + time_limits.retirement_left(look)
+    if claim is None or slot.pair != "Claimed/Idle":
+        return
+    if "the claim is too old" in conditions and claim.activations:
+        life = time_limits.worklife(look)
+        if life >= 0:
+            yield claim.since + life * MICROSECONDS + 1
+    machine = look.state.machines.get(slot.machine)
+    if time_limits.draining(look):
+        yield claim.since + round(float(setting(look.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * MICROSECONDS)
+
+
+def moving_of(m: Moment) -> dict[str, Moving]:
+    """The attributes of the moment that move by the clock by themselves."""
+    found = {"mycurrenttime": Moving(0)}
+    slot, now = m.slot, m.seconds
+    for name, console in (("keyboardidle", False), ("consoleidle", True)):
+        last, since = m.readings.last_console if console else m.readings.last_input, idle(m, console)
+        if last is not None and last > m.now and not since:  # somebody types until then
+            found[name] = Moving(now, _EVER, last // MICROSECONDS + 1)
+        else:
+            found[name] = Moving(now - since)
+    local = now + m.context.offset(now)
+    midnight = now - local % _DAY
+    until = midnight + _DAY
+    if m.context.offset(until) != m.context.offset(now):  # clocks are set forward or back on that day
+        until = now + _QUARTER - now % _QUARTER
+    found["clockmin"] = Moving(midnight, 60, until)
+    found["clockday"] = Moving(midnight - ((local // _DAY + 4) % 7) * _DAY, _DAY, until)
+    if slot.busy_since and not latched(m):
+        found["cpubusytime"] = Moving(slot.busy_since // MICROSECONDS)
+    activation = slot.activation
+    if activation is not None:
+        if activation.since:
+            found["totaljobsuspendtime"] = Moving((activation.since - activation.suspended) // MICROSECONDS)
+        else:
+            found["totaljobruntime"] = Moving((activation.began + activation.suspended) // MICROSECONDS)
+    if slot.claim is not None:
+        found["totalclaimruntime"] = Moving(slot.claim.since // MICROSECONDS)
+    found[total_name(slot.pair).lower()] = Moving(total_since(slot))
+    for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # which lies over all of these
+        for name in said:
+            found.pop(name.lower(), None)
+    return found
+
+
+def _moving_of_other_slots(m: Moment) -> dict[str, Moving]:
+    """The same of what the machine's slots know of each other (STARTD_SLOT_ATTRS)."""
+    wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
+    found: dict[str, Moving] = {}
+    for other in neighbours(m.state, m.slot) if wanted else ():
+        prefix = other.name.partition("@")[0]
+        theirs = moving_of(Moment(m.state, other, m.machine, m.readings, m.now, m.context))
+        found |= {f"{prefix}_{name}": theirs[name] for name in wanted if name in theirs}
+    return found

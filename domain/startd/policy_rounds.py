@@ -1,0 +1,99 @@
+"""The policy's turn: every so often, each slot of a machine is asked.
+
+In a round the rules of each slot's state and activity are asked in their order, and the first that holds is taken
+(``state_machines/slot_rules.py``). Rounds lie on a grid that begins when the machine joined: POLLING_INTERVAL apart
+while one of its
+slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no event.
+"""
+
+from __future__ import annotations
+
+from ..decision.draft import Draft, Refusal
+from ..events import BenchmarksRan, BusyBegan, SlotChanged, SlotMoved
+from ..ports import stimuli as s
+from ..state.state import Machine, Slot, State
+from . import draining, updates
+from .settings import duration
+from .slot_ad import asks_busy, static
+from .transitions import follow_policy, tell
+
+
+def interval(state: State, machine: Machine) -> int:
+    """Microseconds between two rounds of a machine."""
+    held = any(
+        slot.state in ("Claimed", "Preempting") for slot in machine.slots.values() if slot.kind != "partitionable"
+    )
+    return max(1, duration(state, machine, "POLLING_INTERVAL" if held else "UPDATE_INTERVAL"))
+
+
+def grid(machine: Machine, apart: int, after: int) -> int:
+    """The first instant of the machine's grid behind ``after``."""
+    return machine.joined + (max(0, after - machine.joined) // apart + 1) * apart
+
+
+def unfinished(machine: Machine) -> bool:
+    """Whether the machine's next round brings its drain further, whatever its slots' policy says."""
+    return draining.advances(machine)
+
+
+def hold_round(draft: Draft, stimulus: s.Round) -> None:
+    """Ask the policy of all slots of these machines."""
+    state = draft.state
+    for name in stimulus.machines:
+        for slot in draining.slots_of(draft, state.machines[name]) if name in state.machines else ():
+            if state.slots.get(slot.name) is slot:
+                _turn(draft, slot)
+        if name in state.machines:
+            draining.progress(draft, state.machines[name])
+
+
+def _turn(draft: Draft, slot: Slot) -> None:
+    _note_busy(draft, slot)
+    follow_policy(draft, slot)
+    if draft.state.slots.get(slot.name) is slot:
+        _publish(draft, slot)
+
+
+def _publish(draft: Draft, slot: Slot) -> None:
+    """Tell the pool what the sensors say, if that is news and the time has come."""
+    changes = updates.timely(draft.look(slot))
+    if changes:
+        draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
+
+
+def publish(draft: Draft) -> None:
+    """A slot whose state or activity has changed tells at once what its machine's sensors say, as the real startd's
+    updates do."""
+    for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotMoved)):
+        slot = draft.state.slots.get(name)
+        changes = {} if slot is None else updates.news(draft.look(slot))
+        if changes:
+            draft.emit(SlotChanged(*draft.why("published"), name, changes))
+
+
+def _note_busy(draft: Draft, slot: Slot) -> None:
+    """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
+    if not asks_busy(static(draft.state, slot).names):
+        return
+    busy = draft.look(slot).true("CpuBusy")
+    if busy != bool(slot.busy_since):
+        draft.emit(BusyBegan(*draft.why("evaluated"), slot.name, busy))
+
+
+def benchmarked(draft: Draft, stimulus: s.BenchmarksDone) -> None:
+    """The slot's benchmarks are done (4): their results are the machine's."""
+    slot = draft.state.slots.get(stimulus.slot)
+    if slot is None or slot.activity != "Benchmarking":
+        raise Refusal(f"no slot {stimulus.slot} runs benchmarks: their results are of no use")
+    machine = draft.state.machines.get(slot.machine)
+    if machine is not None:
+        results = stimulus.mips, stimulus.kflops
+        published = averaged(machine.benchmarks, results)
+        draft.emit(BenchmarksRan(*draft.why("benchmarks_done"), machine.name, slot.name, *results, published))
+    tell(draft, slot, "benchmarks done", "benchmarks_done")
+
+
+def averaged(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
+    """The published figures after a further run: each the weighted average of what was published, which counts three
+    times, and the run's result; the first run's stand as they are."""
+    return now if before == (0, 0) else ((before[0] * 3 + now[0]) // 4, (before[1] * 3 + now[1]) // 4)

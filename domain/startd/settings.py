@@ -1,0 +1,80 @@
+"""The names of an execution point's policy: its settings, and the expressions that stand in its slots' ads.
+
+Defaults are HTCondor 25's (``condor_config_val -dump``), except that a time which the pool itself has as a setting is
+taken from there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ..state.state import Machine, State
+
+SETTINGS: Final[dict[str, str]] = {
+    "POLLING_INTERVAL": "5",
+    "UPDATE_INTERVAL": "300",
+    "MATCH_TIMEOUT": "120",
+    "KILLING_TIMEOUT": "30",
+    "ALIVE_INTERVAL": "300",
+    "MAX_CLAIM_ALIVES_MISSED": "6",
+    "MAX_DRAINING_ACTIVATION_DELAY": "20",
+    "DEFAULT_DRAINING_START_EXPR": "",
+    "STARTD_SLOT_ATTRS": "",
+    "STARTD_LATCH_EXPRS": "",
+    "SLOTS_CONNECTED_TO_KEYBOARD": "",
+    "SLOTS_CONNECTED_TO_CONSOLE": "",
+    "DISCONNECTED_KEYBOARD_IDLE_BOOST": "1200",
+    "MODIFY_REQUEST_EXPR_REQUESTCPUS": "quantize(RequestCpus,{1})",
+    "MODIFY_REQUEST_EXPR_REQUESTMEMORY": "quantize(RequestMemory,{128})",
+    "MODIFY_REQUEST_EXPR_REQUESTDISK": "quantize(RequestDisk,{1024})",
+    "MUST_MODIFY_REQUEST_EXPRS": "false",
+}
+"""The settings of an execution point that stand in no ad, with their defaults; times are seconds. SLOTS_CONNECTED_TO_*
+empty: all slots."""
+
+EXPRESSIONS: Final[dict[str, str]] = {
+    "Start": "true",
+    "IS_OWNER": "false",
+    "RUNBENCHMARKS": "false",
+    "WANT_SUSPEND": "false",
+    "SUSPEND": "false",
+    "CONTINUE": "true",
+    "PREEMPT": "false",
+    "WANT_VACATE": "true",
+    "WANT_HOLD": "false",
+    "WANT_HOLD_REASON": "undefined",
+    "WANT_HOLD_SUBCODE": "undefined",
+    "KILL": "false",
+    "MaxJobRetirementTime": "0",
+    "CpuBusy": "false",
+}
+"""The expressions of a policy, as they are called in a slot's ad, with what they are where the ad has none. Each but
+the first three and CpuBusy may have a variant for the vanilla universe, with _VANILLA behind its name."""
+
+FREE_DISK: Final = "FreeDiskWhenJoined"
+"""Of a slot: the space (KiB) that was free on its volume when its machine joined, and was divided then."""
+
+PRIVATE: Final = frozenset(
+    name.lower() for name in (*EXPRESSIONS, FREE_DISK) if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
+)
+"""Those that the startd keeps to itself, and what else stands in no published ad."""
+
+MICROSECONDS: Final = 1_000_000
+
+
+def setting(state: State, machine: Machine | None, name: str) -> str:
+    """A setting of an execution point: its own, else the pool's, else the default."""
+    if machine is not None and name in machine.settings:
+        return machine.settings[name]
+    return state.settings.get(name) or SETTINGS[name]
+
+
+def duration(state: State, machine: Machine | None, name: str) -> int:
+    """A setting that is a number of seconds, in microseconds. One that is no number counts as its default: the
+    configuration is checked when it is read."""
+    try:
+        seconds = float(setting(state, machine, name))
+    except ValueError:
+        seconds = math.nan
+    return round((seconds if math.isfinite(seconds) else float(SETTINGS[name])) * MICROSECONDS)

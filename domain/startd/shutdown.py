@@ -1,0 +1,81 @@
+"""Ending an execution point: peacefully (jobs run to their end), gracefully (they keep their retirement time) or fast.
+
+When its last claim has ended, its slots and the machine leave the pool.
+"""
+
+from __future__ import annotations
+
+from ..decision.command_results import answer
+from ..decision.draft import Draft, Refusal
+from ..events import ClaimEnded, ClaimWithdrawn, MachineLeft, MatchVoided, ShutdownBegan, SlotDied
+from ..ports import stimuli as s
+from ..state.state import Machine, State
+from ..state_machines.slot_triggers import ENDS_IDLE
+from .draining import finalize, owned_machine, slots_of
+from .transitions import end_claim, follow_policy
+from .vacating import kill, retire
+
+HOWS = ("Peaceful", "Graceful", "Fast")
+
+
+def shut_down(draft: Draft, command: s.ShutDown) -> None:
+    """Begin to end an execution point; one that is ending already may be told so again, faster."""
+    machine = owned_machine(draft, command, "turn off")
+    if command.how not in HOWS:
+        raise Refusal(f"{command.how!r} is no way to shut down; there are {', '.join(HOWS)}")
+    if machine.shutdown and HOWS.index(machine.shutdown) >= HOWS.index(command.how):
+        raise Refusal(f"{machine.name} is being shut down already ({machine.shutdown}); only a faster way changes that")
+    draft.emit(ShutdownBegan(*draft.why("shutdown"), machine.name, command.how))
+    for slot in [] if ENDS_IDLE[draft.state.dialect] else slots_of(draft, machine):
+        if slot.waiting is not None:  # the real startd lets it take over all the same
+            draft.emit(ClaimWithdrawn(*draft.why("shutdown"), slot.name, slot.waiting.id))
+    for slot in [] if _ended_with_it(draft, machine) else slots_of(draft, machine):
+        if draft.state.slots.get(slot.name) is not slot:
+            continue
+        if command.how == "Fast":
+            kill(draft, slot, "shutdown")
+        else:
+            retire(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
+        if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Retiring":
+            follow_policy(draft, slot)
+    progress(draft, machine)
+    answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
+
+
+def _ended_with_it(draft: Draft, machine: Machine) -> bool:
+    """Where no job runs, the real startd ends as it is, and its claims with it."""
+    slots = slots_of(draft, machine)
+    runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
+    if runs or not ENDS_IDLE[draft.state.dialect]:
+        return False
+    for slot in slots:
+        end_claim(draft, slot, "shutdown")
+    return True
+
+
+def progress(draft: Draft, machine: Machine) -> None:
+    """If the machine is being shut down and nobody holds a slot of it any more, it leaves."""
+    if not _over(draft.state, machine):
+        return
+    for slot in slots_of(draft, machine):
+        end_claim(draft, slot, "shutdown")
+    for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # what was carved goes first
+        draft.emit(SlotDied(*draft.why("machine_left"), slot.name))
+    draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
+
+
+def _over(state: State, machine: Machine) -> bool:
+    """Whether the machine is being shut down, and nobody holds a slot of it; the real startd asks for jobs alone."""
+    slots, jobs_alone = machine.slots.values(), ENDS_IDLE[state.dialect]
+    held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
+    return bool(machine.shutdown) and not held
+
+
+def finish(draft: Draft) -> None:
+    """What this decision freed may have been the last that kept a machine from leaving, or a drain from its end."""
+    freed = [event.slot for event in draft.events if isinstance(event, ClaimEnded | MatchVoided)]
+    for name in dict.fromkeys(slot.partition("@")[2] for slot in freed):
+        machine = draft.state.machines.get(name)
+        if machine is not None:
+            finalize(draft, machine)
+            progress(draft, machine)

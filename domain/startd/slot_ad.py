@@ -1,0 +1,452 @@
+"""A slot as its policy's expressions see it: its ad, with the attributes of the moment.
+
+An ad has two layers. What the log says of the slot (``Slot.ad``) is made into an ad once for each version of it, and
+the attributes that change from moment to moment, of which ``MOMENT`` is the table, lie over it. Only those are worked
+out that the slot's own expressions can read, unless everything is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+from attrs import Factory, define, frozen
+
+from ..classad import ClassAd, Context, Expression
+from ..events import Ad
+from ..ports.sensor_readings import Readings, Sense
+from ..state.expression_cache import ad_of, expression
+from ..state.job_ad import Changes
+from ..state.state import Machine, Slot, State
+from .load import load_of
+from .settings import EXPRESSIONS, MICROSECONDS, duration, setting
+
+UNIVERSE_VANILLA = "5"
+
+
+@frozen
+class Reach:
+    """What an expression of a slot's may read: the names in small letters, its own attributes' included, and those of
+    them that the slot does not have: a job may."""
+
+    names: frozenset[str]
+    foreign: frozenset[str]
+
+
+@frozen
+class Static:
+    """What is made of a slot's ad once for each version of it. ``names`` are the attributes in small letters that its
+    expressions may read (None: any, since one makes names at run time), ``foreign`` those that its policy reads and the
+    slot itself does not have: a job may. ``varied``: there are expressions for the vanilla universe alone. ``reaches``
+    and ``matches`` keep what ``reach`` and ``matched_by`` have found."""
+
+    version: int
+    ad: ClassAd
+    names: frozenset[str] | None
+    foreign: frozenset[str]
+    varied: bool
+    texts: dict[str, str]
+    reaches: dict[str, Reach | None] = Factory(dict)
+    matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PLAIN = re.compile(r"-?[0-9.]+|\"[^\"]*\"|true|false|undefined", re.ASCII | re.IGNORECASE)
+MAKES_NAMES = frozenset({"eval", "unparse"})
+"""Functions that make names when they are evaluated: what they read, no text tells."""
+
+
+def static(state: State, slot: Slot) -> Static:
+    """The lasting part of a slot's ad."""
+    kept: dict[str, Static] = state.kept.setdefault("static ads", {})
+    known = kept.get(slot.name)
+    if known is not None and known.version == slot.version:
+        return known
+    texts = {name.lower(): text for name, text in slot.ad.items()}
+    words = _words(texts, _ASKED)
+    read = words | _words(texts, _MATCHED)
+    names = None if read & MAKES_NAMES else frozenset(read)
+    foreign = frozenset(words - texts.keys() - MOMENT.keys() - _NO_ATTRIBUTES)
+    varied = any(name.endswith("_vanilla") for name in texts)
+    found = kept[slot.name] = Static(slot.version, ad_of(slot.ad), names, foreign, varied, texts)
+    if len(kept) > 2 * len(state.slots) + 100:
+        for name in [name for name in kept if name not in state.slots]:
+            del kept[name]
+    return found
+
+
+def reach(known: Static, name: str) -> Reach | None:
+    """What the expression of a name can read; None: anything, since one makes names at run time."""
+    key = name.lower()
+    if key not in known.reaches:
+        found = frozenset(_words(known.texts, frozenset({key}))) if known.names is not None else None
+        foreign = frozenset() if found is None else found - known.texts.keys() - MOMENT.keys() - _NO_ATTRIBUTES
+        known.reaches[key] = None if found is None else Reach(found, foreign)
+    return known.reaches[key]
+
+
+def matched_by(known: Static, also: frozenset[str]) -> frozenset[str] | None:
+    """What a match reads of a slot: what its Requirements and Start can, and of what a job names (``also``, in small
+    letters) what that can. None: anything."""
+    if also not in known.matches:
+        found = [reach(known, name) for name in ("requirements", "start", *(also & known.texts.keys()))]
+        names = {name for one in found if one is not None for name in one.names}
+        known.matches[also] = None if None in found else also | names
+    return known.matches[also]
+
+
+def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
+    """All words of the attributes of these names and their variants, and of those of the ad that these lead to."""
+    found: set[str] = set()
+    pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
+    while pending:
+        text = texts[pending.pop()]
+        if _PLAIN.fullmatch(text):
+            continue
+        new = {word.lower() for word in _WORD.findall(text)} - found
+        found |= new
+        pending += [word for word in new if word in texts]
+    return found
+
+
+_ASKED = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))
+"""What the policy asks."""
+_MATCHED = frozenset({"requirements", "withinresourcelimits"})
+"""What the negotiator asks besides."""
+
+_NO_ATTRIBUTES = frozenset(
+    {
+        "true", "false", "undefined", "error", "is", "isnt", "my", "target", "time", "ifthenelse", "strcat", "int",
+        "real", "string", "floor", "ceiling", "round", "min", "max", "quantize", "regexp", "isundefined", "size",
+    }
+)  # fmt: skip
+"""Words of expressions that are no attributes."""
+
+
+@define
+class Moment:
+    """A slot at an instant, as its expressions see it."""
+
+    state: State
+    slot: Slot
+    machine: Machine | None
+    readings: Readings
+    now: int
+    context: Context
+
+    @property
+    def seconds(self) -> int:
+        return self.now // MICROSECONDS
+
+
+def idle(m: Moment, console: bool) -> int:
+    """KeyboardIdle and ConsoleIdle."""
+    return max(0, m.seconds - since(m, console))
+
+
+def since(m: Moment, console: bool) -> int:
+    """The second of the last input. A slot that is connected to neither keyboard nor console has been idle since the
+    execution point began, and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
+    began = m.machine.joined if m.machine else 0
+    connected = setting(m.state, m.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
+    number = m.slot.ad.get("SlotID", "1")
+    if connected and not (number.isdigit() and int(number) <= int(float(connected))):
+        boost = duration(m.state, m.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
+        return (began - boost) // MICROSECONDS
+    last = m.readings.last_console if console else m.readings.last_input
+    return (began if last is None else last) // MICROSECONDS
+
+
+def latched(m: Moment) -> bool:
+    """Whether CpuBusy is one of STARTD_LATCH_EXPRS, as in the policy templates: then CpuBusyValue is 1 while it is
+    true, and CpuBusyTime the instant (seconds since the epoch) from which on; else it is the seconds since then."""
+    return "cpubusy" in setting(m.state, m.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
+
+
+def _busy_time(m: Moment) -> int:
+    since = m.slot.busy_since // MICROSECONDS
+    return since if latched(m) or not since else m.seconds - since
+
+
+def asks_busy(names: frozenset[str] | None) -> bool:
+    """Whether expressions that read these attributes (None: any) ask since when CpuBusy is true."""
+    return names is None or not names.isdisjoint(("cpubusytime", "cpubusyvalue"))
+
+
+def _local(m: Moment) -> int:
+    """The seconds since local midnight, with the days before them."""
+    return m.seconds + m.context.offset(m.seconds)
+
+
+def _ran(m: Moment) -> Any:
+    activation = m.slot.activation
+    if activation is None:
+        return None
+    until = activation.since or m.now
+    return until // MICROSECONDS - (activation.began + activation.suspended) // MICROSECONDS
+
+
+def _suspended(m: Moment) -> Any:
+    activation = m.slot.activation
+    if activation is None:
+        return None
+    if not activation.since:
+        return activation.suspended // MICROSECONDS
+    return m.seconds - (activation.since - activation.suspended) // MICROSECONDS
+
+
+def _job(m: Moment, name: str) -> str | None:
+    """The text of an attribute of the slot's job."""
+    activation = m.slot.activation
+    if activation is None:
+        return None
+    if not activation.cluster:
+        return activation.ad.get(name)
+    cluster = m.state.clusters.get(activation.cluster)
+    return None if cluster is None else cluster.value(activation.proc, name) or None
+
+
+def _job_id(m: Moment) -> Any:
+    activation = m.slot.activation
+    if activation is None:
+        return None
+    return activation.job or f"{activation.cluster}.{activation.proc}"
+
+
+def _user(m: Moment) -> Any:
+    return m.state.user(m.slot) or None
+
+
+def _group(m: Moment) -> Any:
+    """Whom the slot counts for, where that is not its job's user."""
+    claim = m.slot.claim
+    return None if claim is None or claim.submitter == m.state.user(m.slot) else claim.submitter
+
+
+def _next_user(m: Moment) -> Any:
+    waiting = m.slot.waiting
+    return None if waiting is None else waiting.user or waiting.submitter
+
+
+def _next_group(m: Moment) -> Any:
+    waiting = m.slot.waiting
+    return None if waiting is None or waiting.submitter == _next_user(m) else waiting.submitter
+
+
+def _drain(m: Moment, what: Callable[[Any], Any]) -> Any:
+    drain = m.machine.drain if m.machine else None
+    return None if drain is None else what(drain)
+
+
+def start_meanwhile(state: State, slot: Slot) -> Expression | None:
+    """What START is while the slot's machine drains, if the drain has a START of its own."""
+    machine = state.machines.get(slot.machine)
+    drain = None if machine is None else machine.drain
+    return expression(drain.start) if drain is not None and drain.start else None
+
+
+def _instant(at: int) -> int | None:
+    return at // MICROSECONDS if at else None
+
+
+def unclaimed_in_drains(m: Moment) -> int:
+    """TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
+    return int(sum(slot.drained_until(m.now) for slot in neighbours(m.state, m.slot))) // MICROSECONDS
+
+
+def neighbours(state: State, slot: Slot) -> list[Slot]:
+    """All slots of the slot's machine, itself included."""
+    machine = state.machines.get(slot.machine)
+    return [slot] if machine is None else list(machine.slots.values())
+
+
+TOTALLED = (
+    "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
+    "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
+    "Drained/Idle", "Drained/Retiring",
+)  # fmt: skip
+"""The pairs of state and activity of which a slot's ad says how long it was in them."""
+
+
+def total_name(pair: str) -> str:
+    """TotalTimeClaimedBusy of Claimed/Busy."""
+    return f"TotalTime{pair.replace('/', '')}"
+
+
+def total_time(m: Moment, pair: str) -> int | None:
+    """The seconds that the slot was in a pair; None: it never was."""
+    if m.slot.pair == pair:
+        return m.seconds - total_since(m.slot)
+    spent = m.slot.spent.get(pair, 0)
+    return spent // MICROSECONDS if spent else None
+
+
+def total_since(slot: Slot) -> int:
+    """The second from which on the slot would have to be in its present pair to have been there as long as it was."""
+    return (slot.entered_activity - slot.spent.get(slot.pair, 0)) // MICROSECONDS
+
+
+Attribute = tuple[str, Callable[[Moment], Any]]
+
+_TOTALS: tuple[Attribute, ...] = tuple((total_name(pair), partial(total_time, pair=pair)) for pair in TOTALLED)
+
+MOMENT: dict[str, Attribute] = {
+    name.lower(): (name, value)
+    for name, value in (
+        # attribute, its value (None: the slot has none now)
+        ("State", lambda m: m.slot.state),
+        ("Activity", lambda m: m.slot.activity),
+        ("EnteredCurrentState", lambda m: m.slot.entered_state // MICROSECONDS),
+        ("EnteredCurrentActivity", lambda m: m.slot.entered_activity // MICROSECONDS),
+        ("MyCurrentTime", lambda m: m.seconds),
+        ("KeyboardIdle", lambda m: idle(m, console=False)),
+        ("ConsoleIdle", lambda m: idle(m, console=True)),
+        ("LoadAvg", lambda m: load_of(m.state, m.slot, m.readings).load),
+        ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings).condor),
+        ("TotalLoadAvg", lambda m: m.readings.load),
+        ("TotalCondorLoadAvg", lambda m: float(sum(m.readings.condor_load.values()))),
+        ("ClockMin", lambda m: _local(m) // 60 % 1440),
+        ("ClockDay", lambda m: (_local(m) // 86400 + 4) % 7),  # the epoch was a Thursday
+        ("CpuBusyTime", _busy_time),
+        ("CpuBusyValue", lambda m: int(bool(m.slot.busy_since)) if latched(m) else None),
+        ("LastBenchmark", lambda m: m.machine.benchmarked // MICROSECONDS if m.machine else 0),
+        ("Mips", lambda m: m.machine.benchmarks[0] or None if m.machine else None),
+        ("KFlops", lambda m: m.machine.benchmarks[1] or None if m.machine else None),
+        ("Rank", lambda m: 0.0 if m.slot.ad.spelling("rank") is None else None),
+        ("CurrentRank", lambda m: m.slot.claim.rank if m.slot.claim else 0.0),
+        ("RemoteOwner", _user),
+        ("RemoteUser", _user),
+        ("AccountingGroup", _group),
+        ("ClientMachine", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
+        ("JobId", _job_id),
+        ("JobStart", lambda m: m.slot.activation.began // MICROSECONDS if m.slot.activation else None),
+        ("TotalJobRunTime", _ran),
+        ("TotalJobSuspendTime", _suspended),
+        ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // MICROSECONDS if m.slot.claim else None),
+        ("PreemptingRank", lambda m: m.slot.waiting.rank if m.slot.waiting else None),
+        ("PreemptingUser", _next_user),
+        ("PreemptingOwner", _next_user),
+        ("PreemptingAccountingGroup", _next_group),
+        ("AcceptedWhileDraining", lambda m: bool(m.slot.claim and "late" in m.slot.claim.marks)),
+        ("Draining", lambda m: _drain(m, lambda drain: True)),
+        ("DrainReason", lambda m: _drain(m, lambda drain: drain.reason)),
+        ("DrainingRequestId", lambda m: _drain(m, lambda drain: str(drain.number))),
+        ("LastDrainStartTime", lambda m: _instant(m.machine.drain_began) if m.machine else None),
+        ("LastDrainStopTime", lambda m: _instant(m.machine.drain_ended) if m.machine else None),
+        ("TotalMachineDrainingBadput", lambda m: (m.machine.badput or None) if m.machine else None),
+        ("TotalMachineDrainingUnclaimedTime", lambda m: unclaimed_in_drains(m) or None),
+        *_TOTALS,
+    )
+}  # fmt: skip
+"""The attributes of the moment, by their names in small letters."""
+
+
+@lru_cache(1000)
+def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
+    return tuple(MOMENT.values() if names is None else [MOMENT[name] for name in sorted(names) if name in MOMENT])
+
+
+def view(
+    m: Moment, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
+) -> ClassAd:
+    """The slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own expressions
+    can read (of ``only``, if that is given), and those of ``also`` (in small letters)."""
+    known, start = static(m.state, m.slot), start_meanwhile(m.state, m.slot)
+    names = None
+    if not whole and known.names is not None and start is None and not _sensed_expressions(m):
+        names = known.names if only is None else only
+        names = names | also if also else names
+    ad = ClassAd(_values(m, names), known.ad)
+    if start is not None:
+        ad["Start"] = start
+    for name, value in of_other_slots(m).items():
+        ad[name] = value
+    return ad
+
+
+def extend(ad: ClassAd, m: Moment, names: frozenset[str]) -> None:
+    """Give a view these attributes, too."""
+    for name, value in _values(m, names).items():
+        ad[name] = value
+
+
+def _values(m: Moment, names: frozenset[str] | None) -> dict[str, Any]:
+    """The attributes of the moment that are wanted, those of the sensors over them; None: all."""
+    found: dict[str, Any] = {}
+    for name, value in _wanted(names):
+        now = value(m)
+        if now is not None:
+            found[name] = now
+    for source in (m.readings.attributes, m.readings.slots.get(m.slot.name, {})):
+        for name, text in source.items():
+            if names is None or name.lower() in names:
+                meaning = expression(text)
+                if meaning is not None:
+                    found[name] = meaning
+    return found
+
+
+def _sensed_expressions(m: Moment) -> bool:
+    """Whether a sensor publishes an expression, which may read anything, and not a plain value."""
+    sources = (m.readings.attributes, m.readings.slots.get(m.slot.name, {}))
+    return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
+
+
+def of_other_slots(m: Moment) -> dict[str, Any]:
+    """The attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
+    wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
+    found: dict[str, Any] = {}
+    for other in neighbours(m.state, m.slot) if wanted else ():
+        seen = Moment(m.state, other, m.machine, m.readings, m.now, m.context)
+        prefix = other.name.partition("@")[0]
+        for name in wanted:
+            known = MOMENT.get(name.lower())
+            value = known[1](seen) if known else None
+            if value is None:
+                text = _given(m.readings, other, name)
+                value = None if text is None else expression(text)
+            if value is not None:
+                found[f"{prefix}_{name}"] = value
+    return found
+
+
+def _given(readings: Readings, slot: Slot, name: str) -> str | None:
+    """What is said of a slot under a name, in any case of letters: by its own sensors, its machine's, or its ad."""
+    for source in (readings.slots.get(slot.name, {}), readings.attributes, slot.ad):
+        for key, text in source.items():
+            if key.lower() == name.lower():
+                return text
+    return None
+
+
+def job_ad(state: State, slot: Slot) -> Ad | None:
+    """The ad of the job that runs on a slot, or that an outside holder claimed it for; None without a job."""
+    activation = slot.activation
+    if activation is None:
+        return slot.claim.ad or None if slot.claim else None
+    if not activation.cluster:
+        return activation.ad
+    cluster = state.clusters.get(activation.cluster)
+    return None if cluster is None else cluster.attributes(activation.proc)
+
+
+def job_as_ad(state: State, slot: Slot) -> ClassAd | None:
+    """The same as an ad to be read: kept for as long as nothing of the job has changed."""
+    activation = slot.activation
+    cluster = state.clusters.get(activation.cluster) if activation is not None else None
+    if activation is None or cluster is None:
+        ad = job_ad(state, slot)
+        return None if ad is None else ad_of(ad)
+    kept: dict[str, tuple[str, Changes, int, ClassAd]] = state.kept.setdefault("job ads", {})
+    known = kept.get(slot.name)
+    changes, status = cluster.changes(activation.proc), cluster.status[activation.proc]
+    if known is None or known[0] != activation.key or known[1] is not changes or known[2] != status:
+        known = kept[slot.name] = (activation.key, changes, status, ad_of(cluster.attributes(activation.proc)))
+    return known[3]
+
+
+def moment(state: State, slot: Slot, sense: Sense, now: int, context: Context) -> Moment:
+    """A slot at the instant ``now``."""
+    return Moment(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context)

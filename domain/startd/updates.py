@@ -1,0 +1,85 @@
+"""What a slot tells the pool of its machine's sensors: when its state or activity changes, else at most once in
+UPDATE_INTERVAL, and only what has changed.
+
+The policy asks the sensors themselves. Whoever reads the log (the negotiator, ``poolbook status``, an audit) sees what
+was published: the load, the instant of the last input (KeyboardIdle as ``time() - <instant>``, so that time passing is
+no news), and what the owner's own sensors say of attributes that the slot's expressions read. What a job asks for
+besides is published before the cycle that sees it first, and from then on as the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..events import Ad
+from ..ports.sensor_readings import NOTHING_READ, Readings
+from .evaluation import Look
+from .settings import duration
+from .slot_ad import MOMENT, Moment, since, static
+
+
+def due(look: Look) -> int | None:
+    """When the slot publishes next, if nothing changes meanwhile: None if there is no news."""
+    if not news(look):
+        return None
+    joined, apart = _updates(look)
+    return max(look.now, joined + _turn(look, look.slot.published) * apart + apart)
+
+
+def timely(look: Look) -> Ad:
+    """The news, unless the slot has published in this UPDATE_INTERVAL already."""
+    return news(look) if _turn(look, look.now) > _turn(look, look.slot.published) else {}
+
+
+def _updates(look: Look) -> tuple[int, int]:
+    """When the updates of the slot's machine began, and how far they are apart."""
+    machine = look.state.machines.get(look.slot.machine)
+    return (machine.joined if machine else 0), max(1, duration(look.state, machine, "UPDATE_INTERVAL"))
+
+
+def _turn(look: Look, at: int) -> int:
+    """The number of the UPDATE_INTERVAL in which an instant lies; -1 for what never was."""
+    joined, apart = _updates(look)
+    return (at - joined) // apart if at >= joined else -1
+
+
+def told_by(readings: Readings, slot: str) -> frozenset[str]:
+    """The attributes of a slot, in small letters, that a machine's sensors tell."""
+    own = readings.slots.get(slot, {})
+    return _ALWAYS.union(name.lower() for source in (readings.attributes, own) for name in source)
+
+
+def news(look: Look, also: frozenset[str] = frozenset()) -> Ad:
+    """What would be published now: the attributes that differ from what was published last (an empty text: gone), and
+    those of ``also``, in small letters."""
+    moment = look.moment()
+    before = look.slot.public
+    # A command that writes the log for a moment asks no sensor: what was published stands.
+    if moment.readings is NOTHING_READ or (not before and moment.readings == NOTHING_READ):
+        return {}
+    names = static(look.state, look.slot).names
+    known = frozenset(name.lower() for name in before)
+    said = dict(_said(moment, None if names is None else names | _SHOWN | known | also))
+    changes = {name: text for name, text in said.items() if before.get(name) != text}
+    return changes | {name: "" for name in before if name not in said}
+
+
+def _said(moment: Moment, wanted: frozenset[str] | None) -> Iterator[tuple[str, str]]:
+    """What the sensors say of these attributes, in small letters; None: of all."""
+    for key, name in _LOADS.items():
+        if wanted is None or key in wanted:
+            yield name, repr(round(float(MOMENT[key][1](moment)), 2))
+    for key, (name, console) in _IDLES.items():
+        if wanted is None or key in wanted:
+            yield name, f"time() - {since(moment, console)}"
+    for source in (moment.readings.attributes, moment.readings.slots.get(moment.slot.name, {})):
+        for name, text in source.items():
+            if wanted is None or name.lower() in wanted:
+                yield name, text
+
+
+_LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}
+_IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
+_SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
+"""What ``status`` shows."""
+_ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)

@@ -1,0 +1,60 @@
+"""How claims are made to go: vacated by request, softly or at once, or suspended and continued by request."""
+
+from __future__ import annotations
+
+from ..decision.draft import Draft
+from ..state.state import Slot
+from ..state_machines import void_row
+from .dynamic_slots import merge
+from .transitions import mark, tell, void_match
+
+
+def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
+    """The claim is to end, and its job may use its retirement time and its time to end. What is not ``reversible`` is
+    so whatever happens meanwhile. False if there is nothing to end."""
+    if slot.claim is None and slot.name in draft.state.matches:
+        return void(draft, slot, cause)
+    if slot.state == "Claimed":
+        mark(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
+        if slot.activity in ("Cleaning", "Retiring"):
+            return True
+    return tell(draft, slot, "retire", cause)
+
+
+def kill(draft: Draft, slot: Slot, cause: str) -> bool:
+    """The claim is to end at once, and its job is killed. False if there is nothing to end."""
+    if slot.claim is None and slot.name in draft.state.matches:
+        return void(draft, slot, cause)
+    if slot.activity == "Cleaning":
+        mark(draft, slot, "closing")
+        return True
+    return tell(draft, slot, "kill", cause)
+
+
+def void(draft: Draft, slot: Slot, cause: str) -> bool:
+    """The match that the slot has will not be claimed (8)."""
+    if slot.name in draft.state.matches:
+        draft.move_match(slot, void_row(cause))
+        void_match(draft, slot, cause)
+    if not tell(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
+        merge(draft, slot)
+    return True
+
+
+def suspend_claim(draft: Draft, slot: Slot) -> bool:
+    """Suspend what runs, by request: only a request lets it go on. False if nothing runs that is not
+    ending."""
+    ending = slot.activation is not None and bool(slot.activation.stop)
+    if ending or slot.pair not in ("Claimed/Busy", "Claimed/Retiring"):
+        return False
+    mark(draft, slot, "by_command")
+    return tell(draft, slot, "suspend", "suspend_command")
+
+
+def continue_claim(draft: Draft, slot: Slot) -> bool:
+    """Let what a request suspended go on; False if no request did."""
+    claim = slot.claim
+    if slot.pair != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
+        return False
+    mark(draft, slot, "resumed")
+    return tell(draft, slot, "continue", "continue_command")

@@ -1,0 +1,241 @@
+"""The jobs of one submission, in the live state: a job costs memory of its own only where it differs from its cluster.
+
+One byte for its status, four for the number of its *cohort*, the set of changes that it shares with all jobs that went
+the same way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+
+from ..events import Ad, Event, Procs
+from .job_ad import STATUS_NAMES, STATUS_NUMBERS, TERMINAL, Changes, fold_job
+from .proc_ads import Variants
+
+IDLE = STATUS_NUMBERS["Idle"]
+OVER = tuple(STATUS_NUMBERS[name] for name in sorted(TERMINAL))
+LOCAL_UNIVERSE = "12"
+_GONE = 0
+_STATUSES = max(STATUS_NUMBERS.values()) + 1
+_UNFOLDED_MOST = 16
+"""Events of one job that are kept unfolded, at most."""
+_STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
+
+
+class Cluster:
+    """The jobs of one submission that have not ended."""
+
+    __slots__ = (
+        "_first",
+        "_free",
+        "_spelled",
+        "_unfolded",
+        "ad",
+        "cohorts",
+        "count",
+        "counts",
+        "edited",
+        "edits",
+        "id",
+        "live",
+        "members",
+        "of",
+        "status",
+        "submitter",
+        "variants",
+    )  # fmt: skip
+
+    def __init__(self, id: int, submitter: str, ad: Ad, count: int, variants: Variants, status: str) -> None:
+        self.id, self.submitter, self.ad, self.count, self.variants = id, submitter, ad, count, variants
+        self.status = bytearray(_STATUS_BYTES[status] * count)
+        self.of = array("I", bytes(4 * count))
+        self.cohorts: list[Changes | None] = [{}]
+        self.members = [count]
+        self.live = count
+        self.counts = [0] * _STATUSES
+        self.counts[STATUS_NUMBERS[status]] = count
+        self._first = 0
+        self._unfolded: dict[int, list[Event]] = {}
+        self._free: list[int] = []
+        self._spelled: dict[str, str] = {}
+        self.edited: set[str] = set()
+        """The attributes, in small letters, that were edited for some of the jobs since the submission."""
+        self.edits = 0
+        """How often jobs were edited."""
+
+    @property
+    def local(self) -> bool:
+        """Whether its jobs are of the local universe: run by the access point itself, without a slot."""
+        return self.ad.get("JobUniverse") == LOCAL_UNIVERSE
+
+    def __contains__(self, proc: object) -> bool:
+        return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
+
+    def status_of(self, proc: int) -> str:
+        return STATUS_NAMES[self.status[proc]]
+
+    def changes(self, proc: int) -> Changes:
+        """What has happened to the job's ad since its submission. Not to be changed."""
+        return self._folded(self.of[proc])
+
+    def _folded(self, cohort: int) -> Changes:
+        """A cohort's changes. Events of single jobs are folded when somebody asks: most jobs end before that."""
+        events = self._unfolded.pop(cohort, None)
+        changes = self.cohorts[cohort] or {}
+        if events:
+            changes = dict(changes)
+            for event in events:
+                fold_job(changes, self.ad, event)
+            self.cohorts[cohort] = changes
+        return changes
+
+    def value(self, proc: int, name: str, default: str = "") -> str:
+        """The text of one attribute of the job's ad."""
+        changes = self.changes(proc)
+        if name in changes:
+            return changes[name] or default
+        if name in self.variants.names:
+            return self.variants.of(proc)[name]
+        return self.ad.get(name, default)
+
+    def wish(self, proc: int, name: str) -> str:
+        """The text of an attribute that is the user's alone, as the job's policies are, in any case of letters: empty
+        if there is none. Quicker than ``value``, since what has happened to the job need not be folded for it."""
+        key = name.lower()
+        if key in self.edited:
+            found = self.changes(proc)
+            edited = next((found[each] for each in found if each.lower() == key), None)
+            if edited is not None:
+                return edited
+        spelled = self._spelling(name)
+        return self.variants.of(proc)[spelled] if spelled in self.variants.names else self.ad.get(spelled, "")
+
+    def agree(self, name: str) -> bool:
+        """Whether ``wish`` has the same answer for all of its jobs."""
+        return name.lower() not in self.edited and self._spelling(name) not in self.variants.names
+
+    def _spelling(self, name: str) -> str:
+        """How its submission spells an attribute; empty if it does not have it."""
+        spelled = self._spelled.get(name)
+        if spelled is None:
+            given = (each for each in (*self.ad, *self.variants.names) if each.lower() == name.lower())
+            spelled = self._spelled[name] = next(given, "")
+        return spelled
+
+    @property
+    def over(self) -> bool:
+        """Whether any of its jobs has come to its end and is still in the queue."""
+        return any(self.counts[number] for number in OVER)
+
+    def attributes(self, proc: int) -> Ad:
+        """The whole ad of one job."""
+        whole = {**self.ad, **self.variants.of(proc), **self.changes(proc)}
+        whole["ClusterId"], whole["ProcId"] = str(self.id), str(proc)
+        whole["JobStatus"] = str(self.status[proc])
+        return {name: text for name, text in whole.items() if text}
+
+    def next_idle(self, after: int = -1) -> int:
+        """The first process behind `after` that waits, or -1."""
+        found = self.status.find(IDLE, max(after + 1, self._first))
+        if after < self._first:
+            self._first = found if found >= 0 else self.count
+        return found
+
+    def procs(self, keep: Callable[[int], bool] = bool) -> Iterator[int]:
+        """The processes whose status number `keep` accepts; all that are left, unless told otherwise."""
+        return (proc for proc, status in enumerate(self.status) if status and keep(status))
+
+    # Folding
+
+    def _set_status(self, proc: int, number: int) -> None:
+        before = self.status[proc]
+        if before == number:
+            return
+        self.counts[before] -= 1
+        self.counts[number] += 1
+        self.status[proc] = number
+        if number == IDLE and proc < self._first:
+            self._first = proc
+
+    def edit(self, proc: int, event: Event, status: str | None) -> None:
+        """Take note of an event about one job; `status` is its status afterwards, None: as before."""
+        cohort = self.of[proc]
+        unfolded = self._unfolded
+        if self.members[cohort] == 1 and cohort:
+            events = unfolded.get(cohort)
+            if events is None:
+                unfolded[cohort] = [event]
+            else:
+                events.append(event)
+                if len(events) > _UNFOLDED_MOST:
+                    self._folded(cohort)
+        else:
+            self.members[cohort] -= 1
+            changes = self._folded(cohort) if cohort in unfolded else self.cohorts[cohort]
+            cohort = self.of[proc] = self._new_cohort(changes, 1)
+            unfolded[cohort] = [event]
+        if status is not None:
+            self._set_status(proc, STATUS_NUMBERS[status])
+
+    def edit_all(self, procs: Procs, event: Event, status: str | None) -> None:
+        """Fold an event about many jobs; `status` None leaves each its own. Jobs that went the same way until now go on
+        sharing their changes: the fold is done once for each cohort."""
+        moved: dict[int, int] = {}
+        of, members = self.of, self.members
+        number = None if status is None else STATUS_NUMBERS[status]
+        for first, last in procs:
+            for proc in range(first, last + 1):
+                if not self.status[proc]:
+                    continue
+                before = of[proc]
+                after = moved.get(before)
+                if after is None:
+                    changes = dict(self._folded(before))
+                    fold_job(changes, self.ad, event)
+                    after = moved[before] = self._new_cohort(changes, 0)
+                of[proc] = after
+                members[before] -= 1
+                members[after] += 1
+                if number is not None:
+                    self._set_status(proc, number)
+        for before in moved:
+            if not members[before]:
+                self._forget(before)
+
+    def _new_cohort(self, changes: Changes | None, members: int) -> int:
+        if self._free:
+            cohort = self._free.pop()
+            self.cohorts[cohort], self.members[cohort] = changes, members
+            return cohort
+        self.cohorts.append(changes)
+        self.members.append(members)
+        return len(self.cohorts) - 1
+
+    def _forget(self, cohort: int) -> None:
+        """A cohort has no member left."""
+        self.cohorts[cohort] = None
+        self._unfolded.pop(cohort, None)
+        if cohort:
+            self._free.append(cohort)
+
+    def end(self, proc: int) -> None:
+        """The job is over: it leaves the active state."""
+        cohort = self.of[proc]
+        self.members[cohort] -= 1
+        if not self.members[cohort]:
+            self._forget(cohort)
+        self.counts[self.status[proc]] -= 1
+        self.status[proc] = _GONE
+        self.live -= 1
+
+    def end_all(self, procs: Procs) -> None:
+        if sum(last - first + 1 for first, last in procs) == self.live == self.count:
+            self.live = 0  # all at once: nobody will look at the rest again
+            self.counts = [0] * _STATUSES
+            self.status = bytearray(self.count)
+            return
+        for first, last in procs:
+            for proc in range(first, last + 1):
+                if self.status[proc]:
+                    self.end(proc)

@@ -1,0 +1,522 @@
+"""The one fold: how each kind of event changes the state. Live, at start, in replay and in tests it is this function.
+
+It copies what events say and never refuses, never consults policy and never computes what a decision should have
+computed: whether a thing was allowed was settled before the event was written, and whether it should have been is for
+the audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping
+
+from .. import events as e
+from .cluster import Cluster
+from .job_ad import LEFT, TERMINAL, unquoted
+from .proc_ads import Variants
+from .settings import as_founded
+from .slot_attributes import SlotAd
+from .state import Activation, Claim, Drain, Machine, Slot, State
+
+ANSWERS_KEPT = 10_000
+ANSWERS_SIZE = 8_000_000
+BIRTH = "Owner/Idle"
+"""The state and activity in which every slot begins."""
+SUSPENDED = "Claimed/Suspended"
+MATCHED = "Matched/Idle"
+PREEMPTING = "Preempting/"
+PUBLISHED = "published"
+"""The cause of a change that a machine's sensors told: no part of the slot's own ad."""
+
+
+def _founded(state: State, event: e.PoolFounded) -> None:
+    state.name, state.dialect = event.name, event.dialect
+    state.founded = as_founded(event.uid_domain, event.settings)
+    state.settings = dict(state.founded)
+    state.configured = state.position
+
+
+def _pool_configured(state: State, event: e.PoolConfigured) -> None:
+    _change(state.settings, event.settings)
+    state.configured = state.position
+
+
+def _writer(state: State, event: e.WriterBegan) -> None:
+    state.epoch = event.epoch
+
+
+def _answered(state: State, event: e.RequestAnswered) -> None:
+    answers = state.answers
+    answers[event.stimulus] = event.answer
+    state.answers_size += len(event.answer)
+    while len(answers) > ANSWERS_KEPT or (state.answers_size > ANSWERS_SIZE and len(answers) > 1):
+        state.answers_size -= len(answers.pop(next(iter(answers))))
+
+
+def _touch(state: State, machine: Machine) -> None:
+    """What all slots of a machine say has changed."""
+    for slot in machine.slots:
+        state.touched[slot] = True
+
+
+def _machine(state: State, event: e.MachineJoined) -> None:
+    state.machines[event.machine] = Machine(event.machine, event.ad, event.at, dict(event.settings))
+
+
+def _configured(state: State, event: e.MachineConfigured) -> None:
+    _change(state.machines[event.machine].settings, event.settings)
+    _touch(state, state.machines[event.machine])
+
+
+def _change(ad: MutableMapping[str, str], changes: e.Ad) -> None:
+    for name, text in changes.items():
+        if text:
+            ad[name] = text
+        else:
+            ad.pop(name, None)
+
+
+def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
+    machine = state.machines[event.machine]
+    machine.benchmarks = event.published
+    machine.benchmarked = event.at
+    _touch(state, machine)
+
+
+def _busy(state: State, event: e.BusyBegan) -> None:
+    state.slots[event.slot].busy_since = event.at if event.busy else 0
+    state.touched[event.slot] = True
+
+
+def _drain_began(state: State, event: e.DrainBegan) -> None:
+    machine = state.machines[event.machine]
+    machine.drain = Drain(
+        event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
+    )
+    machine.drains, machine.drain_began = event.drain, event.at
+    _touch(state, machine)
+    state.reworded.update(dict.fromkeys(machine.slots, True))
+
+
+def _drain_moved(state: State, event: e.DrainMoved) -> None:
+    machine = state.machines[event.machine]
+    if machine.drain is not None:
+        machine.drain.state = event.target
+    if event.row in ("cancel", "resume"):
+        machine.drain, machine.drain_ended = None, event.at
+        state.reworded.update(dict.fromkeys(machine.slots, True))
+    _touch(state, machine)
+
+
+def _drain_final(state: State, event: e.DrainFinal) -> None:
+    drain = state.machines[event.machine].drain
+    if drain is not None:
+        drain.final = True
+    _touch(state, state.machines[event.machine])
+
+
+def _drain_charged(state: State, event: e.DrainCharged) -> None:
+    state.machines[event.machine].badput += event.badput
+    _touch(state, state.machines[event.machine])
+
+
+def _shutdown(state: State, event: e.ShutdownBegan) -> None:
+    state.machines[event.machine].shutdown = event.how
+    _touch(state, state.machines[event.machine])
+
+
+def _machine_left(state: State, event: e.MachineLeft) -> None:
+    state.machines.pop(event.machine, None)
+
+
+def _born(state: State, event: e.SlotBorn) -> None:
+    slot = state.slots[event.slot] = Slot(
+        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BIRTH, event.at, event.at,
+        version=state.position,
+    )  # fmt: skip
+    if event.machine in state.machines:
+        state.machines[event.machine].slots[event.slot] = slot
+    state.touched[event.slot] = state.reworded[event.slot] = True
+
+
+def _slot_moved(state: State, event: e.SlotMoved) -> None:
+    slot = state.slots[event.slot]
+    slot.drained, slot.counted = slot.drained_until(event.at), event.at
+    slot.spent[slot.pair] = slot.spent.get(slot.pair, 0) + event.at - slot.entered_activity
+    activation = slot.activation
+    if activation is not None:
+        if activation.since:
+            activation.suspended += event.at - activation.since
+        activation.since = event.at if event.target == SUSPENDED else 0
+    if event.target.partition("/")[0] != slot.pair.partition("/")[0]:
+        slot.entered_state = event.at
+    slot.entered_activity = event.at
+    slot.pair = event.target
+    state.touched[event.slot] = True
+    state.matched.pop(event.slot, None)
+    state.preempting.pop(event.slot, None)
+    if event.target == MATCHED:
+        state.matched[event.slot] = None
+    elif event.target.startswith(PREEMPTING):
+        state.preempting[event.slot] = None
+
+
+def _slot_changed(state: State, event: e.SlotChanged) -> None:
+    slot = state.slots[event.slot]
+    state.touched[event.slot] = True
+    if event.cause == PUBLISHED:
+        _change(slot.public, event.changes)
+        slot.published = event.at
+        return
+    slot.drained, slot.counted = slot.drained_until(event.at), event.at
+    state.reworded[event.slot] = True
+    _change(slot.ad, event.changes)
+    slot.version = state.position
+
+
+def _slot_died(state: State, event: e.SlotDied) -> None:
+    slot = state.slots.pop(event.slot, None)
+    state.reworded[event.slot] = True
+    if slot is not None and slot.machine in state.machines:
+        state.machines[slot.machine].slots.pop(event.slot, None)
+    state.touched[event.slot] = True
+    for job in (state.matches.pop(event.slot, None), state.ready.pop(event.slot, None), _awaited(slot)):
+        _unpromise(state, event.slot, job)
+    state.matched.pop(event.slot, None)
+    state.preempting.pop(event.slot, None)
+    state.unheard.pop(event.slot, None)
+
+
+def _unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
+    """The job is promised the slot no longer."""
+    if job is not None and state.promised.get(job) == slot:
+        del state.promised[job]
+
+
+def _awaited(slot: Slot | None) -> tuple[int, int] | None:
+    """The job of the pool's own queue that waits for the slot's present claim to go."""
+    return None if slot is None or slot.waiting is None else _job_of(slot.waiting)
+
+
+def _job_of(claim: Claim | e.ClaimMade | e.ClaimWaits) -> tuple[int, int] | None:
+    """The job of the pool's own queue that a better match is for."""
+    if claim.holder or not claim.job:
+        return None
+    cluster, _, proc = claim.job.partition(".")
+    return int(cluster), int(proc)
+
+
+def _user(state: State, event: e.ClaimMade | e.ClaimWaits, job: tuple[int, int] | None) -> str:
+    """Whose the job is that a claim is made for; empty where the claim counts for the same."""
+    cluster = state.clusters.get(job[0]) if job is not None else None
+    user = unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
+    return "" if user == event.submitter else user
+
+
+def _claim_made(state: State, event: e.ClaimMade) -> None:
+    slot, job = state.slots[event.slot], _job_of(event)
+    matched = state.matches.pop(event.slot, None)
+    for before in (matched, _awaited(slot)):
+        _unpromise(state, event.slot, before)
+    if job is not None:
+        state.ready[event.slot], state.promised[job] = job, event.slot
+    state.submitter(event.submitter).take(event.weight, event.at)
+    state.touched[event.slot] = True
+    slot.claim = Claim(
+        event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
+        event.lease, user=_user(state, event, job or matched),
+    )  # fmt: skip
+    slot.waiting = None
+
+
+def _claim_waits(state: State, event: e.ClaimWaits) -> None:
+    slot, job = state.slots[event.slot], _job_of(event)
+    _unpromise(state, event.slot, _awaited(slot))
+    if job is not None:
+        _unpromise(state, event.slot, state.matches.pop(event.slot, None))
+        state.promised[job] = event.slot
+    state.touched[event.slot] = True
+    slot.waiting = Claim(
+        event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
+        event.lease, user=_user(state, event, job),
+    )  # fmt: skip
+
+
+def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
+    slot = state.slots[event.slot]
+    _unpromise(state, event.slot, _awaited(slot))
+    slot.waiting = None
+    state.touched[event.slot] = True
+
+
+def _claim_marked(state: State, event: e.ClaimMarked) -> None:
+    claim = state.slots[event.slot].claim
+    if claim is not None:
+        claim.marks |= set(event.marks)
+        if "resumed" in event.marks:
+            claim.marks -= {"by_command", "resumed"}
+        if event.reason:
+            claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
+
+
+def _claim_unheard(state: State, event: e.ClaimUnheard) -> None:
+    claim = state.slots[event.slot].claim
+    if claim is not None:
+        claim.until = event.until
+    if event.until:
+        state.unheard[event.slot] = None
+    else:
+        state.unheard.pop(event.slot, None)
+
+
+def _claim_activated(state: State, event: e.ClaimActivated) -> None:
+    slot = state.slots[event.slot]
+    slot.activation = Activation(
+        str(state.position), 0, 0, event.slot, event.at, True, vacate=event.vacate, job=event.job, ad=event.ad
+    )
+    if slot.claim is not None:
+        slot.claim.activations += 1
+    state.touched[event.slot] = True
+
+
+def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
+    state.slots[event.slot].activation = None
+    state.touched[event.slot] = True
+
+
+def _claim_ended(state: State, event: e.ClaimEnded) -> None:
+    slot = state.slots[event.slot]
+    weight = None if slot.claim is None else slot.claim.weight
+    state.submitter(event.submitter).give_back(weight, event.usage, event.at)
+    slot.claim = None
+    state.unheard.pop(event.slot, None)
+    state.touched[event.slot] = True
+    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
+
+
+def _cycle(state: State, event: e.CycleHeld) -> None:
+    for match in event.matches:
+        state.refusals.pop(match.job, None)
+        cluster, _, proc = match.job.partition(".")
+        job = int(cluster), int(proc)
+        _unpromise(state, match.slot, state.matches.get(match.slot))
+        state.matches[match.slot] = job
+        state.promised[job] = match.slot
+        state.touched.setdefault(match.slot, False)
+    for unmatched in event.unmatched:
+        state.refusals[unmatched.job] = unmatched
+
+
+def _match_voided(state: State, event: e.MatchVoided) -> None:
+    _unpromise(state, event.slot, state.matches.pop(event.slot, None))
+    state.touched[event.slot] = True
+
+
+def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
+    for name, priority in event.priorities.items():
+        submitter = state.submitter(name)
+        submitter.priority, submitter.updated, submitter.drawn = priority, event.at, submitter.used(event.at)
+    state.accounted = event.at
+
+
+def _submitter_set(state: State, event: e.SubmitterSet) -> None:
+    submitter = state.submitter(event.submitter)
+    if event.until > event.at:
+        submitter.leases[event.name] = event.value, event.until
+    elif event.until:
+        submitter.leases.pop(event.name, None)
+    elif event.name == "priority":
+        submitter.priority, submitter.updated, submitter.drawn = event.value, event.at, submitter.used(event.at)
+    elif event.name == "usage":
+        submitter.count(event.at)
+        before = submitter.weighted
+        submitter.weighted = round(event.value * 1_000_000_000)
+        submitter.drawn += submitter.weighted - before
+    elif event.name in ("begin", "last"):
+        setattr(submitter, event.name, round(event.value * 1_000_000))
+    else:
+        setattr(submitter, event.name, event.value)
+
+
+def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
+    for name in event.submitters:
+        submitter = state.submitter(name)
+        submitter.count(event.at)
+        submitter.drawn -= submitter.weighted
+        submitter.weighted = submitter.plain = 0
+        submitter.begin = event.at
+
+
+def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
+    gone = state.submitters.pop(event.submitter, None)
+    if gone is not None and gone.slots:  # what it has goes on to count
+        again = state.submitter(event.submitter)
+        again.using, again.slots = gone.using, gone.slots
+
+
+def _submitted(state: State, event: e.ClusterSubmitted) -> None:
+    cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
+    state.clusters[event.cluster] = cluster
+    state.submitter(event.submitter)
+    state.queued += 1
+    state.skipped.discard(event.cluster)
+    state.skipped.update(range(state.next_cluster, event.cluster))
+    state.next_cluster = max(state.next_cluster, event.cluster + 1)
+
+
+def _ends(state: State, cluster: Cluster) -> None:
+    if not cluster.live:
+        del state.clusters[cluster.id]
+        state.queued += 1
+        gone = f"{cluster.id}."
+        for job in [job for job in state.refusals if job.startswith(gone)]:
+            del state.refusals[job]
+
+
+def _jobs_moved(state: State, event: e.JobsMoved) -> None:
+    cluster = state.clusters[event.cluster]
+    if event.target == LEFT:
+        cluster.end_all(event.procs)
+        _ends(state, cluster)
+        return
+    cluster.edit_all(event.procs, event, event.target)
+    if event.left and event.target in TERMINAL:
+        for first, last in event.procs:
+            for proc in range(first, last + 1):
+                if proc in cluster and (cluster.id, proc) not in state.by_job:
+                    cluster.end(proc)
+        _ends(state, cluster)
+
+
+def _jobs_edited(state: State, event: e.JobsEdited) -> None:
+    cluster = state.clusters[event.cluster]
+    cluster.edit_all(event.procs, event, None)
+    state.queued += 1
+    cluster.edited.update(name.lower() for name in event.changes)
+    cluster.edits += 1
+
+
+def _activated(state: State, event: e.JobActivated) -> None:
+    cluster = state.clusters[event.cluster]
+    cluster.edit(event.proc, event, "Running")
+    state.refusals.pop(f"{event.cluster}.{event.proc}", None)
+    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
+    state.touched[event.slot] = True
+    key = str(state.position)
+    activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
+    state.activations[key] = state.by_job[event.cluster, event.proc] = activation
+    slot = state.slots.get(event.slot)
+    if slot is not None:  # a job of the local universe has none
+        slot.activation = activation
+        if slot.claim is not None:
+            slot.claim.activations += 1
+
+
+def _executing(state: State, event: e.JobExecuting) -> None:
+    state.by_job[event.cluster, event.proc].executing = True
+    _job_fact(state, event)
+
+
+def _job_fact(state: State, event: e.JobExecuting | e.JobMeasured) -> None:
+    state.clusters[event.cluster].edit(event.proc, event, None)
+
+
+def _measured(state: State, event: e.JobMeasured) -> None:
+    state.by_job[event.cluster, event.proc].measured = event.at
+    _job_fact(state, event)
+
+
+def _signalled(state: State, event: e.JobSignalled) -> None:
+    activation = state.by_job[event.cluster, event.proc]
+    state.ending[activation.key] = None
+    _told(activation, event)
+
+
+def _told(activation: Activation, event: e.JobSignalled | e.StarterTold) -> None:
+    activation.stop, activation.told, activation.until = event.how, event.at, event.until
+    activation.stopped = activation.stopped or event.at
+
+
+def _starter_told(state: State, event: e.StarterTold) -> None:
+    activation = state.slots[event.slot].activation
+    if activation is not None:
+        _told(activation, event)
+
+
+def _exited(state: State, event: e.JobExited) -> None:
+    activation = state.by_job.pop((event.cluster, event.proc))
+    del state.activations[activation.key]
+    state.ending.pop(activation.key, None)
+    slot = state.slots.get(event.slot)
+    if slot is not None:
+        slot.activation = None
+    state.touched[event.slot] = True
+    cluster = state.clusters[event.cluster]
+    status = event.target or cluster.status_of(event.proc)
+    if event.left and status in TERMINAL:
+        cluster.end(event.proc)
+        _ends(state, cluster)
+        return
+    cluster.edit(event.proc, event, status)
+
+
+_FOLDS: dict[type[e.Event], Callable[..., None]] = {
+    e.PoolFounded: _founded,
+    e.PoolConfigured: _pool_configured,
+    e.WriterBegan: _writer,
+    e.RequestAnswered: _answered,
+    e.EvidenceNoted: lambda state, event: None,
+    e.MachineJoined: _machine,
+    e.MachineConfigured: _configured,
+    e.MachineLeft: _machine_left,
+    e.BenchmarksRan: _benchmarks,
+    e.BusyBegan: _busy,
+    e.DrainBegan: _drain_began,
+    e.DrainMoved: _drain_moved,
+    e.DrainFinal: _drain_final,
+    e.DrainCharged: _drain_charged,
+    e.ShutdownBegan: _shutdown,
+    e.SlotBorn: _born,
+    e.SlotMoved: _slot_moved,
+    e.SlotChanged: _slot_changed,
+    e.SlotDied: _slot_died,
+    e.ClaimMade: _claim_made,
+    e.ClaimWaits: _claim_waits,
+    e.ClaimWithdrawn: _claim_withdrawn,
+    e.ClaimMarked: _claim_marked,
+    e.ClaimActivated: _claim_activated,
+    e.ClaimDeactivated: _claim_deactivated,
+    e.ClaimUnheard: _claim_unheard,
+    e.StarterTold: _starter_told,
+    e.ClaimEnded: _claim_ended,
+    e.CycleHeld: _cycle,
+    e.MatchVoided: _match_voided,
+    e.PrioritiesUpdated: _priorities,
+    e.SubmitterSet: _submitter_set,
+    e.SubmittersReset: _submitters_reset,
+    e.SubmitterDeleted: _submitter_deleted,
+    e.ClusterSubmitted: _submitted,
+    e.JobsMoved: _jobs_moved,
+    e.JobsEdited: _jobs_edited,
+    e.JobActivated: _activated,
+    e.JobExecuting: _executing,
+    e.JobMeasured: _measured,
+    e.JobSignalled: _signalled,
+    e.JobExited: _exited,
+}
+
+
+def evolve(state: State, event: e.Event) -> None:
+    """Bring `state` forward by `event`, the next of its log."""
+    state.position += 1
+    state.at = event.at
+    _FOLDS[type(event)](state, event)
+
+
+def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
+    """The state after `events`, each with its position in the log."""
+    state = state or State()
+    folds = _FOLDS
+    for position, event in events:
+        state.position, state.at = position, event.at
+        folds[type(event)](state, event)
+    return state

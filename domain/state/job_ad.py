@@ -1,0 +1,227 @@
+"""What each event means for a job's ad: which attributes it sets, under HTCondor's names and units.
+
+One fold, used by the live state and by every view, so that no two of them can differ. A job's ad is its cluster's ad,
+then what its submission gave to it alone (``variants``), then ``changes``: attribute -> expression text as these
+functions leave it. The empty text stands for an attribute that is gone. Instants in ads are whole seconds, as the
+reference has them; intervals are real numbers.
+
+Source: the manual's "Job ClassAd Attributes"; where it is silent, the ads of a real queue and history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, JobMeasured, JobsEdited, JobsMoved
+from ..state_machines import job as lifecycle
+from ..state_machines.rows import HTCONDOR_25
+
+STATUS_NUMBERS = lifecycle.STATUS_NUMBERS[HTCONDOR_25]
+STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
+TERMINAL = frozenset({"Removed", "Completed"})
+"""Where a job is at the end of its life, until it leaves the queue."""
+LEFT = lifecycle.LEFT
+
+Changes = dict[str, str]
+
+_LIVED = (
+    "CommittedSlotTime CommittedTime CompletionDate CumulativeRemoteSysCpu CumulativeRemoteUserCpu "
+    "CumulativeSlotTime CurrentHosts DiskUsage EnteredCurrentStatus ExitBySignal ExitCode ExitSignal ExitStatus "
+    "FirstJobMatchDate HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialWaitDuration "
+    "JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate JobRunCount JobStartDate JobStatus "
+    "LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime LastPublicClaimId "
+    "LastRemoteHost LastRemoteWallClockTime LastVacateTime MemoryUsage NumJobCompletions NumJobMatches "
+    "NumJobStarts NumShadowStarts NumVacates PublicClaimId ReleaseReason RemoteHost RemoteSysCpu RemoteUserCpu "
+    "RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize ShadowBday "
+)
+LIVED = frozenset(name.lower() for name in _LIVED.split())
+"""The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
+
+
+def quoted(text: str) -> str:
+    """`text` as a ClassAd string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def unquoted(text: str) -> str:
+    """The string that a literal made by `quoted` stands for; any other text as it is."""
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return text
+    if "\\" not in text:
+        return text[1:-1]
+    escapes = {"n": "\n", "t": "\t"}
+    out, letters = [], iter(text[1:-1])
+    for letter in letters:
+        if letter == "\\":
+            letter = next(letters, "")
+            letter = escapes.get(letter, letter)
+        out.append(letter)
+    return "".join(out)
+
+
+def seconds(at: int) -> str:
+    """An instant in microseconds as an ad has it: whole seconds."""
+    return str(at // 1_000_000)
+
+
+def real(microseconds: int) -> str:
+    """An interval in microseconds as seconds, a real number."""
+    return repr(microseconds / 1_000_000)
+
+
+class _Attributes:
+    """`changes` over the ad of the cluster: to read what an event adds to."""
+
+    __slots__ = ("base", "changes")
+
+    def __init__(self, changes: Changes, base: Mapping[str, str]) -> None:
+        self.changes, self.base = changes, base
+
+    def text(self, name: str, default: str = "") -> str:
+        found = self.changes.get(name)
+        return found if found is not None else self.base.get(name, default)
+
+    def whole(self, name: str) -> int:
+        """A whole number; 0 for what a user has put there instead of one."""
+        text = self.text(name)
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+    def add(self, name: str, amount: int = 1) -> None:
+        self.changes[name] = str(self.whole(name) + amount)
+
+    def add_real(self, name: str, microseconds: int) -> None:
+        try:
+            before = round(float(self.text(name, "0") or 0) * 1_000_000)
+        except (ValueError, OverflowError):
+            before = 0
+        self.changes[name] = real(before + microseconds)
+
+
+def _status(changes: Changes, target: str, source: str, at: int) -> None:
+    changes["LastJobStatus"] = str(STATUS_NUMBERS[source])
+    changes["JobStatus"] = str(STATUS_NUMBERS[target])
+    changes["EnteredCurrentStatus"] = seconds(at)
+
+
+def _moved(job: _Attributes, event: JobsMoved) -> None:
+    if event.target != LEFT:  # which is no status: the history has the last that the job had
+        _status(job.changes, event.target, event.source, event.at)
+    job.changes.update(event.changes)
+
+
+def _edited(job: _Attributes, event: JobsEdited) -> None:
+    job.changes.update(event.changes)
+
+
+def _activated(job: _Attributes, event: JobActivated) -> None:
+    changes, now = job.changes, seconds(event.at)
+    _status(changes, "Running", "Idle", event.at)
+    changes["RemoteHost"] = quoted(event.slot)
+    changes["PublicClaimId"] = quoted(event.claim)
+    changes["LastMatchTime"] = changes["JobCurrentStartDate"] = changes["ShadowBday"] = now
+    changes["CurrentHosts"] = "1"
+    for name in ("NumJobMatches", "NumShadowStarts", "JobRunCount"):
+        job.add(name)
+    if not job.text("JobStartDate"):
+        changes["JobStartDate"] = changes["FirstJobMatchDate"] = now
+        changes["InitialWaitDuration"] = str(int(now) - (job.whole("QDate") or int(now)))
+
+
+def _executing(job: _Attributes, event: JobExecuting) -> None:
+    job.changes["JobCurrentStartExecutingDate"] = seconds(event.began or event.at)
+    job.add("NumJobStarts")
+
+
+def _measured(job: _Attributes, event: JobMeasured) -> None:
+    changes = job.changes
+    changes["ImageSize"] = str(event.image)
+    changes["ResidentSetSize"] = str(event.resident)
+    changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
+    changes["DiskUsage"] = str(event.disk)
+    changes["RemoteUserCpu"] = real(event.user_cpu)
+    changes["RemoteSysCpu"] = real(event.system_cpu)
+
+
+def _reported(job: _Attributes, event: JobExited) -> None:
+    """What whoever watched the run tells of its end."""
+    changes = job.changes
+    changes["RemoteUserCpu"] = real(event.user_cpu)
+    changes["RemoteSysCpu"] = real(event.system_cpu)
+    if event.resident > job.whole("ResidentSetSize"):
+        changes["ResidentSetSize"] = str(event.resident)
+        changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
+    if event.disk:
+        changes["DiskUsage"] = str(event.disk)
+    if event.outcome == "exited":
+        changes["ExitBySignal"] = "true" if event.signal is not None else "false"
+        changes["ExitStatus"] = "0" if event.code is None else str(event.code)
+        changes["ExitCode"] = "" if event.code is None else str(event.code)
+        changes["ExitSignal"] = "" if event.signal is None else str(event.signal)
+        job.add("NumJobCompletions")
+
+
+def _exited(job: _Attributes, event: JobExited) -> None:
+    changes = job.changes
+    began = job.whole("JobCurrentStartDate")
+    ended = event.ended or event.at
+    wall = max(0, ended // 1_000_000 - began) if began else 0
+    for name in ("RemoteWallClockTime", "CumulativeSlotTime"):
+        job.add_real(name, wall * 1_000_000)
+    changes["LastRemoteWallClockTime"] = real(wall * 1_000_000)
+    job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
+    job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
+    changes["LastRemoteHost"] = job.text("RemoteHost")
+    changes["LastPublicClaimId"] = job.text("PublicClaimId")
+    changes["JobLastStartDate"] = str(began) if began else ""
+    changes["CurrentHosts"] = "0"
+    for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
+        changes[name] = ""
+    _reported(job, event)
+    if event.outcome != "exited":
+        changes["LastVacateTime"] = seconds(ended)
+        job.add("NumVacates")
+    if event.target == "Completed":
+        changes["CompletionDate"] = seconds(ended)
+        job.add_real("CommittedSlotTime", wall * 1_000_000)
+        job.add("CommittedTime", wall)
+    if event.row:
+        source = event.source or STATUS_NAMES.get(job.whole("JobStatus"), "Running")
+        _status(changes, event.target, source, event.at)
+    changes.update(event.changes)
+
+
+_FOLDS: dict[type[Event], Callable[..., None]] = {
+    JobsMoved: _moved,
+    JobsEdited: _edited,
+    JobActivated: _activated,
+    JobExecuting: _executing,
+    JobMeasured: _measured,
+    JobExited: _exited,
+}
+
+
+def fold_job(changes: Changes, base: Mapping[str, str], event: Event) -> None:
+    """Fold `event`, which is about this job, into its `changes`; `base` is the ad of its cluster. An event that means
+    nothing for the ad leaves it as it is."""
+    fold = _FOLDS.get(type(event))
+    if fold is not None:
+        fold(_Attributes(changes, base), event)
+
+
+def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
+    """The ad of a job that has just ended by itself, as its own policy sees it: what is known of the end is there, the
+    job still is where it ran, and its status is what it was (the shadow's copy of the ad, in the reference)."""
+    changes: Changes = {}
+    _reported(_Attributes(changes, attributes), exited)
+    return {**attributes, **changes}
+
+
+def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """The cluster and the processes that `event` is about; None if it is not about jobs."""
+    if isinstance(event, JobsMoved | JobsEdited):
+        return event.cluster, event.procs
+    if isinstance(event, ClusterSubmitted):
+        return event.cluster, ((0, event.count - 1),)
+    proc = getattr(event, "proc", None)
+    return None if proc is None else (event.cluster, ((proc, proc),))  # type: ignore[attr-defined]

@@ -1,0 +1,245 @@
+"""The settings that decisions read, under HTCondor's names, with their defaults.
+
+They stand in the log (``PoolFounded``, ``PoolConfigured``), so that a decision can be taken again under what was in
+force. Times are seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ..classad import ClassAdSyntaxError, parse
+
+
+class Setting(NamedTuple):
+    default: str
+    words: str
+
+
+SETTINGS: dict[str, Setting] = {
+    "NEGOTIATOR_INTERVAL": Setting("60", "longest time between two negotiation cycles while jobs wait"),
+    "MATCH_TIMEOUT": Setting("120", "how long a matched slot waits to be claimed"),
+    "CLAIM_WORKLIFE": Setting("1200", "age at which a claim gets no further job; negative: never"),
+    "MachineMaxVacateTime": Setting("600", "how long a job that is told to end may take, at most"),
+    "KILLING_TIMEOUT": Setting("30", "how long until processes that were killed are killed again"),
+}
+
+
+class Negotiators(NamedTuple):
+    """A setting of the negotiator: ``kind`` is seconds, factor, truth, expression, or text."""
+
+    kind: str
+    default: str
+    words: str
+
+
+NEGOTIATOR: Final[dict[str, Negotiators]] = {
+    name: Negotiators(*rest)
+    for name, *rest in (
+        ("PRIORITY_HALFLIFE", "seconds", "86400", "time in which a real priority moves half of its way"),
+        ("DEFAULT_PRIO_FACTOR", "factor", "1000", "the priority factor that most new submitters begin with"),
+        ("NICE_USER_PRIO_FACTOR", "factor", "1e10", "that of jobs submitted with nice_user"),
+        ("REMOTE_PRIO_FACTOR", "factor", "1e7", "that of users from other domains than ACCOUNTANT_LOCAL_DOMAIN"),
+        ("ACCOUNTANT_LOCAL_DOMAIN", "text", "", "whose users are local; empty: all are"),
+        ("NEGOTIATOR_CONSIDER_PREEMPTION", "truth", "true", "whether slots that others use are looked at"),
+        ("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", "truth", "false", "whether, while their jobs have retirement time"),
+        ("NEGOTIATOR_USE_SLOT_WEIGHTS", "truth", "true", "whether a slot counts for its SlotWeight, or for 1"),
+        ("NEGOTIATOR_IGNORE_USER_PRIORITIES", "truth", "false", "whether everybody may have everything"),
+        ("NEGOTIATOR_CROSS_SLOT_PRIOS", "truth", "false", "whether slots know of the users of their neighbours"),
+        ("NEGOTIATE_ALL_JOBS_IN_CLUSTER", "truth", "false", "whether the like of a job that got nothing are asked for"),
+        ("SIGNIFICANT_ATTRIBUTES", "text", "", "the attributes that tell jobs apart, in place of those computed"),
+        ("ADD_SIGNIFICANT_ATTRIBUTES", "text", "", "further ones"),
+        (
+            "REMOVE_SIGNIFICANT_ATTRIBUTES",
+            "text",
+            "CpusUsage,DiskUsage,GPUsUsage,MemoryUsage,ResidentSetSize",
+            "those that do not count",
+        ),
+        ("NEGOTIATOR_SLOT_CONSTRAINT", "expression", "", "which slots there are for the negotiator"),
+        ("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "expression", "", "which slots make the pie"),
+        ("NEGOTIATOR_JOB_CONSTRAINT", "expression", "", "which jobs the negotiator looks at"),
+        (
+            "NEGOTIATOR_PRE_JOB_RANK",
+            "expression",
+            "(10000000 * My.Rank) + (1000000 * (RemoteOwner =?= UNDEFINED)) - (100000 * Cpus) - Memory",
+            "of the slots that match a job, those with more go first",
+        ),
+        (
+            "NEGOTIATOR_POST_JOB_RANK",
+            "expression",
+            "(RemoteOwner =?= UNDEFINED) * (ifthenElse(isUndefined(KFlops), 1000, Kflops) - SlotID - "
+            "1.0e10*(Offline=?=True))",
+            "which of those that the job's own Rank values alike",
+        ),
+        ("PREEMPTION_REQUIREMENTS", "expression", "False", "whether a slot may change hands by priority"),
+        ("PREEMPTION_REQUIREMENTS_STABLE", "truth", "true", "whether that stays the same during a cycle"),
+        (
+            "PREEMPTION_RANK",
+            "expression",
+            "(RemoteUserPrio * 1000000) - ifThenElse(isUndefined(TotalJobRuntime), 0, TotalJobRuntime)",
+            "which of the slots that may change hands goes first",
+        ),
+        ("PREEMPTION_RANK_STABLE", "truth", "true", "whether that stays the same during a cycle"),
+        ("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", "truth", "true", "whether, under htcondor-25, matches are limited so"),
+        ("MAX_CONCURRENT_UPLOADS_PER_USER", "number", "20", "matches that a submitter gets in a spin, at most"),
+        ("GROUP_NAMES", "text", "", "the accounting groups that there are"),
+    )
+}
+"""What the negotiator and its accountant read of the configuration. The log has those that are not as here."""
+
+FAMILIES: Final[dict[str, str]] = {
+    "GROUP_PRIO_FACTOR_": "factor",
+    "GROUP_QUOTA_DYNAMIC_": "number",
+    "GROUP_QUOTA_": "number",
+}
+"""Settings of which there is one for each accounting group, with their kinds."""
+
+
+UID_DOMAIN: Final = "UID_DOMAIN"
+FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
+DOMAINS: Final = (UID_DOMAIN, FILESYSTEM_DOMAIN)
+"""Whose the pool's users are, and who sees the same files. A pool always has both: unless a configuration says
+otherwise, they are the domain that it was founded with."""
+
+SUBMISSION: Final[dict[str, str]] = {
+    "APPEND_RANK": "",
+    "APPEND_RANK_VANILLA": "",
+    "APPEND_REQUIREMENTS": "",
+    "APPEND_REQ_VANILLA": "",
+    "DEFAULT_JOB_MAX_RETRIES": "2",
+    "DEFAULT_RANK": "",
+    "DEFAULT_RANK_VANILLA": "",
+    "DEFAULT_UNIVERSE": "vanilla",
+    "ENABLE_DEPRECATION_WARNINGS": "true",
+    "JOB_DEFAULT_LEASE_DURATION": "2400",
+    "JOB_DEFAULT_NOTIFICATION": "NEVER",
+    "JOB_DEFAULT_REQUESTCPUS": "1",
+    "JOB_DEFAULT_REQUESTDISK": "MAX({1024, (TransferInputSizeMB+1) * 1.25}) * 1024",
+    "JOB_DEFAULT_REQUESTGPUS": "",
+    "JOB_DEFAULT_REQUESTMEMORY": "128",
+    "NICE_USER_ACCOUNTING_GROUP_NAME": "nice-user",
+    "SCHEDD_INTERVAL": "300",
+    "SUBMIT_ALLOW_GETENV": "true",
+    "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": "IF_NEEDED",
+    "SUBMIT_PREVENT_MULTI_QUEUE": "false",
+    "SUBMIT_REQUEST_MISSING_UNITS": "",
+}
+"""All that a submission reads of a configuration, with the defaults of the manual's page "Configuration Macros" (the
+entries of condor_submit, and JOB_DEFAULT_*). An empty text unsets an entry. The log has those that the pool's
+configuration sets."""
+
+PACE: Final[dict[str, str]] = {
+    "NEGOTIATOR_INTERVAL": "60",
+    "NEGOTIATOR_CYCLE_DELAY": "20",
+    "NEGOTIATOR_MIN_INTERVAL": "5",
+}
+"""When cycles are held, in seconds, with HTCondor's defaults: how far apart they are, how long after the end of one the
+next may begin, and how long after its begin. Where none of them is set, a pool holds a cycle whenever one may help; as
+soon as one of them is, the log has all three."""
+
+
+NOTHING: Final = " "
+"""The text of a setting that was set to nothing, where nothing is not the default."""
+
+
+def negotiators(name: str) -> str | None:
+    """The kind of a setting of the negotiator's; None: it is none of them."""
+    if name in NEGOTIATOR:
+        return NEGOTIATOR[name].kind
+    return next((kind for prefix, kind in FAMILIES.items() if name.startswith(prefix)), None)
+
+
+def configurable(name: str) -> str | None:
+    """The kind of a setting that a configuration puts in force and leaves again; None: it is none of these."""
+    if name in DOMAINS:
+        return "domain"
+    if name in SUBMISSION:
+        return "text"
+    return "number" if name in PACE and name not in SETTINGS else negotiators(name)
+
+
+def as_founded(uid_domain: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a pool has which was founded so."""
+    return {**dict.fromkeys(DOMAINS, uid_domain), **given}
+
+
+def for_submissions(in_force: Mapping[str, str]) -> dict[str, str]:
+    """What of a pool's settings a submission goes by: the domains, and what the pool's configuration sets."""
+    return {name: in_force[name].strip() for name in (*DOMAINS, *SUBMISSION) if name in in_force}
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e300 else None
+
+
+def unfit(name: str, text: str) -> str:
+    """What is wrong with the text of a setting that is ``configurable``; empty: nothing."""
+    kind, number = configurable(name), _number(text)
+    if kind == "domain" and not _DOMAIN.fullmatch(text):
+        return f"{name} = {text}: a domain is wanted, such as example.org"
+    if kind == "truth" and text.lower() not in ("true", "false"):
+        return f"{name} = {text}: true or false is wanted"
+    if kind == "seconds" and (number is None or number <= 0):
+        return f"{name} = {text}: a number of seconds, more than 0, is wanted"
+    if kind == "factor" and (number is None or number < 1):
+        return f"{name} = {text}: a number of at least 1 is wanted"
+    if kind == "number" and (number is None or number < 0):
+        return f"{name} = {text}: a number, 0 or more, is wanted"
+    if kind == "expression" and text.strip():
+        try:
+            parse(text)
+        except ClassAdSyntaxError as error:
+            return f"{name} = {text}: {error}"
+    return ""
+
+
+SUPER_USERS = "QUEUE_SUPER_USERS"
+"""Of the settings that are not the negotiator's, the one that is no time: who may act on everybody's jobs and on the
+machines, parted by commas. Whoever begins a log is one of them."""
+_THE_SUPER_USERS = "root, condor"
+
+
+def super_users(in_force: Mapping[str, str]) -> frozenset[str]:
+    """Those who may do everything, by a pool's settings."""
+    return frozenset(in_force.get(SUPER_USERS, _THE_SUPER_USERS).replace(",", " ").split())
+
+
+_DOMAIN = re.compile(r"[^\s@\"\\]+")
+_MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
+LONGEST: Final = 10**10
+"""Seconds that a time may be, at most."""
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return abs(float(text)) < LONGEST
+    except ValueError:
+        return False
+
+
+def settings(given: dict[str, str]) -> dict[str, str]:
+    """All settings, with `given` ones in place of defaults.
+
+    :raises ValueError: for a name that is not known, or a value that is no number of seconds.
+    """
+    others = {name: text for name, text in given.items() if configurable(name) is not None}
+    for name, text in others.items():
+        if words := unfit(name, text):
+            raise ValueError(words)
+    times = {name: text for name, text in given.items() if name != SUPER_USERS and name not in others}
+    for name, text in times.items():
+        if name not in SETTINGS:
+            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION))
+            raise ValueError(f"{name} is no setting of a pool; there are {there_are}")
+        if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
+            raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")
+    found = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()} | others
+    if any(name in given for name in PACE):
+        found = {**PACE, **found}
+    return {**found, SUPER_USERS: given[SUPER_USERS]} if SUPER_USERS in given else found

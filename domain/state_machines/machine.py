@@ -1,0 +1,179 @@
+"""A table at work: the machine that the ``transitions`` library builds from it, and that lets nothing else happen.
+
+* There is one machine for a table, never one for a slot or a job: the state comes in with each call.
+* ``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses what the table does not
+  have. ``legal`` is for bulk replay: it looks the same up in what that machine knows, sixty times as fast. ``step`` is
+  for the live path of claims and matches, which go along with their slots: it looks up what is legal, and fires what is
+  not. All take their answer from the library's machine alone, none from the rows.
+* A machine is not for two threads at once.
+
+The library takes longer to import than all of this package: it is imported when the first machine is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from .claim import CLAIM, REQUESTED
+from .drain import DRAIN, OPEN
+from .job import JOB_TABLES, UNSUBMITTED
+from .match import MADE, MATCH
+from .rows import Row, check_dialect, states
+from .slot_rows import BORN
+from .slot_tables import SLOT_TABLES
+
+if TYPE_CHECKING:
+    from transitions import Machine as Library
+
+
+class NotAllowed(Exception):
+    """A transition was asked for that the table does not have."""
+
+    def __init__(self, thing: str, source: str, number: str, target: str | None, rule: str, way_out: str) -> None:
+        step = source if target is None else f"{source} -> {target}"
+        super().__init__(f"{thing}: row {number} does not allow {step}: {rule}; {way_out}")
+        self.thing = thing
+        self.source = source
+        self.number = number
+        self.target = target
+
+
+class _Model:
+    """What the library moves about: it holds a state for the length of one ``fire``."""
+
+    __slots__ = ("state",)
+    state: str
+
+
+def _leads_to(target: str, alone: bool) -> Callable[[str | None], bool]:
+    """The condition of a transition to ``target``: that it is the one asked for. None asks for a row's only target."""
+    return lambda wanted: wanted == target or (alone and wanted is None)
+
+
+def _build(rows: Iterable[Row], every_state: Sequence[str], initial: str, name: str) -> Library:
+    from transitions import Machine as Library
+
+    built = Library(model=None, states=list(every_state), initial=initial, auto_transitions=False, name=name)
+    for row in rows:
+        for source, target in row.steps:
+            built.add_transition(row.trigger, source, target, conditions=[_leads_to(target, len(row.targets) == 1)])
+    return built
+
+
+class Machine:
+    """One table, enforced.
+
+    ``rows`` are the table, ``initial`` is where every life begins, ``name`` is what errors call the thing that moves.
+    Raises ValueError for a table that has a number twice, or a row from a state to itself.
+    """
+
+    def __init__(self, rows: Sequence[Row], initial: str, name: str) -> None:
+        self.rows = tuple(rows)
+        self.initial = initial
+        self.name = name
+        self.states = states(self.rows, initial)
+        self._numbers = {row.trigger: row.number for row in self.rows}
+        if len(self._numbers) < len(self.rows):
+            raise ValueError(f"{name}: a table has each number once; give the second row of a number another")
+        if loops := [row.number for row in self.rows for source, target in row.steps if source == target]:
+            raise ValueError(f"{name}: row {loops[0]} leads from a state to itself; a row leads elsewhere")
+        from transitions import MachineError
+
+        self._invalid = MachineError
+        self._library = _build(self.rows, self.states, initial, name)
+        self._model = _Model()
+        self._events: dict[str, Any] = {self._numbers[trigger]: e for trigger, e in self._library.events.items()}
+        self.lookup: dict[tuple[str, str], tuple[str, ...]] = {
+            (source, number): tuple(step.dest for step in steps)
+            for number, event in self._events.items()
+            for source, steps in event.transitions.items()
+        }
+        """(source, number) -> targets, as the library's machine has them."""
+
+    def fire(self, source: str, number: str, target: str | None = None) -> str:
+        """Where row ``number`` leads from ``source``, by pulling its trigger.
+
+        ``target`` may be left out where the row has one alone. Raises ``NotAllowed``.
+        """
+        event = self._events.get(number)
+        if event is None or source not in self._library.states:
+            raise self._refusal(source, number, target)
+        self._model.state = source
+        try:
+            moved = event.trigger(self._model, target)
+        except self._invalid:
+            moved = False
+        if not moved:
+            raise self._refusal(source, number, target)
+        return self._model.state
+
+    def step(self, source: str, number: str, target: str | None = None) -> str:
+        """The same as ``fire``, by the lookup: for what every job of a pool does several times. What the lookup does
+        not have is put to the library's machine, which refuses it."""
+        targets = self.lookup.get((source, number), ())
+        if target in targets:
+            return target
+        return targets[0] if target is None and len(targets) == 1 else self.fire(source, number, target)
+
+    def legal(self, source: str, number: str, target: str) -> bool:
+        """Whether ``fire`` would allow it."""
+        return target in self.lookup.get((source, number), ())
+
+    def allowed(self, source: str) -> dict[str, tuple[str, ...]]:
+        """Number -> targets of every row that leads on from ``source``."""
+        return {number: targets for (place, number), targets in self.lookup.items() if place == source}
+
+    def without(self, number: str) -> Machine:
+        """This machine without one row; raises KeyError if it has none of this number."""
+        if number not in self._events:
+            raise KeyError(f"{self.name}: there is no row {number}")
+        return Machine([row for row in self.rows if row.number != number], self.initial, self.name)
+
+    def _refusal(self, source: str, number: str, target: str | None) -> NotAllowed:
+        """Why not, by the first rule that is broken."""
+        onward = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.allowed(source).items()) or "nothing"
+        from_here = f"from {source} there is: {onward}"
+        targets = self.lookup.get((source, number), ())
+        if source not in self._library.states:
+            rule, way_out = f"{source!r} is no state of this table", f"its states are {', '.join(self.states)}"
+        elif number not in self._events:
+            rule, way_out = "the table has no such row", from_here
+        elif not targets:
+            rule, way_out = f"the row does not begin in {source}", from_here
+        elif target is None:
+            rule, way_out = "the row has several targets", f"say which: {' or '.join(targets)}"
+        else:
+            rule, way_out = f"from {source} the row leads to {' or '.join(targets)}", from_here
+        return NotAllowed(self.name, source, number, target, rule, way_out)
+
+
+@cache
+def slot_machine(dialect: str) -> Machine:
+    """The machine of all slots under a dialect; raises ``UnknownDialectError``."""
+    return Machine(SLOT_TABLES[check_dialect(dialect)], BORN, f"slot ({dialect})")
+
+
+@cache
+def job_machine(dialect: str) -> Machine:
+    """The machine of all jobs under a dialect; raises ``UnknownDialectError``."""
+    return Machine(JOB_TABLES[check_dialect(dialect)], UNSUBMITTED, f"job ({dialect})")
+
+
+@cache
+def claim_machine() -> Machine:
+    """The machine of all claims."""
+    return Machine(CLAIM, REQUESTED, "claim")
+
+
+@cache
+def match_machine() -> Machine:
+    """The machine of all matches."""
+    return Machine(MATCH, MADE, "match")
+
+
+@cache
+def drain_machine() -> Machine:
+    """The machine of all drains."""
+    return Machine(DRAIN, OPEN, "drain")

@@ -1,0 +1,180 @@
+"""The accountant's books, kept by ours as the real one keeps them: cycle by cycle, in whole seconds.
+
+In each cycle the real accountant brings the priorities up to date first, by what was counted since the cycle before.
+Then it counts anew: a claim of every slot that is claimed in the ads that the cycle has heard of. Each match of the
+cycle counts besides, from then on until the next cycle looks; that of a slot which somebody has to leave first does so
+together with his claim. So usage is a matter of cycles, and the books have events of their own, with the claims as the
+accountant counts them; what they come to is computed as in any log of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from attrs import define, field, frozen
+from attrs import evolve as change
+
+from ...domain import events as e
+from ...domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
+from ...domain.state.evolve import evolve
+from ...domain.state.state import State, Submitter
+from .recording import Claimed, Sample
+from .words import clock
+
+NOBODY: Final = ""
+WHYS: Final[dict[str, str]] = {
+    "unknown": "where the accounts stood at the beginning is not known",
+    "missing": "cycles before that of {} are missing",
+    "unseen": "which claims the cycle of {} had heard of is not recorded",
+    "late": "whether the cycle of {} counted the claims in that second or in the next is not recorded",
+    "contradicted": "the claims that the cycle of {} counted are not those of the StartLog",
+    "elsewhere": "no cycle is known that brought it up to date",
+}
+"""Why it is not known where an account stands."""
+
+
+class Why(NamedTuple):
+    """Why it is not known where an account stands: one of ``WHYS``, since the cycle of an instant."""
+
+    name: str
+    at: int = 0
+
+    def __str__(self) -> str:
+        return WHYS[self.name].format(clock(self.at))
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is known of what was used meanwhile; else it is a slot or two, for one cycle."""
+        return self.name in ("unknown", "missing")
+
+
+@frozen
+class Compared:
+    """What the books say beside a sample; ``why`` they say nothing (None: they do). ``usage`` is in seconds (None: it
+    is not known)."""
+
+    sample: Sample
+    real: float = 0.0
+    effective: float = 0.0
+    factor: float = 0.0
+    usage: float | None = None
+    why: Why | None = None
+
+    @property
+    def off(self) -> float:
+        """By which part of it the effective priority differs, or the real one, if that is more."""
+        theirs = self.sample.effective, self.sample.effective / self.sample.factor
+        return max(abs(ours - its) / its for ours, its in zip((self.effective, self.real), theirs, strict=True))
+
+
+@define
+class Books:
+    """The accounts. ``unknown`` are the submitters of whom it is not known where their accounts stand, under ``NOBODY``
+    all of whom nothing was heard yet; ``partly`` those whose usage is not known, though their priority is."""
+
+    state: State = field(factory=State)
+    unknown: dict[str, Why] = field(factory=dict)
+    partly: set[str] = field(factory=set)
+
+    @property
+    def terms(self) -> Terms:
+        return terms(self.state.settings)
+
+    def take(self, event: e.Event) -> None:
+        """Fold what was set of the negotiator or a submitter. The real accountant ages what was set by all of the time
+        since its last update, and counts the usage of that time anew: so it is set as of then."""
+        at = self.state.accounted or event.at
+        if isinstance(event, e.PoolFounded | e.PoolConfigured):
+            evolve(self.state, event)
+        elif isinstance(event, e.SubmitterSet):
+            self._meet(event.submitter)
+            evolve(self.state, change(event, at=at))
+        elif isinstance(event, e.SubmitterDeleted):  # what it has counts again when a cycle looks
+            self._uncount(at, event.submitter)
+            evolve(self.state, change(event, at=at))
+        elif isinstance(event, e.SubmittersReset):
+            evolve(self.state, change(event, at=at, submitters=event.submitters or tuple(self.state.submitters)))
+
+    def account(self, at: int) -> e.PrioritiesUpdated:
+        """Bring the priorities up to date."""
+        halflife, before = self.terms.halflife, self.state.accounted
+        now = {name: updated(one, before, at, halflife) for name, one in self.state.submitters.items()}
+        event = e.PrioritiesUpdated(at, "accounted", "", now)
+        evolve(self.state, event)
+        return event
+
+    def count(self, at: int, claims: Iterable[Claimed]) -> None:
+        """Count these claims from now on, and no others."""
+        self._uncount(at)
+        for one in claims:
+            self.match(at, one)
+
+    def _uncount(self, at: int, submitter: str = "") -> None:
+        """Count no claims any more; those of one submitter, if it is named."""
+        for slot, known in list(self.state.slots.items()):
+            if known.claim is not None and submitter in ("", known.claim.submitter):
+                evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, known.claim.submitter, 0))
+
+    def match(self, at: int, one: Claimed) -> None:
+        """Count a claim or a match, besides what its slot counts for already."""
+        name, number = one.slot, 1
+        while name in self.state.slots and self.state.slots[name].claim is not None:
+            number += 1
+            name = f"{one.slot}#{number}"
+        self._meet(one.submitter)
+        if name not in self.state.slots:
+            evolve(self.state, e.SlotBorn(at, "reported", "", name, "", "static", "", {}))
+        evolve(self.state, e.ClaimMade(at, "reported", "", name, name, one.submitter, one.weight))
+
+    def _meet(self, submitter: str) -> None:
+        """Open an account, as of the last update: what is used until the next is averaged over all of the time. While
+        not all accounts are known, it is not known that there was none before."""
+        if submitter in self.state.submitters:
+            return
+        at = self.state.accounted or self.state.at
+        evolve(self.state, e.SubmitterSet(at, "reported", "", submitter, "", "priority", LEAST_PRIORITY))
+        if NOBODY in self.unknown:
+            self.unknown[submitter] = self.unknown[NOBODY]
+
+    def begin(self, at: int, submitter: str, priority: float, usage: float | None, set_factor: float = 0.0) -> None:
+        """Where an account stands."""
+        told = {"priority": priority}
+        if usage is not None:
+            told["usage"] = usage
+        if set_factor:
+            told["factor"] = set_factor
+        for name, value in told.items():
+            evolve(self.state, e.SubmitterSet(at, "reported", "", submitter, "", name, value))
+        self.unknown.pop(submitter, None)
+        self.partly.discard(submitter) if usage is not None else self.partly.add(submitter)
+
+    def lose(self, why: Why, submitters: Iterable[str] = ()) -> None:
+        """From now on, the accounts of these (of all, if none are named) are not known."""
+        self.unknown |= dict.fromkeys(tuple(submitters) or (*self.state.submitters, NOBODY), why)
+
+    def why(self, submitter: str) -> Why | None:
+        """Why an account is not known; None: it is."""
+        if submitter in self.unknown:
+            return self.unknown[submitter]
+        return None if submitter in self.state.submitters else self.unknown.get(NOBODY)
+
+    def compare(self, sample: Sample) -> Compared:
+        """What the books say beside a sample that is as of now."""
+        if why := self.why(sample.submitter):
+            return Compared(sample, why=why)
+        one = self.state.submitter(sample.submitter)
+        return Compared(
+            sample,
+            real(self.state, one, self.terms.halflife),
+            self.effective(one),
+            factor(one, self.terms, sample.at),
+            None if sample.submitter in self.partly else one.used(sample.at) / 1e9,
+        )
+
+    def effective(self, one: Submitter) -> float:
+        return effective(one, self.terms, self.state.at)
+
+    def factor(self, submitter: str) -> float:
+        """The factor of a submitter, who need not have an account."""
+        return factor(self.state.submitters.get(submitter) or Submitter(submitter), self.terms, self.state.at)

@@ -1,0 +1,340 @@
+"""A trace's cycles, decided by ours and compared with what the real negotiator matched.
+
+Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Where the two differ,
+the rules of ``REASONS`` are asked in their order whether something explains it that the records do not show, or that
+the real one leaves to chance. Each difference is told, with its reason; one without any is a difference indeed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from attrs import define, evolve, field, frozen
+
+from ...domain.negotiator.accounting import LEAST_PRIORITY, floor
+from .account_walk import Accounts, Moment
+from .accountant import Compared
+from .recording import Happened, Record, Told
+from .redecide import Decided, Ours, decided, ranks
+from .visibility import OLDEST, SECOND
+from .words import clock, short
+
+DIGITS: Final = 5e-5
+"""What agrees to four digits differs by less than this part of it."""
+CUT: Final = "the negotiator's log of them is not whole"
+ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
+NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"
+
+
+class Match(NamedTuple):
+    """Who gets which slot, as the ``number``-th of a cycle, and whose job has to go for it."""
+
+    submitter: str
+    number: int
+    slot: str
+    preempting: str
+
+    def __str__(self) -> str:
+        gone = f" from {short(self.preempting)}" if self.preempting else ""
+        return f"{short(self.submitter)} {short(self.slot)}{gone}"
+
+
+@frozen
+class Difference:
+    """What only the real negotiator matched in a cycle, and what only ours did; ``reason`` is one of ``REASONS``, or
+    empty. ``numbers``: everybody got as many slots."""
+
+    at: int
+    real: tuple[Match, ...]
+    ours: tuple[Match, ...]
+    numbers: bool
+    reason: str
+
+    def __str__(self) -> str:
+        left, right = ("; ".join(map(str, some)) or "nothing" for some in (self.real, self.ours))
+        why = f": {REASONS[self.reason].why}" if self.reason else ""
+        return f"{clock(self.at)}: really {left}; here {right}{why}"
+
+
+@frozen
+class Report:
+    """What became of a trace. ``cycles`` were compared and ``left_out`` not, by the reasons. Of ``samples`` and
+    ``named`` (what condor_userprio said, and the negotiator's log) those count as ``compared`` of which the books know.
+    ``matches`` are the real ones of the cycles that were compared; so many are ours, too, by ``users`` and their
+    numbers (who has the same priority counts as one where these differ), by ``slots`` in the same order, and by the
+    ``jobs``' clusters.
+    ``open`` were not compared by slot, since nothing but chance decides. ``started``: so many samples told where an
+    account goes on of which the records did not."""
+
+    name: str
+    cycles: int
+    left_out: Mapping[str, int]
+    samples: tuple[Compared, ...]
+    named: tuple[Compared, ...]
+    started: int
+    matches: int
+    users: int
+    slots: int
+    jobs: int
+    open: int
+    differences: tuple[Difference, ...]
+    submissions: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """The part of the matches that was compared by slot."""
+        return 1.0 - self.open / self.matches if self.matches else 1.0
+
+    @property
+    def unexplained(self) -> tuple[Difference, ...]:
+        return tuple(one for one in self.differences if not one.reason)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the priorities agree to four digits, and no match differs without a reason."""
+        return not self.unexplained and all(off(some) < DIGITS for some in (self.samples, self.named))
+
+
+def off(some: tuple[Compared, ...]) -> float:
+    """By which part priorities differ at most."""
+    return max((one.off for one in some if one.why is None), default=0.0)
+
+
+@frozen
+class _Case:
+    """A cycle in which the two differ: what each has that the other has not."""
+
+    record: Record
+    moment: Moment
+    cycle: Happened
+    found: Decided
+    real: Counter[Match]
+    ours: Counter[Match]
+    effective: Callable[[str], float]
+
+    def again(self, count: int, now: int) -> bool:
+        """Whether ours matches what the real one did, with other events or at another instant."""
+        found = decided(self.record, self.moment, self.cycle, count, now)
+        real, ours = _matches(self.cycle, found)
+        return real == ours or _by_chance(evolve(self, found=found, real=real - ours, ours=ours - real))
+
+
+class Reason(NamedTuple):
+    """Why the two may differ. ``open``: nothing can be compared by slot."""
+
+    why: str
+    holds: Callable[[_Case], bool]
+    open: bool = False
+
+
+# The reasons
+
+
+def _equals(case: _Case) -> bool:
+    """The same slots go to submitters of the same priority, each class of them getting as many."""
+
+    def classes(some: Counter[Match]) -> Counter[tuple[str, str]]:
+        counted: Counter[tuple[str, str]] = Counter()
+        for match, count in some.items():
+            counted[f"{case.effective(match.submitter):.9g}", match.preempting] += count
+        return counted
+
+    def slots(some: Counter[Match]) -> Counter[str]:
+        return Counter(slot for match, count in some.items() for slot in [match.slot] * count)
+
+    several = len({match.submitter for match in (*case.real, *case.ours)}) > 1
+    return several and classes(case.real) == classes(case.ours) and slots(case.real) == slots(case.ours)
+
+
+def _alike(case: _Case) -> bool:
+    """Everybody gets as many slots, and the ranks value each like the one that it stands for."""
+    jobs = {told.submitter: told.job for told in case.cycle.matches}
+    ours = {(match.submitter, match.number): match for match in case.ours}
+    for real in case.real:
+        mine = ours.pop((real.submitter, real.number), None)
+        if mine is None or mine.preempting != real.preempting:
+            return False
+        values = [ranks(case.found, jobs[real.submitter], slot) for slot in (real.slot, mine.slot)]
+        if values[0] is None or values[0] != values[1]:
+            return False
+    return not ours
+
+
+def _by_chance(case: _Case) -> bool:
+    return (_equals(case) or _alike(case)) and bool(case.real or case.ours)
+
+
+def _unseen(case: _Case) -> bool:
+    return any(case.again(count, case.moment.at) for count in case.moment.sight.others)
+
+
+def _aged(case: _Case) -> bool:
+    at = case.moment.at
+    return any(case.again(case.moment.sight.count, at - seconds * SECOND) for seconds in range(1, OLDEST + 1))
+
+
+def _shared(case: _Case) -> bool:
+    """All that ours matches besides is of slots that are cut, and that the real one matched in this cycle, too."""
+    told = Counter(told.slot for told in case.cycle.matches)
+    kinds = {name: slot.kind for name, slot in case.found.state.slots.items()}
+    return not case.real and all(kinds.get(m.slot) == "partitionable" and told[m.slot] for m in case.ours)
+
+
+def _listed(case: _Case) -> bool:
+    """Only who has to go differs, and for submitters that got a slot in the same cycle before: for one by its share,
+    the real one preempts more; for one by a slot's RANK, less."""
+    told = Counter(told.submitter for told in case.cycle.matches)
+    behind = _numbers(case.real)
+    return all(m.preempting and told[m.submitter] > behind[m.submitter] for m in (*case.real, *case.ours))
+
+
+def _floors(case: _Case) -> bool:
+    """What only the real one matches is for a submitter that has less than its floor."""
+    known = [case.found.state.submitters.get(match.submitter) for match in case.real]
+    return bool(known) and all(one is not None and one.using < 1000 * floor(one, case.moment.at) for one in known)
+
+
+def _unsubmitted(case: _Case) -> bool:
+    """A job that was offered is of a submission that the records do not tell of."""
+    known = {str(one.event.cluster) for one in case.record.queue}
+    return any(job.partition(".")[0] not in known for job in case.cycle.requested)
+
+
+def _quotas(case: _Case) -> bool:
+    return any(name.startswith("GROUP_QUOTA_") for name in case.found.state.settings)
+
+
+def _asks(case: _Case, *names: str) -> bool:
+    """Whether a job of those that differ has one of these attributes."""
+    users = {match.submitter for match in (*case.real, *case.ours)}
+    clusters = (one for one in case.found.state.clusters.values() if one.submitter in users)
+    return any(name in cluster.ad or name in cluster.variants.names for cluster in clusters for name in names)
+
+
+def _limits(case: _Case) -> bool:
+    return _asks(case, "ConcurrencyLimits")
+
+
+def _deferred(case: _Case) -> bool:
+    return _asks(case, "DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
+
+
+def _uncertain(case: _Case) -> bool:
+    return any(user in case.moment.unknown for user in case.cycle.asked)
+
+
+REASONS: Final[dict[str, Reason]] = {
+    "unsubmitted": Reason("the records do not tell of the submission of jobs that were offered to it", _unsubmitted),
+    "quotas": Reason("quotas of accounting groups are not looked at here", _quotas),
+    "limits": Reason("concurrency limits are not looked at here", _limits),
+    "deferred": Reason("when a deferred job is to run, the real access point computes", _deferred),
+    "shared": Reason("the real one matches a partitionable slot once in a cycle, and its users cut the rest", _shared),
+    "equals": Reason("who of equal priority goes first, nothing says", _equals, open=True),
+    "alike": Reason("the ranks value the slots alike, and nothing says which goes first", _alike, open=True),
+    "unseen": Reason("the records do not show which changes of that second, or the one before, it knew", _unseen),
+    "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old: so it was as of then", _aged),
+    "floors": Reason("below a floor, the real one counts only what is preempted against it", _floors),
+    "listed": Reason("for jobs that are alike, the real one has other limits for what it kept in its list", _listed),
+    "uncertain": Reason("the priorities of those who waited are not known exactly", _uncertain),
+}
+"""Every difference that is explained, in the order in which the reasons are asked."""
+
+
+# Comparing
+
+
+def compare(record: Record) -> Report:
+    """Decide a trace's cycles, and compare."""
+    accounts = Accounts(record)
+    tally = _Tally(record, accounts)
+    for moment in accounts.moments():
+        tally.take(moment)
+    if record.lost:
+        tally.left_out[NO_BEGINNING] += record.lost
+    counts = tally.counts
+    return Report(
+        name=record.name,
+        cycles=counts["cycles"],
+        left_out=dict(tally.left_out),
+        samples=tuple(accounts.samples),
+        named=tuple(accounts.named),
+        started=len(accounts.started),
+        matches=counts["matches"],
+        users=counts["users"],
+        slots=counts["slots"],
+        jobs=counts["jobs"],
+        open=counts["open"],
+        differences=tuple(tally.differences),
+        submissions=record.left_out,
+    )
+
+
+@define
+class _Tally:
+    record: Record
+    accounts: Accounts
+    left_out: Counter[str] = field(factory=Counter)
+    counts: Counter[str] = field(factory=Counter)
+    differences: list[Difference] = field(factory=list)
+
+    def take(self, moment: Moment) -> None:
+        """Compare a cycle, if that can be done."""
+        cycle = moment.cycle
+        if cycle is None or not cycle.whole:
+            self.left_out[CUT] += 1
+        elif len(cycle.asked) > 1 and any(why.gone for why in map(moment.why, cycle.asked) if why is not None):
+            self.left_out[ACCOUNTS] += 1
+        else:
+            self._compare(moment, cycle)
+
+    def _compare(self, moment: Moment, cycle: Happened) -> None:
+        found = decided(self.record, moment, cycle, moment.sight.count, moment.at)
+        real, ours = _matches(cycle, found)
+        self.counts["cycles"] += 1
+        self.counts["matches"] += len(cycle.matches)
+        self.counts["slots"] += (real & ours).total()
+        self.counts["users"] += (_numbers(real) & _numbers(ours)).total()
+        self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(found.matches)).total()
+        if real != ours:
+            self._differs(_Case(self.record, moment, cycle, found, real - ours, ours - real, self._effective))
+
+    def _differs(self, case: _Case) -> None:
+        name = next((name for name, reason in REASONS.items() if reason.holds(case)), "")
+        if name and REASONS[name].open:
+            self.counts["open"] += case.real.total()
+            self.counts["users"] += (_numbers(case.real) - _numbers(case.ours)).total()
+        left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
+        numbers = _numbers(case.real) == _numbers(case.ours)
+        self.differences.append(Difference(case.moment.at, left, right, numbers, name))
+
+    def _effective(self, submitter: str) -> float:
+        books = self.accounts.books
+        known = books.state.submitters.get(submitter)
+        return LEAST_PRIORITY * books.factor(submitter) if known is None else books.effective(known)
+
+
+def _matches(cycle: Happened, found: Decided) -> tuple[Counter[Match], Counter[Match]]:
+    """The real matches and ours."""
+    return Counter(_numbered(cycle.matches)), Counter(_numbered(found.matches))
+
+
+def _numbered(matches: Iterable[Told | Ours]) -> Iterator[Match]:
+    counts: Counter[str] = Counter()
+    for one in matches:
+        counts[one.submitter] += 1
+        yield Match(one.submitter, counts[one.submitter], one.slot, one.preempting)
+
+
+def _numbers(matches: Counter[Match]) -> Counter[str]:
+    """How many slots everybody gets."""
+    counted: Counter[str] = Counter()
+    for match, count in matches.items():
+        counted[match.submitter] += count
+    return counted
+
+
+def _jobs(matches: Iterable[Told | Ours]) -> Counter[tuple[str, str]]:
+    """The clusters for which there are matches, each with its slot."""
+    return Counter((one.job.partition(".")[0], one.slot) for one in matches)

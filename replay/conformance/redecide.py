@@ -1,0 +1,160 @@
+"""A cycle of the real negotiator, decided by ours: in the state in which the real one found the pool.
+
+That state is folded of the pool's events as far as the cycle had heard of them, of what was set, of the priorities
+that the books have, and of the jobs that waited. Whose jobs a negotiator asks for, it knows from the submitters' ads,
+which come with a delay of their own: the jobs are those of the submitters that had some to offer. What happened to a
+job in the very second of the cycle counts if the job was offered to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from ...domain import events as e
+from ...domain.classad import ClassAd, Context, EvaluationError, Expression
+from ...domain.negotiator.cycle import hold
+from ...domain.negotiator.settings import settings_of
+from ...domain.negotiator.slot_table import Pool, pool_of
+from ...domain.state.cluster import Cluster
+from ...domain.state.evolve import fold
+from ...domain.state.expression_cache import ad_of
+from ...domain.state.state import State
+from .account_walk import Moment
+from .recording import Happened, Moved, Record, Submitted
+from .visibility import SECOND
+
+
+@frozen
+class Ours:
+    """A match of ours. ``slot`` is the partitionable one where one is cut, ``preempting`` whose job has to go."""
+
+    submitter: str
+    slot: str
+    preempting: str
+    job: str
+
+
+@frozen
+class Decided:
+    """What ours makes of a cycle, and the state in which it did."""
+
+    state: State
+    context: Context
+    matches: tuple[Ours, ...]
+
+
+def decided(record: Record, moment: Moment, cycle: Happened, count: int, now: int) -> Decided:
+    """Hold a cycle with the first ``count`` events of the pool, at the instant ``now``."""
+    pool = record.pool[:count]
+    settings = (event for event in record.settings if event.at <= moment.at)
+    events = (*pool, *settings, *_jobs(record, cycle), moment.priorities)
+    state = fold(enumerate(events, 1))
+    context = Context(now=now // SECOND, seed=now // SECOND)
+    held = hold(state, lambda cause: (now, cause, ""), context).held
+    matches = () if held is None else tuple(_ours(state, match) for match in held.matches)
+    return Decided(state, context, matches)
+
+
+def _ours(state: State, match: e.Match) -> Ours:
+    cluster = state.clusters[int(match.job.partition(".")[0])]
+    slot = state.slots.get(match.slot)
+    name = match.slot if slot is not None else _parent(match.slot)
+    holder = slot.claim.submitter if slot is not None and slot.claim is not None else ""
+    return Ours(cluster.submitter, name, holder, match.job)
+
+
+def _parent(dynamic: str) -> str:
+    own, at_sign, machine = dynamic.partition("@")
+    return own.rpartition("_")[0] + at_sign + machine
+
+
+# The queue
+
+_ROWS: Final = {"Idle": "release", "Running": "activate", "Held": "hold", "Completed": "complete"}
+
+
+def _jobs(record: Record, cycle: Happened) -> Iterator[e.Event]:
+    """The jobs as the cycle found them, of those who were asked."""
+    for one in record.queue:
+        if one.event.submitter in cycle.asked and _there(one, cycle):
+            yield one.event
+            for status, procs in sorted(
+                _statuses(one, cycle).items(), reverse=True
+            ):  # Completed last: then it may be gone
+                ranges = tuple((proc, proc) for proc in procs)
+                row, source = _ROWS[status], one.event.status
+                yield e.JobsMoved(cycle.at, "reported", "", one.event.cluster, ranges, row, source, status, {})
+
+
+def _there(one: Submitted, cycle: Happened) -> bool:
+    """Whether a submission had been made: one of the cycle's own second, if it was offered."""
+    if one.event.at // SECOND == cycle.at // SECOND:
+        return any(job.startswith(f"{one.event.cluster}.") for job in cycle.requested)
+    return one.event.at < cycle.at
+
+
+def _statuses(one: Submitted, cycle: Happened) -> Mapping[str, list[int]]:
+    """The processes by their statuses, as far as these are not what they were submitted with."""
+    last: dict[int, str] = {}
+    for move in one.moves:
+        behind = cycle.at // SECOND - move.at // SECOND
+        if behind > 0 or (behind == 0 and _before(one, move, last, cycle)):
+            last[move.proc] = move.status
+    found: dict[str, list[int]] = defaultdict(list)
+    for proc, status in sorted(last.items()):
+        if status != one.event.status and proc < one.event.count:
+            found[status].append(proc)
+    return found
+
+
+def _before(one: Submitted, move: Moved, last: Mapping[int, str], cycle: Happened) -> bool:
+    """Whether something in the cycle's own second was before it."""
+    offered = f"{one.event.cluster}.{move.proc}" in cycle.requested
+    if move.status == "Running":
+        return bool(move.slot) and all(move.slot != told.slot for told in cycle.matches) and not offered
+    if move.status == "Idle":
+        return offered
+    return not offered or last.get(move.proc, one.event.status) != "Idle"
+
+
+# Ranks
+
+Values = tuple[float, float, float]
+
+
+def ranks(found: Decided, job: str, slot: str) -> Values | None:
+    """What NEGOTIATOR_PRE_JOB_RANK, a job's Rank and NEGOTIATOR_POST_JOB_RANK are for a slot, as far as they are
+    numbers; None if there is no such slot, or job."""
+    state, context = found.state, found.context
+    pool = pool_of(state, (context.now or 0) * SECOND, context, ())
+    number, _, proc = job.partition(".")
+    cluster = state.clusters.get(int(number))
+    if cluster is None or slot not in pool.places:
+        return None
+    mine, its = _job(cluster, int(proc)), _slot(pool, slot)
+    rules = settings_of(state)
+    own = (_value(rank, its, mine, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
+    pre, post = own
+    return pre, _value(mine.get("Rank"), mine, its, context), post
+
+
+def _job(cluster: Cluster, proc: int) -> ClassAd:
+    return ad_of(cluster.attributes(proc) if proc in cluster else cluster.ad)
+
+
+def _slot(pool: Pool, name: str) -> ClassAd:
+    return pool.table.ad(pool.places[name])
+
+
+def _value(rank: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
+    if rank is None:
+        return 0.0
+    try:
+        value = rank.evaluate(my, target, context)
+    except EvaluationError:
+        return 0.0
+    return float(value) if isinstance(value, int | float) else 0.0

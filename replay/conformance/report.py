@@ -1,0 +1,76 @@
+"""A report, told in lines or as data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ..narration.wording import counted
+from .accountant import Compared
+from .compare import REASONS, Report, off
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report, a line a finding: every cycle, sample and match that was not compared has its reason."""
+    verdict = "nothing differs without a reason" if report.agrees else "something differs"
+    yield f"{report.name}: {counted(report.cycles, 'cycle')} compared: {verdict}"
+    for why, count in report.left_out.items():
+        yield f"  left out, {counted(count, 'cycle')}: {why}"
+    yield f"  priorities in samples: {_agreement(report.samples)}"
+    if report.named:
+        yield f"  priorities in the negotiator's log: {_agreement(report.named)}"
+    if report.started:
+        yield f"  {counted(report.started, 'sample')} told where an account goes on of which the records did not"
+    for why, count in _whys(report).items():
+        yield f"  not compared, {counted(count, 'sample')}: {why}"
+    yield (
+        f"  matches: {report.matches}; the same by user and number {report.users}, by slot {report.slots}"
+        f" ({report.share:.1%} were compared by slot), by the job's cluster {report.jobs}"
+    )
+    for difference in report.differences:
+        yield f"  {difference.reason or 'different'}: {difference}"
+    for words in report.submissions:
+        yield f"  not submitted here: {words}"
+
+
+def _agreement(some: tuple[Compared, ...]) -> str:
+    known = sum(1 for one in some if one.why is None)
+    return f"{known} of {len(some)} compared, off by at most {off(some):.1e}"
+
+
+def _whys(report: Report) -> Counter[str]:
+    return Counter(str(one.why) for one in (*report.samples, *report.named) if one.why is not None)
+
+
+def as_dict(report: Report) -> dict[str, object]:
+    """The report as data."""
+    return {
+        "folder": report.name,
+        "agrees": report.agrees,
+        "cycles": report.cycles,
+        "left_out": dict(report.left_out),
+        "samples": len(report.samples),
+        "samples_compared": sum(1 for one in report.samples if one.why is None),
+        "samples_off": off(report.samples),
+        "named": len(report.named),
+        "named_compared": sum(1 for one in report.named if one.why is None),
+        "named_off": off(report.named),
+        "not_compared": dict(_whys(report)),
+        "matches": report.matches,
+        "same_users": report.users,
+        "same_slots": report.slots,
+        "same_clusters": report.jobs,
+        "compared_by_slot": report.share,
+        "exceptions": [
+            {
+                "at": one.at // 1_000_000,
+                "real": list(map(str, one.real)),
+                "ours": list(map(str, one.ours)),
+                "same_numbers": one.numbers,
+                "reason": one.reason,
+                "why": REASONS[one.reason].why if one.reason else "",
+            }
+            for one in report.differences
+        ],
+        "not_submitted": list(report.submissions),
+    }

@@ -1,0 +1,157 @@
+"""Which of the slots' changes a cycle had heard of.
+
+A negotiator sees slots as the collector's ads have them, and a startd publishes a change about a second after it
+happened. Logs count in whole seconds: of what changed in the second before a cycle, or in its own, they do not show
+whether the cycle had heard of it. So there are three possible sights of a cycle, and what is recorded of it tells
+which was its own: the claims that its accountant counted, whose job a match was to preempt (a slot that was matched
+without was nobody's, and in Unclaimed), and what a submitter was said to use. Where that leaves several, the pool's
+usual delay decides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from attrs import evolve, frozen
+
+from ...domain import events as e
+from .recording import Claimed, Counted, Happened
+
+SECOND: Final = 1_000_000
+DELAYS: Final = (2, 1, 0)
+"""How many seconds a cycle usually is behind the slots; where nothing else tells, the first."""
+OLDEST: Final = 6
+"""How many it may be: a startd publishes every UPDATE_INTERVAL seconds (5 in the recorded pools), and once more is
+under way. A negotiator that is so far behind matches slots that have been claimed since."""
+
+
+@frozen
+class Sight:
+    """What a cycle had heard of: the first ``count`` events of the pool. ``delay`` is in seconds. ``agrees``: that does
+    not contradict what is recorded of the cycle, as do not the ``others``; ``doubtful`` are the submitters of claims
+    that are not the same in all of these."""
+
+    at: int
+    count: int
+    delay: int
+    claims: tuple[Claimed, ...]
+    others: tuple[int, ...] = ()
+    doubtful: frozenset[str] = frozenset()
+    agrees: bool = True
+
+
+class Sights:
+    """The sights of a pool's cycles. ``weights`` are what the slots count for that were ever claimed."""
+
+    def __init__(self, pool: Sequence[e.Event]) -> None:
+        self._pool = pool
+        self._instants = [event.at for event in pool]
+        self._places: list[int] = [0]
+        self._claims: list[tuple[Claimed, ...]] = [()]
+        self.weights: dict[str, int] = {}
+        held: dict[str, Claimed] = {}
+        for place, event in enumerate(pool, 1):
+            if isinstance(event, e.ClaimMade):
+                held[event.slot] = Claimed(event.slot, event.submitter, event.weight)
+                self.weights[event.slot] = event.weight
+            elif isinstance(event, e.ClaimEnded | e.SlotDied):
+                held.pop(event.slot, None)
+            elif isinstance(event, e.MachineLeft):
+                held.clear()
+            else:
+                continue
+            self._places.append(place)
+            self._claims.append(tuple(held.values()))
+
+    def claims(self, count: int) -> tuple[Claimed, ...]:
+        """The claims after so many events."""
+        return self._claims[bisect_right(self._places, count) - 1]
+
+    def until(self, at: int) -> int:
+        """How many events there are until an instant, its own among them."""
+        return bisect_right(self._instants, at)
+
+    def _unclaimed(self, count: int, slots: Iterable[str]) -> bool:
+        """Whether these slots were in Unclaimed after so many events."""
+        waiting = set(slots)
+        for event in reversed(self._pool[:count]) if waiting else ():
+            if isinstance(event, e.SlotMoved) and event.slot in waiting:
+                if not event.target.startswith("Unclaimed/"):
+                    return False
+                waiting.discard(event.slot)
+                if not waiting:
+                    break
+        return not waiting
+
+    def of(
+        self, instants: Iterable[int], cycles: Mapping[int, Happened], counted: Mapping[int, Counted]
+    ) -> dict[int, Sight]:
+        """The sight of each cycle, by its instant."""
+        found = {at: self._possible(at, cycles.get(at), counted.get(at)) for at in instants}
+        usual = Counter(one[0].delay for one in found.values() if len(one) == 1 and one[0].agrees)
+        order = sorted(DELAYS, key=lambda delay: (-usual[delay], DELAYS.index(delay)))
+        return {at: _best(possible, order) for at, possible in found.items()}
+
+    def _possible(self, at: int, cycle: Happened | None, counted: Counted | None) -> Sequence[Sight]:
+        """The sights that agree with what is recorded of a cycle, if possible such in which the slots that nobody had
+        are in Unclaimed; all, if none does."""
+        sights = [self._sight(at, self.until(at - delay * SECOND), delay) for delay in DELAYS]
+        if sights[0].count == sights[-1].count:
+            sights = sights[:1]
+        taken = [told.slot for told in cycle.matches if not told.preempting] if cycle is not None else []
+        for free in (taken, []):
+            agreeing = [one for one in sights if self._agrees(one, cycle, counted, free)]
+            if agreeing:
+                return agreeing
+            # what was published was of the middle of a second, or it was later than usual
+            for count in range(self.until(at), self.until(at - OLDEST * SECOND) - 1, -1):
+                one = self._sight(at, count, DELAYS[0])
+                if self._agrees(one, cycle, counted, free):
+                    return [one]
+        return [evolve(one, agrees=False) for one in sights]
+
+    def _agrees(self, one: Sight, cycle: Happened | None, counted: Counted | None, free: Iterable[str]) -> bool:
+        return _agrees(one.claims, cycle, counted) and self._unclaimed(one.count, free)
+
+    def _sight(self, at: int, count: int, delay: int) -> Sight:
+        return Sight(at, count, delay, self.claims(count))
+
+
+def _best(possible: Sequence[Sight], order: Sequence[int]) -> Sight:
+    best = min(possible, key=lambda one: order.index(one.delay))
+    others = dict.fromkeys(one.count for one in possible if one.count != best.count)
+    return evolve(best, others=tuple(others), doubtful=_differing(possible))
+
+
+def _differing(possible: Sequence[Sight]) -> frozenset[str]:
+    """The submitters whose claims are not the same in all sights."""
+    sets = [frozenset(one.claims) for one in possible]
+    return frozenset(one.submitter for one in frozenset.union(*sets) - frozenset.intersection(*sets))
+
+
+def _agrees(claims: tuple[Claimed, ...], cycle: Happened | None, counted: Counted | None) -> bool:
+    if counted is not None and not _agrees_with_accounts(claims, cycle, counted):
+        return False
+    if cycle is None:
+        return True
+    holders = {one.slot: one.submitter for one in claims}
+    for told in cycle.matches:
+        if holders.get(told.slot, "") != told.preempting:
+            return False
+    cores: Counter[str] = Counter()
+    for one in claims:
+        cores[one.submitter] += one.weight
+    return all(abs(cores[user] / 1000 - used) < 0.001 for user, used in cycle.usage.items())
+
+
+def _agrees_with_accounts(claims: tuple[Claimed, ...], cycle: Happened | None, counted: Counted) -> bool:
+    """Whether the accountant counted these claims, and besides them but the cycle's matches."""
+    books = Counter((one.slot, one.submitter) for one in counted.claims)
+    books.subtract((one.slot, one.submitter) for one in claims)
+    if cycle is None or not cycle.whole:
+        return all(count >= 0 for count in books.values())
+    books.subtract((told.slot, told.submitter) for told in cycle.matches)
+    return not any(books.values())

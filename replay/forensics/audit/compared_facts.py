@@ -1,0 +1,462 @@
+"""The facts that several sources state, and which source is believed for each: what the audit holds against each other.
+
+Rules:
+
+* A fact stands here if two kinds of sources state it with the same meaning. What merely sounds alike is another fact:
+  when a job was placed on a slot (its shadow was started) and when its program began are two, with the transfer of its
+  files between them.
+* What a source says of an amount or an instant is a range, since it rounds, and since its writer has a clock of its
+  own: the value may be ``less`` smaller and ``more`` larger than what is written. A source that only counts what it
+  saw says "at least" (``more`` is ``ANY``); one that learns later says "at the latest" (``less`` is ``ANY``).
+* Two sources contradict each other if their ranges do not meet, or if their words are not the same.
+* The first source of a fact is believed first. Who writes the thing itself comes before who copies it; who writes it as
+  it happens comes before who keeps a summary; the pool-wide log comes behind the user's, which the user can read.
+
+What the attributes mean was read in HTCondor's sources (25.14) and measured in the recorded runs of a real pool.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ....domain.imported.record_sources import KINDS
+
+ANY: Final = 1 << 62
+"""A bound that is none."""
+SECOND: Final = 1_000_000
+ROUNDED: Final = SECOND // 100
+"""What printing a number takes from it."""
+NEAR: Final = 2 * SECOND
+"""Between the clocks and the buffers of the daemons of one machine: each writes whole seconds, at its own moment."""
+FAR: Final = 5 * SECOND
+"""Between the clocks of two machines, the time that a message needs included."""
+MINUTE: Final = 60 * SECOND
+LINGERING: Final = 5 * MINUTE
+"""So long a shadow may stay after its run was over, if files could not be moved or the starter does not go."""
+LEASE: Final = 2400 * SECOND
+"""JobLeaseDuration's default: so long a job that is removed may be out of reach before its end is known."""
+
+
+class Saying(NamedTuple):
+    """How one kind of source states a fact: in what, and by how much the value may differ from what is written."""
+
+    words: str
+    less: int = 0
+    more: int = 0
+
+
+class Fact(NamedTuple):
+    """``of`` is what it is about: a job, a run (of a job), a slot, a submitter; ``unit`` is how its values are
+    compared and told (``UNITS``); ``sayings`` are the letters of the kinds that state it, the believed first."""
+
+    of: str
+    words: str
+    unit: str
+    sayings: dict[str, Saying]
+
+
+UNITS: Final[dict[str, str]] = {
+    "text": "the same text",
+    "instant": "instants whose ranges meet",
+    "time": "amounts of time whose ranges meet",
+    "count": "numbers whose ranges meet",
+}
+
+_ENTRY_5 = "CPU times of entry 005, in all runs"
+_ENTRY_RUN = "CPU times of entry 004 or 005, in this run"
+
+
+def _alike(letters: str, words: str, less: int = 0, more: int = 0) -> dict[str, Saying]:
+    """Several kinds that say a thing in the same way."""
+    return {letter: Saying(words, less, more) for letter in letters}
+
+
+FACTS: Final[dict[str, Fact]] = {
+    # -- of a job
+    "user": Fact(
+        "job",
+        "whose job it is",
+        "text",
+        {**_alike("QHPSA", "User"), "L": Saying("the remote owner of the claim on which it ran")},
+    ),
+    "submitter": Fact(
+        "job",
+        "in whose name it was negotiated for (the accounting group's name, if it has one)",
+        "text",
+        {
+            **_alike("QHPSA", "AccountingGroup, else User"),
+            **_alike("NM", "the submitter whose job was matched or rejected"),
+            "D": Saying("for whom its shadow was started"),
+        },
+    ),
+    "submitted": Fact(
+        "job",
+        "when it was submitted",
+        "instant",
+        {
+            **_alike("QHPSA", "QDate, of a job that was made later JobMaterializeDate"),
+            **_alike("UE", "time of entry 000, which comes up to five minutes after QDate", 5 * MINUTE, NEAR),
+        },
+    ),
+    "became": Fact(
+        "job",
+        "what became of it: completed or removed",
+        "text",
+        {
+            **_alike("UE", "entry 005 or 009, the last"),
+            "H": Saying("JobStatus 4 or 3"),
+            "Q": Saying("JobStatus when its ad was destroyed"),
+        },
+    ),
+    "ended": Fact(
+        "job",
+        "when it left the queue",
+        "instant",
+        {
+            **_alike("HQ", "CompletionDate, of a removed job EnteredCurrentStatus"),
+            **_alike("UE", "time of entry 005 or 009; a removal may have been asked for a lease earlier", FAR, FAR),
+        },
+    ),
+    "user_cpu": Fact(
+        "job",
+        "its user CPU time in all runs",
+        "time",
+        {
+            **_alike("HQ", "CumulativeRemoteUserCpu of a completed job"),
+            **_alike("UE", _ENTRY_5, 0, SECOND),
+            **_alike("PA", "CumulativeRemoteUserCpu at some moment: at least", 0, ANY),
+        },
+    ),
+    "system_cpu": Fact(
+        "job",
+        "its system CPU time in all runs",
+        "time",
+        {
+            **_alike("HQ", "CumulativeRemoteSysCpu of a completed job"),
+            **_alike("UE", _ENTRY_5, 0, SECOND),
+            **_alike("PA", "CumulativeRemoteSysCpu at some moment: at least", 0, ANY),
+        },
+    ),
+    "starts": Fact(
+        "job",
+        "how many times its program was started",
+        "count",
+        {
+            **_alike("HQ", "NumJobStarts"),
+            **_alike("UE", "entries 001; at least, if the log lacks a part of its life"),
+            **_alike("PA", "NumJobStarts at some moment: at least", 0, ANY),
+        },
+    ),
+    "holds": Fact(
+        "job",
+        "how many times it was put on hold",
+        "count",
+        {
+            **_alike("HQ", "NumHolds, without its submission on hold"),
+            **_alike("UE", "entries 012; at least, if the log lacks a part of its life"),
+            **_alike("PA", "the same at some moment: at least", 0, ANY),
+        },
+    ),
+    "hold": Fact(
+        "job",
+        "the code of one of its holds (they are counted)",
+        "text",
+        {
+            **_alike("QHA", "HoldReasonCode, of a released job LastHoldReasonCode; the last of its holds"),
+            **_alike("UE", "the code of entry 012, if all of them are there"),
+        },
+    ),
+    "wall": Fact(
+        "job",
+        "how long it was on slots",
+        "time",
+        {
+            **_alike("HQ", "RemoteWallClockTime"),
+            **_alike("UE", "from 001 to 004 or 005, added; at least: files are moved before and after", NEAR, ANY),
+            "P": Saying("from JobCurrentStartDate to EpochWriteDate, added; at least: a run may lack", NEAR, ANY),
+            "A": Saying("RemoteWallClockTime at some moment: at least", 0, ANY),
+        },
+    ),
+    "wall_runs": Fact(
+        "job",
+        "how long it was on slots with its first shadows",
+        "time",
+        {
+            **_alike(
+                "HQ",
+                "RemoteWallClockTime; CommittedTime: at least; of all but the last the first less "
+                "LastRemoteWallClockTime; of a job with one "
+                "shadow also LastRemoteWallClockTime, CumulativeSlotTime by the slot's weight, and from "
+                "JobCurrentStartDate to its end, which of a removed job is at most",
+                NEAR,
+                NEAR,
+            ),
+            "P": Saying(
+                "from JobCurrentStartDate to EpochWriteDate, added, if none lacks (for each \N{MINUS SIGN}2 s, +300 s);"
+                " of all but the last also RemoteWallClockTime of the next"
+            ),
+        },
+    ),
+    "sent": Fact(
+        "job",
+        "how many bytes of its files were sent, in all runs",
+        "count",
+        {
+            **_alike("HQ", "BytesSent of a completed job"),
+            **_alike("UE", "Total Bytes Sent of entry 005"),
+            **_alike("PA", "BytesSent at some moment: at least", 0, ANY),
+        },
+    ),
+    "received": Fact(
+        "job",
+        "how many bytes of its files were received, in all runs",
+        "count",
+        {
+            **_alike("HQ", "BytesRecvd of a completed job"),
+            **_alike("UE", "Total Bytes Received of entry 005"),
+            **_alike("PA", "BytesRecvd at some moment: at least", 0, ANY),
+        },
+    ),
+    "number": Fact(
+        "job",
+        "its number",
+        "text",
+        _alike("QHPSA", "ClusterId and ProcId, and the same within GlobalJobId"),
+    ),
+    "entry": Fact(
+        "job",
+        "what else an entry of its event log says, the same number in the same second",
+        "text",
+        _alike("UE", "entries 000, 001, 004 to 007, 009, 012, 013, 021 to 024: host, reasons, usage"),
+    ),
+    # -- of a run
+    "slot": Fact(
+        "run",
+        "on which slot it ran",
+        "text",
+        {
+            **_alike("UE", "SlotName of entry 001"),
+            **_alike("PSQHA", "RemoteHost, of a run that is over LastRemoteHost"),
+            "D": Saying("the slot for which the shadow was started"),
+            "L": Saying("the slot that was told which job it runs"),
+        },
+    ),
+    "claim": Fact(
+        "run",
+        "under which claim (its public id)",
+        "text",
+        _alike("PSQHA", "PublicClaimId, of a run that is over LastPublicClaimId"),
+    ),
+    "placed": Fact(
+        "run",
+        "when its shadow was started",
+        "instant",
+        {
+            **_alike("PSQHA", "JobCurrentStartDate"),
+            "D": Saying("the start of a shadow; at the latest: after a lost connection it gets another", ANY, NEAR),
+            "L": Saying("the claim's activation: at the latest", ANY, FAR),
+        },
+    ),
+    "began": Fact(
+        "run",
+        "when its program began",
+        "instant",
+        {
+            **_alike("UE", "time of entry 001", NEAR, NEAR),
+            **_alike("PQHA", "JobCurrentStartExecutingDate", NEAR, NEAR),
+        },
+    ),
+    "stopped": Fact(
+        "run",
+        "when it was over",
+        "instant",
+        {
+            **_alike("UE", "time of entry 004 or 005", NEAR, NEAR),
+            "P": Saying("EpochWriteDate", NEAR, NEAR),
+            "S": Saying("CompletionDate there: when the starter had cleaned up", 5 * MINUTE, FAR),
+        },
+    ),
+    "exit": Fact(
+        "run",
+        "how its program ended: with a code, or by a signal",
+        "text",
+        {
+            **_alike("UE", "entry 005"),
+            **_alike("PS", "ExitCode or ExitSignal"),
+            **_alike("HQA", "ExitCode or ExitSignal of a completed job: its last run"),
+        },
+    ),
+    "run_user_cpu": Fact(
+        "run",
+        "its user CPU time",
+        "time",
+        {
+            **_alike("UE", _ENTRY_RUN, 0, SECOND),
+            "P": Saying("RemoteUserCpu"),
+            "S": Saying("RemoteUserCpu; of a job that was killed at most", SECOND, SECOND),
+            **_alike("HQA", "RemoteUserCpu of a completed job: its last run"),
+        },
+    ),
+    "run_system_cpu": Fact(
+        "run",
+        "its system CPU time",
+        "time",
+        {
+            **_alike("UE", _ENTRY_RUN, 0, SECOND),
+            "P": Saying("RemoteSysCpu"),
+            "S": Saying("RemoteSysCpu; of a job that was killed at most", SECOND, SECOND),
+            **_alike("HQA", "RemoteSysCpu of a completed job: its last run"),
+        },
+    ),
+    "run_wall": Fact(
+        "run",
+        "how long its shadow had the slot",
+        "time",
+        {
+            **_alike(
+                "HQA",
+                "LastRemoteWallClockTime of a completed job; from JobCurrentStartDate to CompletionDate; of a job with "
+                "one shadow CommittedTime; ActivationDuration: at least",
+                NEAR,
+                NEAR,
+            ),
+            "P": Saying(
+                "from JobCurrentStartDate to EpochWriteDate: a shadow may stay; ActivationDuration: at least",
+                NEAR,
+                LINGERING,
+            ),
+            "S": Saying("RemoteWallClockTime: until all was cleaned up; JobDuration: at least", 5 * MINUTE, FAR),
+            **_alike("UE", "from 001 to 004 or 005: at least", NEAR, ANY),
+        },
+    ),
+    "busy": Fact(
+        "run",
+        "how long its starter was there",
+        "time",
+        {
+            **_alike("UE", "TimeSlotBusy of entry 005", SECOND, SECOND),
+            **_alike("PHQA", "ActivationDuration, of a completed job", SECOND, SECOND),
+        },
+    ),
+    "executed": Fact(
+        "run",
+        "how long its program ran",
+        "time",
+        {
+            **_alike("UE", "TimeExecute of entry 005", SECOND, SECOND),
+            **_alike("PHQA", "ActivationExecutionDuration, of a completed job", SECOND, SECOND),
+        },
+    ),
+    "memory": Fact(
+        "run",
+        "how much memory it needed, in MB",
+        "count",
+        {
+            **_alike("UE", "Memory of entry 005, rounded up by some", 0, 1),
+            **_alike("HQA", "ResidentSetSize_RAW of a completed job, or up to twice as much", 1),
+        },
+    ),
+    "disk": Fact(
+        "run",
+        "how much disk it needed, in KB",
+        "count",
+        {
+            **_alike("UE", "Disk of entry 005, rounded up by some", 0, 1),
+            **_alike("HQA", "DiskUsage_RAW of a completed job, or up to twice as much", 1),
+        },
+    ),
+    # -- of a slot
+    "state": Fact(
+        "slot",
+        "its state and activity at a moment",
+        "text",
+        {"L": Saying("what the last transition led to"), "C": Saying("State and Activity at MyCurrentTime")},
+    ),
+    "holder": Fact(
+        "slot",
+        "who has it at a moment",
+        "text",
+        {"L": Saying("the remote owner of the last claim"), "C": Saying("RemoteUser at MyCurrentTime")},
+    ),
+    "job": Fact(
+        "slot",
+        "which job it runs at a moment",
+        "text",
+        {"L": Saying("the job for which its claim was activated last"), "C": Saying("JobId at MyCurrentTime")},
+    ),
+    "matched": Fact(
+        "slot",
+        "for whom it was matched at an instant",
+        "text",
+        _alike("NM", "the submitter whose job was matched"),
+    ),
+    "matched_job": Fact(
+        "slot",
+        "for which job it was matched at an instant",
+        "text",
+        _alike("NM", "the job that was matched"),
+    ),
+    "matched_slot": Fact(
+        "job",
+        "to which slot it was matched at an instant",
+        "text",
+        _alike("NM", "the slot that it was matched to"),
+    ),
+    # -- of a submitter
+    "factor": Fact(
+        "submitter",
+        "the priority factor, at an update of the accountant",
+        "count",
+        {"K": Saying("PriorityFactor of the Customer"), "V": Saying("PriorityFactor at LastUpdate")},
+    ),
+    "usage": Fact(
+        "submitter",
+        "the weighted slot time used, at an update of the accountant",
+        "time",
+        {
+            "K": Saying("WeightedAccumulatedUsage of the Customer", ROUNDED, ROUNDED),
+            "V": Saying("WeightedAccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
+        },
+    ),
+    "unweighted": Fact(
+        "submitter",
+        "the slot time used, at an update of the accountant",
+        "time",
+        {
+            "K": Saying("AccumulatedUsage of the Customer", ROUNDED, ROUNDED),
+            "V": Saying("AccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
+        },
+    ),
+    "used_since": Fact(
+        "submitter",
+        "since when it used slots, at an update of the accountant",
+        "instant",
+        {"K": Saying("BeginUsageTime of the Customer"), "V": Saying("BeginUsageTime at LastUpdate")},
+    ),
+    "used_last": Fact(
+        "submitter",
+        "when it used slots last, at an update of the accountant",
+        "instant",
+        {"K": Saying("LastUsageTime of the Customer"), "V": Saying("LastUsageTime at LastUpdate")},
+    ),
+    "priority": Fact(
+        "submitter",
+        "the real priority, in millionths, at an update of the accountant",
+        "count",
+        {
+            "K": Saying("Priority of the Customer", 1, 1),
+            "V": Saying("Priority at LastUpdate, which is the effective one, divided by the factor", 1, 1),
+        },
+    ),
+}
+
+NUMBERED: Final = {"hold": "the hold number", "wall_runs": "of these"}
+"""Facts of which a job has several, and how their number is told."""
+COUNTED_BY_SHADOWS: Final = frozenset({"starts", "wall", "wall_runs", "run_wall"})
+"""Facts that nobody knows of a job whose shadow was lost, and that was continued by another."""
+LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
+"""The letter of a kind of source -> its name."""
+BELIEVED: Final[dict[tuple[str, str], int]] = {
+    (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sayings)
+}
+"""(fact, letter) -> 0 for the source that is believed first, then 1 and so on."""

@@ -1,0 +1,113 @@
+"""What one source says of a thing that can happen once only: that a job left the queue, that a run ended, that a claim
+runs a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
+from typing import Final
+
+from ....domain.imported.packed_ads import plain
+from ...narration.wording import instant
+from ..sources import Sources
+from .compared_facts import FAR, NEAR
+from .job_ad_facts import Ad, date, text_of, whole
+from .scratch_db import Spool
+from .verdict import Finding
+
+_OF_CLAIMS: Final = (
+    "ClusterId",
+    "CompletionDate",
+    "EpochAdType",
+    "EpochWriteDate",
+    "GlobalJobId",
+    "HoldReasonCode",
+    "JobCurrentStartDate",
+    "JobDuration",
+    "NumShadowStarts",
+    "ProcId",
+    "PublicClaimId",
+)
+_SLACK: Final = {"P": NEAR, "S": FAR}
+"""By how much the runs of one claim may overlap: a starter is gone some seconds after its job."""
+
+
+def twice(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+    """The violations of what was put aside; stories are told in `zone`."""
+    yield from _histories(spool, sources, zone)
+    for letter, source, line, ad in spool.ads("PS", _OF_CLAIMS):
+        begin = date(ad, "JobCurrentStartDate")
+        until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
+        _ended(spool, letter, sources.chain(source), source, line, ad)
+        counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
+        if counts and begin is not None and until is not None and "PublicClaimId" in ad:
+            job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
+            spool.run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
+    yield from _runs(spool, sources, zone)
+    yield from _claims(spool, sources, zone)
+
+
+def _finding(
+    thing: str, rule: str, words: str, story: list[tuple[int, str, str]], sources: Sources, zone: tzinfo
+) -> Finding:
+    told = tuple(sources.told(at, stimulus, what, zone) for at, stimulus, what in story)
+    file, line = sources.place(story[-1][1])
+    return Finding(thing, rule, words, story[-1][0], file, line, told)
+
+
+def _histories(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+    """Jobs that stand in one history more than once. Two histories may be copies of one, in whatever form."""
+    for job, places in spool.twice():
+        chains: dict[int, list[tuple[int, str, str]]] = {}
+        for source, line, at in places:
+            told = (at, f"{source}:{line}", "its ad was added to the history")
+            chains.setdefault(sources.chain(source), []).append(told)
+        parts = job.split("#")
+        thing = parts[1] if len(parts) == 3 else job
+        for story in chains.values():
+            if len(story) > 1:
+                words = f"{job} left the queue {len(story)} times"
+                yield _finding(thing, "history_twice", words, story, sources, zone)
+
+
+def _ended(spool: Spool, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
+    """Puts the end of a run aside. A run is what one shadow did, in the second in which it was started: what a shadow
+    tells again under the same number began later (the queue forgot that it was there). One that puts its job on hold at
+    its end tells the end before and after."""
+    if letter == "P" and (text_of(ad, "EpochAdType") != "EPOCH" or "HoldReasonCode" in ad):
+        return
+    job, shadow, placed = text_of(ad, "GlobalJobId"), whole(ad, "NumShadowStarts"), date(ad, "JobCurrentStartDate")
+    if job and shadow is not None and placed is not None:
+        at = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate") or 0
+        spool.end(job, letter, chain, f"{shadow} {placed}", at, source, line)
+
+
+_ENDS: Final = {
+    "P": ("run_twice", "the end of its run is told", "a run of {} ended {} times"),
+    "S": ("run_twice", "the end of its run is told", "a run of {} ended {} times"),
+    "Q": ("gone_twice", "its ad is destroyed", "the ad of {} was destroyed {} times"),
+}
+
+
+def _runs(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+    for job, letter, places in spool.ends():
+        rule, what, words = _ENDS[letter]
+        story = [(at, f"{source}:{line}", what) for at, source, line in dict.fromkeys(places)]
+        parts = job.split("#")
+        thing = parts[1] if len(parts) == 3 else job
+        yield _finding(thing, rule, words.format(job, len(story)), story, sources, zone)
+
+
+def _claims(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+    """Runs of different jobs that overlap under one claim."""
+    for claim, letter, runs in spool.claims():
+        latest = next(runs)
+        for run in runs:
+            if run[2] != latest[2] and run[0] < latest[1] - _SLACK[letter]:
+                story = [
+                    (begin, f"{source}:{line}", f"job {job} begins, and is there until {instant(until, zone)}")
+                    for begin, until, job, source, line in (latest, run)
+                ]
+                words = f"jobs {latest[2]} and {run[2]} at one time"
+                yield _finding(claim, "claim_twice", words, story, sources, zone)
+            latest = max(latest, run, key=lambda r: r[1])

@@ -1,0 +1,279 @@
+"""What the entries of job event logs state of a job. What ads state stands in ``job_ads``."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Final, NamedTuple
+
+from ....domain.imported import job_event_log
+from ...narration.wording import instant
+from .compared_facts import ANY, FACTS, LEASE, NEAR, SECOND
+from .statements import Place, Run, Stating, Telling
+
+
+class Heard(NamedTuple):
+    """A record of a job, as it was put aside: ``what`` is the number of an entry or what was said, ``body`` the text of
+    an entry, or what an ad or a report says. ``order`` is where it stood in the log, ``chain`` its rotated files."""
+
+    order: int
+    letter: str
+    chain: int
+    source: int
+    line: int
+    at: int
+    what: str
+    body: str
+
+
+def entries_told(heard: Iterable[Heard], gaps: Iterable[int] = ()) -> list[Telling]:
+    """What the entries of one job number in one log tell, in the order in which they stand there. `gaps` are the
+    places of that log (as ``order`` counts) where something is missing."""
+    logs: list[_Log] = []
+    missing = sorted(gaps)
+    for entry in heard:
+        number = int(entry.what)
+        if not logs or (number == 0 and logs[-1].begun):
+            logs.append(_Log())
+        if bisect(missing, logs[-1].last) != bisect(missing, entry.order):
+            logs[-1].interrupted()
+        logs[-1].take(number, entry)
+    return [telling for log in logs if (telling := log.told()) is not None]
+
+
+_OF_JOBS: Final = {
+    "user_cpu": "total_user_cpu",
+    "system_cpu": "total_system_cpu",
+    "sent": "total_sent",
+    "received": "total_received",
+}
+_OF_RUNS: Final = {"run_user_cpu": "user_cpu", "run_system_cpu": "system_cpu"}
+_OF_LAST_RUNS: Final = {
+    "busy": "timeslotbusy_used",
+    "executed": "timeexecute_used",
+    "memory": "memory_used",
+    "disk": "disk_used",
+}
+"""Facts -> what an entry calls them."""
+
+
+def _used(place: Place, facts: dict[str, str], names: dict[str, str]) -> list[Stating]:
+    """What an entry says was used. Seconds are whole there; CPU times come in microseconds."""
+    found = []
+    for fact, name in names.items():
+        text = facts.get(name, "")
+        if text.isdecimal() and len(text) < 18:
+            unit = SECOND if name.endswith("_used") and FACTS[fact].unit == "time" else 1
+            found.append(place.measures(fact, int(text) * unit))
+    return found
+
+
+COMPARED: Final = {
+    4: frozenset({"code", "signal", *_OF_RUNS.values()}),
+    5: frozenset({"code", "signal", *_OF_RUNS.values(), *_OF_LAST_RUNS.values(), *_OF_JOBS.values()}),
+    1: frozenset({"slot"}),
+    12: frozenset({"code"}),
+}
+"""What entries say that is a fact of its own."""
+_Entry = tuple[int, Place, dict[str, str]]
+_Entries = dict[tuple[int, int], list[_Entry]]
+"""The entries of a log by their type and their second."""
+
+
+def unlike(tellings: Sequence[Telling]) -> list[tuple[Stating, Stating]]:
+    """What the entries of the users' logs and of the pool-wide log say differently: they are written from the same
+    event, into both. One that stands in both logs as many times in its second is compared with those of that second."""
+    logs: dict[str, _Entries] = {}
+    torn = {telling.log for telling in tellings if not telling.seamless}
+    for telling in tellings:
+        for entry in telling.entries:
+            number, place, _ = entry
+            logs.setdefault(telling.log, {}).setdefault((number, place.at // SECOND), []).append(entry)
+    users, pools = ([log for log in logs if log.startswith(letter)] for letter in "UE")
+    found = []
+    for one, other in product(users, pools):
+        mine, theirs = logs[one], logs[other]
+        for key, own in mine.items():
+            others = theirs.get(key, [])
+            for entry in own if len(own) == len(others) else ():
+                told = [_difference(entry, its) for its in others]
+                if told and all(told):
+                    found += [pair for pair in told[-1:] if pair is not None]
+        if not {one, other} & torn:
+            found += _moved(mine, theirs)
+    return found
+
+
+def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Stating, Stating]]:
+    """The entries that two logs, of which none lacks anything, tell of different seconds: each has one that the other
+    has not there, and both have as many of its type. (How large a job is is told often, and may be left out.)"""
+    found = []
+    for number in sorted({number for number, _ in mine} - {6}):
+        own, others = (
+            [entry for key in sorted(log) if key[0] == number for entry in log[key]] for log in (mine, theirs)
+        )
+        alone = [entry for entry in own if (number, entry[1].at // SECOND) not in theirs]
+        its_alone = [entry for entry in others if (number, entry[1].at // SECOND) not in mine]
+        if len(own) != len(others) or len(alone) != 1 or len(its_alone) != 1:
+            continue
+        _, place, facts = alone[0]
+        _, its_place, its_facts = its_alone[0]
+        if facts == its_facts and abs(place.at - its_place.at) > SECOND:
+            said, its_said = (f"{number:03} at {instant(at.at)}" for at in (place, its_place))
+            found.append((place.says("entry", said), its_place.says("entry", its_said)))
+    return found
+
+
+def _difference(one: _Entry, other: _Entry) -> tuple[Stating, Stating] | None:
+    """The first thing that two entries say differently. What one of them lacks is no difference: forms lack things."""
+    number, place, facts = one
+    _, its_place, its_facts = other
+    for name in sorted((facts.keys() & its_facts.keys()) - COMPARED.get(number, frozenset())):
+        if facts[name] != its_facts[name]:
+            said = f"{number:03} {name.replace('_', ' ')}: "
+            return place.says("entry", said + facts[name]), its_place.says("entry", said + its_facts[name])
+    return None
+
+
+class _Log:
+    """The life of a job, as one log tells it."""
+
+    def __init__(self) -> None:
+        self.telling: Telling | None = None
+        self.last = 0
+        self.begun = False
+        self.seamless = True
+        self.starts = self.wall = self.runs = 0
+        self.holds: list[Stating] = []
+        self.holding: tuple[int, dict[str, str]] | None = None
+        self.run: Run | None = None
+        self.troubled = False
+        self.closing: tuple[str, Place, dict[str, str]] | None = None
+        self.place: Place | None = None
+
+    def take(self, number: int, entry: Heard) -> None:
+        place = self.place = Place(entry.letter, entry.source, entry.line, entry.at)
+        if self.telling is None:
+            self.telling = Telling(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
+        self.last = entry.order
+        self.begun = True
+        self.telling.first, self.telling.last = min(self.telling.first, entry.at), max(self.telling.last, entry.at)
+        facts = job_event_log.facts(number, entry.body)
+        self.telling.entries.append((number, place, facts))
+        if number in _STEPS:
+            _STEPS[number](self, place, facts)
+
+    def interrupted(self) -> None:
+        """Something is missing between the last entry and the next. What was begun may be over since."""
+        self.seamless = not self.begun
+        self.run = None
+        self.troubled = False
+
+    def submitted(self, place: Place, facts: dict[str, str]) -> None:
+        assert self.telling is not None
+        self.telling.submitted = place.at
+        self.telling.address = facts.get("host", "").partition("?")[0]
+        self.telling.said.append(place.measures("submitted", place.at))
+
+    def executing(self, place: Place, facts: dict[str, str]) -> None:
+        assert self.telling is not None
+        self.starts += 1
+        self.troubled = False
+        self.run = Run(began=place.at)
+        self.telling.runs.append(self.run)
+        self.run.said.append(place.measures("began", place.at))
+        if facts.get("slot"):
+            self.run.said.append(place.says("slot", facts["slot"]))
+
+    def trouble(self, place: Place, facts: dict[str, str]) -> None:
+        """After it the run's end, and what it used, is told by no entry that can be trusted to the second."""
+        self.troubled = True
+
+    def reconnecting(self, place: Place, facts: dict[str, str]) -> None:
+        assert self.telling is not None
+        self.troubled = self.telling.reconnected = True
+
+    def over(self, place: Place, facts: dict[str, str]) -> None:
+        """An entry 004 or 005: the end of a run."""
+        assert self.telling is not None
+        run = self.run
+        self.run = None
+        if run is None:  # a log that begins in the middle, or a job that was placed but never began
+            run = Run()
+        if not self.troubled:
+            run.stopped = place.at
+            run.said.append(place.measures("stopped", place.at))
+            if run.began is not None:
+                run.said += _used(place, facts, _OF_RUNS)
+                run.said.append(place.measures("run_wall", place.at - run.began))
+            if facts["words"].startswith("Job terminated"):
+                run.said += _used(place, facts, _OF_LAST_RUNS)
+        if run.began is None:
+            if "code" in facts or "signal" in facts:
+                run.stopped = place.at
+                self.telling.runs.append(run)
+        elif run.stopped is not None:
+            self.wall += max(0, place.at - run.began)
+            self.runs += 1
+        for word in ("code", "signal"):
+            if word in facts and facts["words"].startswith("Job terminated"):
+                run.said.append(place.says("exit", f"{word} {facts[word]}"))
+
+    def completed(self, place: Place, facts: dict[str, str]) -> None:
+        self.over(place, facts)
+        self.closing = ("completed", place, facts)
+
+    def removed(self, place: Place, facts: dict[str, str]) -> None:
+        self.run = None
+        self.closing = ("removed", place, facts)
+
+    def held(self, place: Place, facts: dict[str, str]) -> None:
+        if self.holding is not None and place.at - self.holding[0] < SECOND and self.holding[1] == facts:
+            return  # both the schedd and the shadow wrote it
+        self.holding = place.at, facts
+        self.holds.append(place.says("hold", facts.get("code", "0"), len(self.holds) + 1))
+
+    def released(self, place: Place, facts: dict[str, str]) -> None:
+        self.holding = None
+
+    def told(self) -> Telling | None:
+        telling = self.telling
+        if telling is None or self.place is None:
+            return None
+        seamless = telling.seamless = telling.submitted is not None and self.seamless
+        more = None if seamless and self.closing is not None else ANY
+        place = self.place
+        for fact, count in (("starts", self.starts), ("holds", len(self.holds))):
+            telling.said.append(place.measures(fact, count, more=more))
+        if self.runs:
+            telling.said.append(place.measures("wall", self.wall, less=NEAR * self.runs))
+        if seamless:
+            telling.said += self.holds
+        if self.closing is not None:
+            self._closed(telling, *self.closing)
+        return telling
+
+    def _closed(self, telling: Telling, became: str, place: Place, facts: dict[str, str]) -> None:
+        telling.said.append(place.says("became", became))
+        less = LEASE if became == "removed" else None
+        telling.said.append(place.measures("ended", place.at, less=less))
+        telling.said += _used(place, facts, _OF_JOBS)
+
+
+_STEPS = {
+    0: _Log.submitted,
+    1: _Log.executing,
+    4: _Log.over,
+    5: _Log.completed,
+    7: _Log.trouble,
+    9: _Log.removed,
+    12: _Log.held,
+    13: _Log.released,
+    21: _Log.trouble,
+    22: _Log.reconnecting,
+    23: _Log.reconnecting,
+    24: _Log.reconnecting,
+}
+ENTRIES: Final = frozenset(_STEPS) | {6}
+"""The numbers of the entries that state a fact."""

@@ -1,0 +1,492 @@
+"""The judge of jobs: whether the entries of a job event log can have been written one after the other.
+
+A log is judged chain by chain (a file with its rotated parts) and job by job, by the table ``STEPS``: from which
+conditions an entry may come, and what the job is then. What real daemons do is legal. The rules beside the table:
+
+* Of a job the judge keeps every condition that it may be in: all of them at first where its log begins in the middle,
+  and behind anything that is missing or could not be read. An entry is accused if it may come from none of these.
+* What only tells of a job (its size, an attribute, an error) may stand anywhere. So may all that is told of a job whose
+  work is done elsewhere (grid universe), or whose number two access points use in one file.
+* A number is used again when a queue was wiped: a job is another one if it was submitted at another time.
+* Two runs' beginnings in a row without an end between are legal: the lease expired, or the shadow was killed. So is an
+  entry that is there twice, byte by byte, unless it is an end. Both are told as repeated.
+* Each 005 is an end, but one that a shadow writes from the job's ad alone, because the one before it died when all was
+  done (it has no table of resources, by which it is known): it may repeat the end.
+* 005 after 009, and 009 after 005, are legal where they can meet: what was removed by force may end by itself before it
+  is stopped, and what is done may be removed, or held, while it leaves.
+* A slot runs one job at a time. That it ran two is known when the first one's shadow tells of an ordinary end more than
+  two seconds after the second one's beginning. A shadow that lost its connection, or that was replaced, tells nothing
+  of its slot.
+* A job is lost, which breaks no rule, if it ran (or was out of reach) when last heard of, and its log goes on for more
+  than a lease (40 minutes, HTCondor's default) after its slot was given to another job, or after the connection was
+  lost; and if its number was given to another job before it ended. Silence alone is none: a job that runs well
+  has nothing to tell.
+
+The sources are HTCondor's ``schedd.cpp``, ``baseshadow.cpp`` and ``remoteresource.cpp`` (25.14), and real logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.imported.job_event_log import OF_EXECUTION_POINTS, facts, words_of
+from ....domain.imported.record_sources import place_of
+from ..sources import Sources
+from .log_parts import Parts
+from .lost_ends import Ads, Span, Told, counted, lost
+from .verdict import Audit, Finding
+
+OVERLAP: Final = 2_000_000
+"""So long two jobs may be told to be on a slot at once, in microseconds: their shadows write as they come to it."""
+LEASE: Final = 2_400_000_000
+"""JobLeaseDuration's default, in microseconds."""
+ASIDE: Final = 30_000_000
+"""So far one entry may lie before the one above it of its job, in microseconds: who writes may have to wait."""
+_TOLD: Final = 6
+_TOLD_OF_ENDED: Final = 3
+"""So many entries of a job are kept for its story."""
+
+
+class Step(NamedTuple):
+    """What an entry does to a job: from one of ``sources`` (blank: from where it is) to ``target``. Or, with a
+    ``rule``, what it must not do: then the job is taken to be in ``target`` from there on."""
+
+    number: int
+    sources: str
+    target: str
+    rule: str = ""
+    repeats: bool = False
+    """It is legal, but has happened already."""
+
+
+# fmt: off
+STEPS: Final = (
+    # number, from, to
+    Step(1, "Submitted, Idle", "Running"),
+    Step(1, "Running, Suspended, Disconnected", "Running", repeats=True),
+    Step(1, "Held, Stopping", "Running", "held"),
+    Step(1, "Completed, Skipped, Removed, Aborting", "Running", "after_end"),
+    Step(4, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
+    Step(4, "Held, Stopping", "Held"),
+    Step(4, "Removed, Aborting", "Removed"),  # what was removed by force is stopped afterwards
+    Step(4, "Completed, Skipped", "Completed", "after_end"),
+    Step(5, "Submitted, Idle, Running, Suspended, Disconnected, Stopping, Skipped", "Completed"),
+    Step(5, "Aborting", "Removed"),
+    Step(5, "Held", "Completed", "held"),
+    Step(5, "Completed, Removed", "Completed", "ended_twice"),
+    Step(7, "Submitted, Idle, Running, Suspended, Disconnected, Completed, Skipped", "Idle"),
+    Step(7, "Held, Stopping", "Held"),
+    Step(7, "Removed, Aborting", "Removed"),
+    Step(9, "Submitted, Idle, Held, Stopping, Completed, Skipped", "Removed"),
+    Step(9, "Running, Suspended, Disconnected", "Aborting"),
+    Step(9, "Removed, Aborting", "Removed", "ended_twice"),
+    Step(10, "Running, Disconnected", "Suspended"),
+    Step(10, "Suspended", "Suspended", repeats=True),
+    Step(10, "Submitted, Idle, Held", "Suspended", "not_running"),
+    Step(10, "Completed, Removed", "Suspended", "after_end"),
+    Step(11, "Suspended, Disconnected", "Running"),
+    Step(11, "Submitted, Idle, Running, Held", "Running", "not_running"),
+    Step(11, "Completed, Removed", "Running", "after_end"),
+    Step(12, "Submitted, Idle, Completed, Skipped", "Held"),
+    Step(12, "Running, Suspended, Disconnected", "Stopping"),
+    Step(12, "Held, Stopping", "Held", repeats=True),
+    Step(12, "Removed, Aborting", "Held", "after_end"),
+    Step(13, "Submitted, Held, Stopping", "Idle"),  # what is submitted on hold has no entry that says so
+    Step(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
+    Step(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
+    Step(14, "Submitted, Idle", "Running"),
+    Step(22, "Submitted, Idle, Running, Suspended, Disconnected", "Disconnected"),
+    Step(23, "Submitted, Idle, Running, Disconnected", "Running"),
+    Step(24, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
+    Step(46, "Submitted, Idle, Running", "Skipped"),
+)
+# fmt: on
+"""Held: nothing of it runs. Stopping: on hold, but its run's end may still be told. Aborting: removed likewise.
+Skipped: done without running. What is not here may come, and changes nothing."""
+
+_STEPS: Final = {(step.number, source): step for step in STEPS for source in step.sources.split(", ")}
+_ANY: Final = frozenset(source for _, source in _STEPS)
+_TARGETS: Final = {
+    0: "Submitted", 1: "Running", 4: "Idle", 5: "Completed", 7: "Idle", 9: "Removed", 10: "Suspended", 11: "Running",
+    12: "Held", 13: "Idle", 14: "Running", 22: "Disconnected", 23: "Running", 24: "Idle", 46: "Skipped",
+}  # fmt: skip
+"""What an entry says that the job is then, where it may be several things."""
+_ENDED: Final = frozenset({"Completed", "Skipped", "Removed", "Aborting"})
+_NOT_BEGUN: Final = frozenset({"Submitted", "Idle"})
+_ON_A_SLOT: Final = frozenset({"Running", "Suspended"})
+_ELSEWHERE: Final = frozenset({17, 18, 19, 20, 25, 26, 27, 29, 30})
+_BECAME: Final = {
+    "Submitted": "idle", "Idle": "idle", "Running": "running", "Disconnected": "running", "Suspended": "suspended",
+    "Held": "held", "Stopping": "held", "Completed": "completed", "Skipped": "completed", "Removed": "removed",
+    "Aborting": "removed", "": "unknown",
+}  # fmt: skip
+_Job = tuple[int, int]
+_told = Struct("<qIIh")
+
+
+class _After(NamedTuple):
+    """What an entry means to a job."""
+
+    conditions: frozenset[str]
+    """Those in which it may be then."""
+    rules: tuple[str, ...]
+    """Those that it breaks, if it may come from none of those before."""
+    repeats: bool
+
+
+@cache
+def _after(number: int, conditions: frozenset[str]) -> _After:
+    steps = [_STEPS.get((number, condition), Step(number, "", condition)) for condition in sorted(conditions)]
+    legal = [step for step in steps if not step.rule]
+    rules = () if legal else tuple(step.rule for step in steps)
+    return _After(
+        frozenset(step.target for step in legal or steps), rules, bool(legal) and all(step.repeats for step in legal)
+    )
+
+
+@define
+class _Life:
+    """A job as one chain of files tells of it."""
+
+    conditions: frozenset[str]
+    """Those in which it may be."""
+    condition: str
+    """The one that its last entry tells of; empty: none did."""
+    epoch: int
+    """Of the chain, when it was heard of last."""
+    submitted: int = 0
+    """When, 0: not known."""
+    host: str = ""
+    last: tuple[int, int, int] = (0, 0, 0)
+    """The last entry that changed something: number, instant, and a hash of its text."""
+    free: bool = False
+    """It is not judged."""
+    slot: str = ""
+    begun: str = ""
+    """Where stands that it began there."""
+    aside: tuple[int, Finding] | None = None
+    """An entry that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
+    rival: tuple[_Job, int, str] | None = None
+    """Another job that began on its slot: which, when, and where that stands."""
+    trail: bytes = b""
+    """Its last entries, packed."""
+
+
+@define
+class _Chain:
+    """The jobs and slots of one file with its rotated parts."""
+
+    lives: dict[_Job, _Life] = field(factory=dict)
+    slots: dict[str, _Job] = field(factory=dict)
+    epoch: int = 0
+    """Raised by each gap: what was known before is not known any more."""
+    reached: dict[int, int] = field(factory=dict)
+    """The last instant before each gap."""
+    first: int = 0
+    last: int = 0
+    aside: _Life | None = None
+    """The job whose entry lies before the one above it."""
+    parts: Parts = field(factory=Parts)
+    found: dict[int, list[tuple[list[Finding], Finding]]] = field(factory=dict)
+    """What was found, by the part in which it stands, and where that belongs."""
+    became: list[tuple[_Job, int, int, str]] = field(factory=list)
+    """Of jobs whose number was given to another: which, submitted when, heard of when, and what it was."""
+
+
+@define
+class JobJudge:
+    """Judges the entries of job event logs, in the order in which they stand in the log."""
+
+    sources: Sources
+    audit: Audit
+    _chains: dict[int, _Chain] = field(factory=dict)
+    _chain_of: dict[int, _Chain] = field(factory=dict)
+    _ads: Ads = field(factory=lambda: Ads(bytearray()))
+
+    def take(self, position: int, event: e.Event) -> None:
+        kind = type(event)
+        if kind is e.JobLogged:
+            assert isinstance(event, e.JobLogged)
+            place = place_of(event.stimulus)
+            if place is not None and event.number < OF_EXECUTION_POINTS and event.cluster > 0 and event.proc >= 0:
+                chain = self._of(place.source)
+                if place.source != chain.parts.current:
+                    self._part(chain, place.source)
+                self._entry(chain, event)
+        elif kind is e.AdsKept:
+            assert isinstance(event, e.AdsKept)
+            self._ads.take(event)
+        elif kind is e.SourceGap or kind is e.SourceRefused:
+            assert isinstance(event, e.SourceGap | e.SourceRefused)
+            chain = self._of(event.source)
+            _renew(chain)
+        elif kind is e.SourceFound:
+            self._chain_of.clear()
+
+    def finish(self) -> None:
+        for chain in self._chains.values():
+            for job, life in chain.lives.items():
+                self._look_for(chain, job, life)
+            for findings, found in (each for part in chain.found.values() for each in part):
+                findings.append(found)
+        self._compare_ends()
+        became = [one for chain in self._chains.values() for one in _became(chain)]
+        self.audit.jobs = counted((*became, *self._ads.became({job for job, *_ in became})))
+
+    def _part(self, chain: _Chain, source: int) -> None:
+        """Take back what was found in parts of which an older one goes on only now."""
+        later = chain.parts.later(source)
+        if later is None:
+            return
+        for part in later:
+            chain.found.pop(part, None)
+        _renew(chain)
+        chain.reached = dict.fromkeys(range(chain.epoch), 0)
+
+    def _of(self, source: int) -> _Chain:
+        if source not in self._chain_of:
+            self._chain_of[source] = self._chains.setdefault(self.sources.chain(source), _Chain())
+        return self._chain_of[source]
+
+    def _entry(self, chain: _Chain, event: e.JobLogged) -> None:
+        job, number = (event.cluster, event.proc), event.number
+        chain.first = chain.first or event.at
+        late = event.at < chain.last - ASIDE or chain.aside is not None
+        chain.last = max(chain.last, event.at)
+        life = chain.lives.get(job)
+        if number == 0:
+            life = self._submitted(chain, job, life, event)
+        elif life is None:
+            life = chain.lives[job] = _Life(_ANY, "", chain.epoch)
+        if life.epoch != chain.epoch:
+            life.epoch, life.conditions, life.last = chain.epoch, _ANY, (0, 0, 0)
+            life.slot, life.rival, life.aside = "", None, None
+        if late or life.aside is not None:
+            self._aside(chain, job, life, event)
+        self._remember(life, event)
+        if number in _ELSEWHERE:
+            life.free = True
+        elif number in _TARGETS and number:
+            self._judge(chain, job, life, event)
+
+    def _aside(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+        """Whether one entry alone lies before the one above it, and the next one in the log and of its job do not."""
+        if chain.aside is not None:
+            other, chain.aside = chain.aside, None
+            if other.aside is not None and event.at < other.aside[0]:
+                other.aside = None
+        if life.aside is not None:
+            before, found = life.aside
+            life.aside = None
+            if event.at >= before:
+                chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
+            return
+        above = _last_told(life)
+        if event.at < above - ASIDE and not life.free and event.number:
+            words = f"it lies {_seconds(above - event.at)} before the job's entry above it, and the next one does not"
+            life.aside = above, self._finding(job, life, event, "backwards", words)
+            chain.aside = life
+
+    def _remember(self, life: _Life, event: e.JobLogged) -> None:
+        place = place_of(event.stimulus)
+        assert place is not None
+        kept = _TOLD_OF_ENDED if life.condition in _ENDED else _TOLD
+        packed = _told.pack(event.at, place.source, place.line, event.number)
+        life.trail = (life.trail + packed)[-kept * _told.size :]
+
+    def _submitted(self, chain: _Chain, job: _Job, life: _Life | None, event: e.JobLogged) -> _Life:
+        """The life that an entry 000 begins, or the one that it repeats."""
+        host = facts(0, event.text).get("host", "")
+        if life is not None and life.epoch == chain.epoch and life.submitted:
+            if life.submitted == event.at:
+                self._found(chain, self.audit.repeated, job, life, event, "repeated", "it was submitted already")
+                return life
+            if life.condition not in _ENDED and life.host and host and life.host != host:
+                life.free = True  # two access points, one file
+                return life
+        if life is not None:
+            if life.epoch == chain.epoch and not life.free and life.condition in _ON_A_SLOT | {"Disconnected"}:
+                words = "its number was given to another job, and nothing says that it had ended"
+                self._found(chain, self.audit.lost, job, life, event, "lost", words)
+            chain.became.append((job, life.submitted, _last_told(life), life.condition))
+            if chain.slots.get(life.slot) == job:
+                del chain.slots[life.slot]
+        submitted = frozenset({"Submitted"})
+        chain.lives[job] = life = _Life(
+            submitted, "Submitted", chain.epoch, event.at, host, (0, event.at, hash(event.text))
+        )
+        return life
+
+    def _judge(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+        number, before = event.number, life.condition
+        this = (number, event.at, hash(event.text))
+        after = _after(number, life.conditions)
+        again = number == 5 and bool(after.rules) and before == "Completed" and _is_from_its_ad(event.text)
+        if this == life.last and number not in (5, 9):
+            self._found(chain, self.audit.repeated, job, life, event, "repeated", "the same entry stands there again")
+            return
+        if life.free:
+            after = _after(number, _ANY)
+        elif after.repeats or again:
+            self._found(chain, self.audit.repeated, job, life, event, "repeated", _words(number, before))
+        elif after.rules:
+            self._found(chain, self.audit.violations, job, life, event, after.rules[0], _words(number, before))
+        elif number == 5 and life.conditions <= _NOT_BEGUN and "TimeExecute" in event.text:
+            words = "it ended after it had run, and no entry says that it began"
+            self._found(chain, self.audit.violations, job, life, event, "unbegun", words)
+        life.conditions = after.conditions
+        life.condition = _TARGETS[number] if _TARGETS[number] in after.conditions else min(after.conditions)
+        life.last = this
+        self._slot(chain, job, life, event)
+        if life.condition in _ENDED:
+            life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
+
+    def _slot(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+        """Which job is on which slot, and whether two are."""
+        if event.number in (10, 11):
+            return
+        if event.number in (4, 5) and life.rival is not None and event.at - life.rival[1] > OVERLAP:
+            other, at, stimulus = life.rival
+            self._two(chain, (job, life), other, (at, stimulus), event)
+        if life.slot and chain.slots.get(life.slot) == job:
+            del chain.slots[life.slot]
+        life.slot, life.rival = "", None
+        if event.number != 1 or life.free:
+            return
+        slot = facts(1, event.text).get("slot", "")
+        holder = chain.slots.get(slot)
+        if holder is not None:
+            chain.lives[holder].rival = (job, event.at, event.stimulus)
+        if slot:
+            life.slot, life.begun = slot, event.stimulus
+            chain.slots[slot] = job
+
+    def _two(
+        self, chain: _Chain, one: tuple[_Job, _Life], other: _Job, began: tuple[int, str], event: e.JobLogged
+    ) -> None:
+        """Two jobs on one slot: which of them has a wrong slot, or time, is not known."""
+        (job, life), (at, stimulus) = one, began
+        if chain.lives[other].free:
+            return
+        (file, line), (first, its_line) = self.sources.place(stimulus), self.sources.place(life.begun)
+        mine, its = (f"{cluster}.{proc}" for cluster, proc in (job, other))
+        words = (
+            f"job {mine}, which began there by {first}:{its_line} and ended {_seconds(event.at - at)} after that, and "
+            f"job {its}, which began by {file}:{line}, are told to have been on it at once"
+        )
+        story = (*self._story(life), self.sources.told(at, stimulus, f"{its}: {words_of(1)}"))
+        found = Finding(life.slot, "slot_twice", words, at, file, line, story)
+        chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
+
+    def _compare_ends(self) -> None:
+        """Tell of the jobs whose end one log lacks and another source has."""
+        lives: list[Told] = []
+        spans: list[Span] = []
+        for number, chain in self._chains.items():
+            for job, life in chain.lives.items():
+                if not life.trail or life.free:
+                    continue
+                at, stimulus, _ = _trail(life)[-1]
+                covers = chain.reached.get(life.epoch, chain.last)
+                ended = life.condition in _ENDED
+                lives.append(Told(number, job, life.submitted, _access_point(life), ended, at, stimulus, covers))
+            if self.sources.kind(number) == "eventlog" and not chain.epoch:
+                hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
+                spans.append(Span(number, chain.first, chain.last, hosts))
+        for told, end, at, absent in lost(lives, spans, self._ads):
+            file, line = self.sources.place(told.stimulus)
+            where = "{}:{}".format(*self.sources.place(end))
+            words = f"it ended, says {where}, and this log, which goes on, does not tell of it"
+            if absent:
+                words = f"it ended, and {self.sources.path(absent)}, which covers its time, tells nothing of it"
+            chain = self._chains[told.chain]
+            story = (*self._story(chain.lives[told.job]), self.sources.told(at, end, "its end"))
+            name = f"{told.job[0]}.{told.job[1]}"
+            self.audit.lost.append(Finding(name, "lost", words, told.last, file, line, story))
+
+    def _look_for(self, chain: _Chain, job: _Job, life: _Life) -> None:
+        """Whether a job is lost at the end of its log."""
+        if life.free or life.epoch != chain.epoch:
+            return
+        words, since = "", 0
+        if life.condition in _ON_A_SLOT and life.rival is not None:
+            words, since = "its slot was given to another job, and nothing says that it had ended", life.rival[1]
+        elif life.condition == "Disconnected":
+            words, since = "its shadow lost the connection to it, and nothing says what became of it", _last_told(life)
+        if words and chain.last - since > LEASE:
+            at, stimulus, _ = _trail(life)[-1]
+            file, line = self.sources.place(stimulus)
+            story = tuple(self._story(life))
+            self.audit.lost.append(Finding(f"{job[0]}.{job[1]}", "lost", words, at, file, line, story))
+
+    def _found(
+        self, chain: _Chain, findings: list[Finding], job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str
+    ) -> None:
+        found = findings, self._finding(job, life, event, rule, words)
+        chain.found.setdefault(chain.parts.current, []).append(found)
+
+    def _finding(self, job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str) -> Finding:
+        file, line = self.sources.place(event.stimulus)
+        story = self._story(life)
+        if not life.trail or _trail(life)[-1][1] != event.stimulus:
+            story.append(self.sources.told(event.at, event.stimulus, words_of(event.number)))
+        return Finding(f"{job[0]}.{job[1]}", rule, words, event.at, file, line, tuple(story))
+
+    def _story(self, life: _Life) -> list[str]:
+        return [self.sources.told(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
+
+
+def _renew(chain: _Chain) -> None:
+    """What was known is not known any more."""
+    chain.reached[chain.epoch] = chain.last
+    chain.epoch += 1
+    chain.slots.clear()
+    chain.aside = None
+
+
+def _access_point(life: _Life) -> str:
+    """The address of the access point, without what is another one after a restart."""
+    return life.host.partition("?")[0].strip("<>")
+
+
+def _trail(life: _Life) -> list[tuple[int, str, int]]:
+    """The last entries of a job: when, where, of which type."""
+    return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(life.trail)]
+
+
+def _last_told(life: _Life) -> int:
+    trail = _trail(life)
+    return trail[-1][0] if trail else 0
+
+
+def _is_from_its_ad(text: str) -> bool:
+    """Whether an end was written from the job's ad, by a shadow that did not see it."""
+    return "Resources" not in text
+
+
+_WERE: Final = {
+    "": "unheard of", "Submitted": "waiting", "Idle": "waiting", "Running": "running", "Suspended": "suspended",
+    "Held": "on hold", "Stopping": "on hold", "Disconnected": "out of reach", "Completed": "ended",
+    "Skipped": "skipped", "Removed": "removed", "Aborting": "removed",
+}  # fmt: skip
+
+
+def _words(number: int, before: str) -> str:
+    return f"{words_of(number)}, though it was {_WERE[before]}"
+
+
+def _seconds(span: int) -> str:
+    return f"{span / 1e6:g} s"
+
+
+def _became(chain: _Chain) -> Iterator[tuple[_Job, int, int, bool, str]]:
+    """What became of each job of a chain: which, submitted when, heard of when, whether it ended, and what it was."""
+    lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
+    for job, submitted, at, condition in (*chain.became, *lives):
+        yield job, submitted, at, condition in _ENDED, _BECAME[condition]

@@ -1,0 +1,84 @@
+"""The pass over a log: every judge is told of every event, and what they find is one audit.
+
+What was imported is judged chain by chain (a chain is a log with its rotated parts, imported oldest first), so
+that it does not matter in which order files were imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....domain import events as e
+from ....domain.ports.log import Log
+from ....domain.state_machines import HTCONDOR_25
+from ..imported_log import is_imported, singly
+from ..sources import Sources
+from .contradictions import FactJudge
+from .event_log_rules import JobJudge
+from .native_log import own
+from .startd_log_rules import SlotJudge
+from .verdict import Audit, Gap, Refused
+
+_OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
+_EVERY = 50_000
+"""After so many events whoever waits is told."""
+
+
+def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | None = None) -> Audit:
+    """The audit of a log; of one of Poolbook's own, that of its judge. The seal is the stores' to check.
+
+    `name` is what a log of Poolbook's own is called where findings say in which file they are. `progress` is told, now
+    and then, how many events of how many were read.
+    """
+    audit = Audit()
+    if not is_imported(log):
+        own(log, audit, name)
+        return audit
+    audit.imported, audit.dialect = True, HTCONDOR_25
+    sources = Sources()
+    judges = (SlotJudge(sources, audit), JobJudge(sources, audit), FactJudge(sources, audit))
+    for position, event in singly(log.read()):
+        audit.events = position
+        sources.take(event)
+        _take(audit, sources, event)
+        for judge in judges:
+            judge.take(position, event)
+        if progress is not None and not position % _EVERY:
+            progress(position, log.head.position)
+    for judge in judges:
+        judge.finish()
+    _sources(audit, sources)
+    _sort(audit)
+    return audit
+
+
+def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
+    if isinstance(event, e.SourceRefused):
+        audit.quarantined.append(Refused(sources.path(event.source), event.line, event.words, event.text))
+    elif isinstance(event, e.SourceGap):
+        audit.gaps.append(Gap(sources.path(event.source), event.line, event.words, event.since, event.until))
+    elif not isinstance(event, _OF_THE_IMPORT):
+        audit.judged = True
+        if event.at:
+            audit.began = min(audit.began or event.at, event.at)
+            audit.ended = max(audit.ended, event.at)
+
+
+def _sources(audit: Audit, sources: Sources) -> None:
+    for number, found in sources.found.items():
+        read = sources.reached.get(number)
+        audit.sources.append((sources.path(number), found.kind, 0 if read is None else read.lines))
+        if read is not None and read.left:
+            audit.torn.append((read.path, read.left))
+
+
+def _sort(audit: Audit) -> None:
+    """In an order that does not depend on the order of the import."""
+    audit.sources.sort()
+    audit.torn.sort()
+    audit.quarantined.sort(key=lambda r: (r.file, r.line))
+    audit.gaps.sort(key=lambda g: (g.file, g.line))
+    audit.unaccounted.sort(key=lambda u: (u.since, u.slot))
+    for findings in (audit.violations, audit.lost, audit.repeated):
+        findings.sort(key=lambda f: (f.at, f.file, f.line, f.thing, f.rule))
+    audit.contradictions.sort(key=lambda c: (c.at, c.thing, c.fact, c.run))

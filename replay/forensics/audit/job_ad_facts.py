@@ -1,0 +1,419 @@
+"""What the ads of jobs state: those of the history, the epochs, the startd's history, the queue. What is read of an ad
+is the table ``ATTRIBUTES``, and only there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Final
+
+from ....domain.imported.packed_ads import plain
+from .compared_facts import ANY, LINGERING, NEAR, ROUNDED, SECOND
+from .statements import Place, Run, Stating, Telling
+
+ATTRIBUTES: Final = (
+    "AccountingGroup",
+    "ActivationDuration",
+    "ActivationExecutionDuration",
+    "BytesRecvd",
+    "BytesSent",
+    "ClusterId",
+    "CommittedTime",
+    "CompletionDate",
+    "CumulativeRemoteSysCpu",
+    "CumulativeRemoteUserCpu",
+    "CumulativeSlotTime",
+    "DiskUsage_RAW",
+    "EnteredCurrentStatus",
+    "EpochAdType",
+    "EpochWriteDate",
+    "ExitBySignal",
+    "ExitCode",
+    "ExitSignal",
+    "GlobalJobId",
+    "HoldReasonCode",
+    "JobCurrentStartDate",
+    "JobCurrentStartExecutingDate",
+    "JobDuration",
+    "JobMaterializeDate",
+    "JobStatus",
+    "JobUniverse",
+    "LastHoldReasonCode",
+    "LastJobStatus",
+    "LastPublicClaimId",
+    "LastRemoteHost",
+    "LastRemoteWallClockTime",
+    "MachineAttrSlotWeight0",
+    "MemoryUsage",
+    "NumHolds",
+    "NumHoldsByReason",
+    "NumJobReconnects",
+    "NumJobStarts",
+    "NumShadowStarts",
+    "Owner",
+    "ProcId",
+    "PublicClaimId",
+    "QDate",
+    "RemoteHost",
+    "RemoteSysCpu",
+    "RemoteUserCpu",
+    "RemoteWallClockTime",
+    "ResidentSetSize_RAW",
+    "ServerTime",
+    "TotalJobReconnectAttempts",
+    "User",
+)
+"""All that is asked of a job's ad."""
+
+REMOVED, COMPLETED, HELD = 3, 4, 5
+STATUSES: Final = {
+    1: "idle",
+    2: "running",
+    REMOVED: "removed",
+    COMPLETED: "completed",
+    HELD: "held",
+    6: "transferring output",
+    7: "suspended",
+}
+"""JobStatus in words. No job leaves the queue with another than the third and the fourth."""
+ON_SLOTS: Final = frozenset({5, 10, 13})
+"""The universes whose jobs run on one slot at a time: vanilla, java, vm. What a job of another universe used, and how
+often it was started, is counted in other ways by every source."""
+ON_A_SLOT: Final = frozenset({2, 6, 7})
+"""The JobStatus of a job that has a slot: running, transferring output, suspended."""
+
+_NUMBER: Final = re.compile(r"#(\d+\.\d+)#\d+$")
+_HOLDS: Final = re.compile(r"\b(\w+) = (\d{1,9})\b")
+COUNTED_ONCE: Final = frozenset({"UserRequest"})
+"""The holds that are the schedd's own, so that they are counted once. A shadow that puts its job on hold may count that
+at each of its policy's evaluations until it is gone."""
+
+Ad = Mapping[str, str]
+
+
+def whole(ad: Ad, name: str) -> int | None:
+    """A whole number that an ad states."""
+    text = ad.get(name, "")
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def text_of(ad: Ad, name: str) -> str:
+    """A text that an ad states; empty if it has none, or an expression."""
+    found = ad.get(name, "")
+    return plain(found) if found.startswith('"') else ""
+
+
+def seconds(ad: Ad, name: str) -> int | None:
+    """Seconds that an ad states, in microseconds."""
+    try:
+        found = round(float(ad.get(name, "")) * SECOND)
+    except (ValueError, OverflowError):
+        return None
+    return found if abs(found) < ANY else None
+
+
+def _rounded(ad: Ad, name: str) -> int | None:
+    """A number that an ad states, to the nearest whole one."""
+    try:
+        found = round(float(ad.get(name, "")))
+    except (ValueError, OverflowError):
+        return None
+    return found if abs(found) < ANY else None
+
+
+def date(ad: Ad, name: str) -> int | None:
+    """An instant that an ad states, in microseconds; 0 and what is less is none."""
+    found = seconds(ad, name)
+    return found if found is not None and found > 0 else None
+
+
+def _holds(ad: Ad) -> tuple[int, bool] | None:
+    """How many times a job was put on hold, and whether that is exact; else it is at most so often. HTCondor counts
+    its submission on hold, of which no entry tells."""
+    holds = whole(ad, "NumHolds") if "NumHolds" in ad else 0
+    if not holds:
+        return None if holds is None else (0, True)
+    text = ad.get("NumHoldsByReason")
+    if text is None:
+        return None
+    reasons = {name: int(count) for name, count in _HOLDS.findall(text)}
+    holds -= reasons.pop("SubmittedOnHold", 0)
+    return holds, reasons.keys() <= COUNTED_ONCE
+
+
+def ad_told(place: Place, ad: Ad, final: bool) -> Telling | None:
+    """What an ad of a job states; None if it does not say when the job was submitted. `final`: it is as it was when
+    the job left the queue."""
+    submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
+    if submitted is None:
+        return None
+    ended = _end(place, ad) if final else None
+    last = max(_sampled(place, ad) if not final else 0, ended or 0, submitted)
+    telling = Telling(submitted, submitted, last, text_of(ad, "GlobalJobId"))
+    telling.reconnected = any(whole(ad, name) for name in ("NumJobReconnects", "TotalJobReconnectAttempts"))
+    telling.said += _who(place, ad)
+    telling.said.append(place.measures("submitted", submitted))
+    if ended is not None:
+        telling.said.append(place.measures("ended", ended))
+    if final:
+        telling.said += _became(place, ad)
+    completed = whole(ad, "JobStatus") == COMPLETED
+    if whole(ad, "JobUniverse") in ON_SLOTS:
+        telling.said += _amounts(place, ad, final, completed)
+    telling.runs += _run(place, ad, completed)
+    telling.last = max([last, *(run.span[1] for run in telling.runs if run.span is not None)])
+    return telling
+
+
+def _end(place: Place, ad: Ad) -> int | None:
+    """When a job left the queue. One that was removed after it was completed is told in two ways: in none here."""
+    status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate")
+    if place.letter not in "HQ" or status not in (COMPLETED, REMOVED):
+        return None
+    if status == COMPLETED:
+        return completed
+    return date(ad, "EnteredCurrentStatus") if completed is None else None
+
+
+def _became(place: Place, ad: Ad) -> list[Stating]:
+    """What became of a job that left the queue. One that was removed after it was completed became both."""
+    status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate") is not None
+    if status not in STATUSES or (status not in (COMPLETED, REMOVED) and place.letter != "H"):
+        return []
+    if status == REMOVED and completed and whole(ad, "LastJobStatus") in (None, COMPLETED):
+        return []
+    found = [place.says("became", STATUSES[status])]
+    if completed and status != COMPLETED:
+        found.append(place.says("became", STATUSES[COMPLETED]))
+    return found
+
+
+def _sampled(place: Place, ad: Ad) -> int:
+    """When the ad of a job in the queue was as it is: at least until then its job was there."""
+    found = place.at if place.letter == "Q" else date(ad, "ServerTime") if place.letter == "A" else None
+    return found or date(ad, "EnteredCurrentStatus") or 0
+
+
+def _who(place: Place, ad: Ad) -> list[Stating]:
+    user = text_of(ad, "User")
+    if not user:
+        return []
+    group = text_of(ad, "AccountingGroup")
+    domain = user.partition("@")[2]
+    submitter = user if not group else group if "@" in group or not domain else f"{group}@{domain}"
+    found = [place.says("user", user), place.says("submitter", submitter)]
+    if (owner := text_of(ad, "Owner")) and owner != user.partition("@")[0]:
+        found.append(place.says("user", owner))
+    number = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
+    found.append(place.says("number", number))
+    if (named := _NUMBER.search(text_of(ad, "GlobalJobId"))) and named[1] != number:
+        found.append(place.says("number", named[1]))
+    return found
+
+
+def _amounts(place: Place, ad: Ad, final: bool, completed: bool) -> list[Stating]:
+    more = None if final else ANY
+    found = []
+    starts = whole(ad, "NumJobStarts")
+    if starts is not None and place.letter != "S":
+        found.append(place.measures("starts", starts, more=more))
+    holds, exact = _holds(ad) or (None, False)
+    if holds is not None and place.letter != "S" and (exact or final):
+        found.append(place.measures("holds", holds, less=None if exact else ANY, more=more))
+    if place.letter in "HQA" and (wall := seconds(ad, "RemoteWallClockTime")) is not None:
+        found.append(place.measures("wall", wall, more=more))
+    if place.letter in "PA" or (place.letter in "HQ" and (completed or not final)):
+        for fact, name in (("user_cpu", "CumulativeRemoteUserCpu"), ("system_cpu", "CumulativeRemoteSysCpu")):
+            if (used := seconds(ad, name)) is not None:
+                found.append(place.measures(fact, used, more=more))
+    if place.letter in "PA" or (place.letter in "HQ" and (completed or not final)):
+        for fact, name in (("sent", "BytesSent"), ("received", "BytesRecvd")):
+            if (moved := _rounded(ad, name)) is not None:
+                found.append(place.measures(fact, moved, more=more))
+    if place.letter == "P" and (before := (whole(ad, "NumShadowStarts") or 0) - 1) > 0:
+        wall = seconds(ad, "RemoteWallClockTime")
+        if wall is not None:
+            by = "RemoteWallClockTime of the next run"
+            found.append(place.measures("wall_runs", wall, less=0, more=0, number=before, by=by))
+    if place.letter in "HQ" and final:
+        found += _of_one_shadow(place, ad, completed)
+    if place.letter in "HQA" and holds and exact:
+        name = "HoldReasonCode" if whole(ad, "JobStatus") == HELD else "LastHoldReasonCode"
+        if (code := whole(ad, name)) is not None:
+            found.append(place.says("hold", str(code), holds))
+    return found
+
+
+def _of_one_shadow(place: Place, ad: Ad, completed: bool) -> list[Stating]:
+    """The time on slots of all shadows of a job; of a job that had one only, an ad says it in several ways, and the
+    CPU time, too."""
+    shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
+    if shadows is None or wall is None:
+        return []
+    found = [place.measures("wall_runs", wall, less=0, more=0, number=shadows, by="RemoteWallClockTime")]
+    if (committed := seconds(ad, "CommittedTime")) is not None:
+        found.append(place.measures("wall_runs", committed, more=ANY, number=shadows, by="CommittedTime"))
+    last = seconds(ad, "LastRemoteWallClockTime")
+    if shadows > 1 and last is not None:
+        by = "RemoteWallClockTime less LastRemoteWallClockTime"
+        found.append(place.measures("wall_runs", wall - last, less=0, more=0, number=shadows - 1, by=by))
+    if shadows != 1:
+        return found
+    if last is not None:
+        found.append(place.measures("wall_runs", last, less=0, more=0, number=1, by="LastRemoteWallClockTime"))
+    weighted, weight = seconds(ad, "CumulativeSlotTime"), seconds(ad, "MachineAttrSlotWeight0")
+    if weighted is not None and weight:
+        value = round(weighted * SECOND / weight)
+        by = "CumulativeSlotTime by MachineAttrSlotWeight0"
+        found.append(place.measures("wall_runs", value, less=ROUNDED, more=ROUNDED, number=1, by=by))
+    placed, ended = date(ad, "JobCurrentStartDate"), date(ad, "CompletionDate" if completed else "EnteredCurrentStatus")
+    if placed is not None and ended is not None:
+        less, by = None if completed else ANY, "JobCurrentStartDate to its end"
+        found.append(place.measures("wall_runs", ended - placed, less=less, number=1, by=by))
+    for fact, name in (("user_cpu", "RemoteUserCpu"), ("system_cpu", "RemoteSysCpu")):
+        if completed and (used := seconds(ad, name)) is not None:
+            found.append(place.measures(fact, used, by=name))
+    return found
+
+
+def _run(place: Place, ad: Ad, completed: bool) -> list[Run]:
+    """The run that an ad tells of: the job's last."""
+    placed = date(ad, "JobCurrentStartDate")
+    if placed is None:
+        return []
+    run = Run(placed, shadow=whole(ad, "NumShadowStarts") or 0)
+    if whole(ad, "JobUniverse") in ON_SLOTS:
+        _where(place, ad, run, placed)
+    run.stopped = _stop(place, ad, completed)
+    if run.stopped is not None and place.letter in "PS":
+        run.said.append(place.measures("stopped", run.stopped))
+    if run.stopped is None and place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT:
+        run.stopped = max(_sampled(place, ad), placed)  # it goes on at least until then
+        return [run]
+    if place.letter in "PS" or completed:
+        run.said += _outcome(place, ad)
+        if whole(ad, "JobUniverse") in ON_SLOTS:
+            run.said += _times(place, ad, run, placed) + _sizes(place, ad)
+    return [run]
+
+
+def _where(place: Place, ad: Ad, run: Run, placed: int) -> None:
+    """The slot, the claim and the beginning of a run."""
+    # A job that is removed while it runs keeps what it had, and the names with Last are of the run before.
+    now = place.letter in "PS" or "RemoteHost" in ad or (place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT)
+    slot, claim = ("RemoteHost", "PublicClaimId") if now else ("LastRemoteHost", "LastPublicClaimId")
+    run.said.append(place.measures("placed", placed))
+    for fact, name in (("slot", slot), ("claim", claim)):
+        if found := text_of(ad, name):
+            run.said.append(place.says(fact, found))
+    began = date(ad, "JobCurrentStartExecutingDate")
+    # A starter's ad has that of the run before, and so has the job's until the program runs.
+    soonest = placed + 1 if now and place.letter != "P" else placed
+    if place.letter != "S" and began is not None and began >= soonest:
+        run.began = began
+        run.said.append(place.measures("began", began))
+
+
+def _stop(place: Place, ad: Ad, over: bool) -> int | None:
+    if place.letter == "P":
+        return date(ad, "EpochWriteDate")
+    if place.letter == "S":  # without a duration the program never ran, and the starter was cleaned up much later
+        return date(ad, "CompletionDate") if "JobDuration" in ad else None
+    return date(ad, "CompletionDate") if over else None
+
+
+def _outcome(place: Place, ad: Ad) -> list[Stating]:
+    found = []
+    by_signal = ad.get("ExitBySignal", "").lower() == "true"
+    name, word = ("ExitSignal", "signal") if by_signal else ("ExitCode", "code")
+    if "ExitBySignal" in ad and (value := whole(ad, name)) is not None:
+        found.append(place.says("exit", f"{word} {value}"))
+    # A starter that was told to be quick kills its job, and its last measurement may not reach the shadow.
+    less = ANY if place.letter == "S" and by_signal else None
+    if whole(ad, "JobUniverse") in ON_SLOTS:
+        for fact, attribute in (("run_user_cpu", "RemoteUserCpu"), ("run_system_cpu", "RemoteSysCpu")):
+            if (used := seconds(ad, attribute)) is not None:
+                found.append(place.measures(fact, used, less=less))
+    return found
+
+
+def _added(runs: list[Run]) -> Iterator[Stating]:
+    """The time on slots of a job's first run, of its first two, and so on, as long as none lacks."""
+    by_shadow = {run.shadow: run for run in runs}
+    total, number = 0, 1
+    while len(by_shadow) == len(runs) and (run := by_shadow.get(number)) is not None:
+        if run.placed is None or run.stopped is None or not run.said:
+            return
+        total += max(0, run.stopped - run.placed)
+        one = run.said[0]
+        place = Place(one.letter, one.source, one.line, one.at)
+        less, more = NEAR * number, LINGERING * number
+        yield place.measures("wall_runs", total, less=less, more=more, number=number, by="EpochWriteDate")
+        number += 1
+
+
+def _times(place: Place, ad: Ad, run: Run, placed: int) -> list[Stating]:
+    """How long a run took, in all ways in which an ad says it."""
+    found = []
+
+    def say(fact: str, name: str, less: int | None = None, more: int | None = None) -> None:
+        if (value := seconds(ad, name)) is not None:
+            found.append(place.measures(fact, value, less=less, more=more, by=name))
+
+    if place.letter == "S":
+        if "JobDuration" in ad:
+            say("run_wall", "RemoteWallClockTime")
+            say("run_wall", "JobDuration", NEAR, ANY)
+        return found
+    if run.stopped is not None:
+        by = f"JobCurrentStartDate to {'EpochWriteDate' if place.letter == 'P' else 'CompletionDate'}"
+        found.append(place.measures("run_wall", run.stopped - placed, by=by))
+    if place.letter != "P":
+        say("run_wall", "LastRemoteWallClockTime", 0, 0)
+        if run.shadow == 1:
+            say("run_wall", "CommittedTime")
+    if run.began is not None:  # else these are of the run before
+        say("run_wall", "ActivationDuration", NEAR, ANY)
+        say("busy", "ActivationDuration")
+        say("executed", "ActivationExecutionDuration")
+    return found
+
+
+def _sizes(place: Place, ad: Ad) -> list[Stating]:
+    """What a run needed. An event log has it as it is rounded for matchmaking, or as it was measured."""
+    found = []
+    if place.letter in "HQA":
+        used = whole(ad, "ResidentSetSize_RAW")
+        if used is not None and "ResidentSetSize" in ad.get("MemoryUsage", ""):
+            found.append(place.measures("memory", -(-used // 1024), more=-(-used // 1024) + 1))
+        if (used := whole(ad, "DiskUsage_RAW")) is not None:
+            found.append(place.measures("disk", used, more=used + 1))
+    return found
+
+
+def epochs_told(tellings: Iterable[tuple[Place, Telling]]) -> list[Telling]:
+    """What the epoch ads of one job number tell, put together by the job's submission: its runs stand in several
+    ads, one of them perhaps twice."""
+    jobs: dict[str, Telling] = {}
+    spans: dict[str, list[tuple[int, int, Place]]] = {}
+    for place, telling in tellings:
+        key = telling.job or str(telling.submitted)
+        job = jobs.setdefault(key, Telling(telling.submitted, telling.first, telling.last, telling.job, log="P"))
+        for run in telling.runs:
+            if not any((run.placed, run.stopped) == (other.placed, other.stopped) for other in job.runs):
+                job.runs.append(run)
+            if run.placed is not None and run.stopped is not None:
+                job.last = max(job.last, run.stopped)
+                spans.setdefault(key, []).append((run.placed, run.stopped, place))
+        job.said += telling.said
+    for key, found in spans.items():
+        found.sort(key=lambda span: span[:2])
+        total = sum(end - begin for begin, end, _ in found)
+        total -= sum(max(0, one[1] - other[0]) for one, other in pairwise(found))
+        wall = found[-1][2].measures("wall", max(total, 0), less=NEAR * len(found))
+        jobs[key].said += [wall, *_added(jobs[key].runs)]
+    return list(jobs.values())

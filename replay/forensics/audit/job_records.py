@@ -1,0 +1,67 @@
+"""What all records of one job number tell of it: entries by the log in which they stand, ads and daemons' reports each
+by itself. Whoever asks what became of jobs or of their runs begins here, and goes on with ``statements.lives``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from ....domain.imported.packed_ads import plain
+from .event_log_facts import Heard, entries_told
+from .job_ad_facts import ad_told, epochs_told
+from .statements import Place, Run, Telling
+
+
+def tellings(heard: Iterable[Heard], gaps: Mapping[int, Sequence[int]]) -> list[Telling]:
+    """What the records of a job number tell. `gaps`: where each chain of logs lacks something, as ``order`` counts."""
+    entries: dict[tuple[str, int], list[Heard]] = {}
+    found: list[Telling] = []
+    epochs: list[tuple[Place, Telling]] = []
+    shadows: dict[str, Telling] = {}
+    for one in heard:
+        place = Place(one.letter, one.source, one.line, one.at)
+        if one.letter in "UE":
+            entries.setdefault((one.letter, one.chain), []).append(one)
+        elif one.letter in "HPSQA":
+            ad = json.loads(one.body)
+            final = one.letter == "H" or one.what == "final"
+            if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
+                continue
+            telling = ad_told(place, ad, final)
+            if telling is not None and one.letter == "P":
+                epochs.append((place, telling))
+            elif telling is not None:
+                telling.log = f"S {one.chain}" if one.letter == "S" else ""
+                found.append(telling)
+        else:
+            _reported(place, one, shadows, found)
+    for (_, chain), log in entries.items():
+        found += entries_told(log, gaps.get(chain, ()))
+    return found + epochs_told(epochs)
+
+
+def _reported(place: Place, one: Heard, shadows: dict[str, Telling], found: list[Telling]) -> None:
+    """What the logs of daemons say of a job: each shadow and each activation of a claim by itself."""
+    facts = json.loads(one.body)
+    of = f"{one.chain} {facts.get('slot') if one.letter == 'L' else facts.get('shadow')}"
+    if one.what in ("over", "shadow_gone"):
+        if (begun := shadows.pop(of, None)) is not None:
+            begun.last = begun.runs[0].stopped = one.at
+        return
+    log = f"{one.letter} {one.chain}"
+    if one.what == "shadow_began" and not facts.get("slot"):  # it takes up a run that has lost its shadow
+        last = next((telling for telling in reversed(found) if telling.log == log and telling.runs), None)
+        if last is not None:
+            last.reconnected = True
+            shadows[of] = last
+            return
+    telling = Telling(None, one.at, one.at, log=log)
+    found.append(telling)
+    if facts.get("user"):
+        telling.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))
+    if one.what in ("activated", "shadow_began"):
+        shadows[of] = telling
+        run = Run(placed=one.at, said=[place.measures("placed", one.at)])
+        if facts.get("slot"):
+            run.said.append(place.says("slot", facts["slot"]))
+        telling.runs.append(run)

@@ -1,0 +1,150 @@
+"""What became of jobs by several sources: and whose end one tells of, and another that covers it does not.
+
+The EventLog and a job's own log are written by the same daemons at the same instants, so what one has and the other has
+not was taken out, or could not be written: that is told as lost, and is no violation. A log covers an end if it goes on
+behind it, and has no gap since it last told of the job. A life is the same in two sources if it was submitted in the
+same second, and in the history's ads (which know the queue's time) within a minute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from attrs import define
+
+from ....domain.events import AdsKept
+from ....domain.imported.packed_ads import index
+from ....domain.imported.record_sources import Place, place_of
+from ....domain.state_machines import STATUS_NUMBERS
+from ....domain.state_machines.rows import HTCONDOR_25
+
+Job = tuple[int, int]
+Became = tuple[Job, int, int, bool, str]
+"""A job, submitted when, heard of when, whether it ended, and what it became."""
+TWINS: Final = 2_000_000
+"""So far behind an end, in microseconds, another job event log has to go on."""
+AFTER: Final = 60_000_000
+"""The same for an end of which an ad tells: the history is written by another process than the logs."""
+_OVER: Final = {STATUS_NUMBERS[HTCONDOR_25][name]: name.lower() for name in ("Removed", "Completed")}
+_ad = Struct("<qqqqqqq")
+
+
+class Told(NamedTuple):
+    """What a chain of job event logs tells of a job. ``chain`` is the number of its first file; ``covers`` says up to
+    when it would have told more, 0 if that is not certain."""
+
+    chain: int
+    job: Job
+    submitted: int
+    host: str
+    ended: bool
+    last: int
+    stimulus: str
+    covers: int
+
+
+class Span(NamedTuple):
+    """What an EventLog without a gap covers: from when to when, and of which access points."""
+
+    chain: int
+    first: int
+    last: int
+    hosts: frozenset[str]
+
+
+class Lost(NamedTuple):
+    """A job whose end one log lacks: its last entry there (or, of a job of which an EventLog tells nothing, its last
+    entry in its own log), and where the end stands."""
+
+    told: Told
+    end: str
+    at: int
+    absent: int = 0
+    """The chain that tells nothing of it."""
+
+
+@define
+class Ads:
+    """Of each ad of the history: its job, when that was submitted and left the queue, and where the ad stands."""
+
+    _kept: bytearray
+
+    def take(self, event: AdsKept) -> None:
+        place = place_of(event.stimulus)
+        if event.kind != "history" or place is None:
+            return
+        ads = index(event)
+        jobs = zip(ads.wholes("cluster"), ads.wholes("proc"), ads.micros("qdate"), strict=True)
+        times = zip(ads.wholes("status"), ads.micros("completed"), ads.micros("left"), ads.lines, strict=True)
+        for (cluster, proc, submitted), (status, completed, left, line) in zip(jobs, times, strict=True):
+            if status in _OVER:
+                self._kept += _ad.pack(cluster, proc, submitted, completed or left, place.source, line, status)
+
+    def ends(self, jobs: Iterable[Job]) -> dict[Job, list[tuple[int, int, str]]]:
+        """When each of some jobs was submitted and left the queue, and where that stands."""
+        found: dict[Job, list[tuple[int, int, str]]] = {job: [] for job in jobs}
+        if found:
+            for cluster, proc, submitted, at, source, line, _ in _ad.iter_unpack(bytes(self._kept)):
+                if (cluster, proc) in found:
+                    found[cluster, proc].append((submitted, at, Place(source, line).stimulus))
+        return found
+
+    def became(self, known: Collection[Job]) -> Iterator[Became]:
+        """What became of the jobs of which no log of events tells, as ``counted`` wants it."""
+        for cluster, proc, submitted, at, _, _, status in _ad.iter_unpack(bytes(self._kept)):
+            if (cluster, proc) not in known:
+                yield (cluster, proc), submitted, at, True, _OVER[status]
+
+
+def lost(lives: list[Told], spans: list[Span], ads: Ads) -> Iterator[Lost]:
+    """The jobs whose end a log does not have, though it goes on, and others have."""
+    ended: dict[tuple[Job, int], list[Told]] = {}
+    heard: dict[Job, set[int]] = {}
+    for told in lives:
+        heard.setdefault(told.job, set()).add(told.chain)
+        if told.ended and told.submitted:
+            ended.setdefault(_life(told), []).append(told)
+    open_ = [told for told in lives if not told.ended and told.submitted and told.covers]
+    ends = ads.ends(told.job for told in open_)
+    for told in open_:
+        twin = next((twin for twin in ended.get(_life(told), ()) if twin.last + TWINS < told.covers), None)
+        if twin is not None:
+            yield Lost(told, twin.stimulus, twin.last)
+            continue
+        for submitted, at, stimulus in ends[told.job]:
+            if abs(submitted - told.submitted) < AFTER and told.last - TWINS <= at < told.covers - AFTER:
+                yield Lost(told, stimulus, at)
+                break
+    for told in (one for each in ended.values() for one in each):
+        for span in spans:
+            if span.chain not in heard[told.job] and _covers(span, told):
+                yield Lost(told, told.stimulus, told.last, span.chain)
+
+
+def _life(told: Told) -> tuple[Job, int]:
+    return told.job, told.submitted // 1_000_000
+
+
+def _covers(span: Span, told: Told) -> bool:
+    return told.host in span.hosts and span.first + TWINS < told.submitted and told.last + TWINS < span.last
+
+
+def counted(became: Iterable[Became]) -> dict[str, int]:
+    """How many jobs became what, of what chains tell of each: which it is, submitted when, heard of when, whether it
+    ended, and what it was. Those of which several chains tell are told apart by number and time of submission (in
+    seconds), and one without such a time is any other of its number."""
+    heard: dict[Job, dict[int, tuple[int, bool, str]]] = {}
+    for job, submitted, at, ended, was in became:
+        this, second = (at, ended, was), submitted // 1_000_000
+        known = heard.setdefault(job, {})
+        known[second] = max(known.get(second, this), this)
+    counts: Counter[str] = Counter()
+    for known in heard.values():
+        if len(known) > 1 and 0 in known:
+            unsure, latest = known.pop(0), max(known)
+            known[latest] = max(known[latest], unsure)
+        counts.update(was for _, _, was in known.values())
+    return dict(sorted(counts.items()))

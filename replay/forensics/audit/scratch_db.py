@@ -1,0 +1,196 @@
+"""Where the judge of facts puts aside what was stated until all sources were read: a database that SQLite keeps in
+memory while it is small, and in a file of its own that nobody sees when it grows.
+
+Nothing is taken apart that nobody can contradict: entries are kept as their text, ads as they were packed. Only the
+jobs of which two kinds of sources tell are read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.imported.packed_ads import index, plain, select
+from .compared_facts import ANY, LETTERS
+from .event_log_facts import Heard
+
+_TABLES: Final = """
+create table heard (ord integer, cluster integer, proc integer, letter text, chain integer, source integer,
+                    line integer, at integer, what text, body text);
+create table kept (ord integer primary key, letter text, source integer, line integer, at integer, count integer,
+                   ads blob, ind blob);
+create table numbers (cluster integer, proc integer, letter text, ord integer, place integer, line integer, job text,
+                      at integer);
+create table things (thing text, fact text, at integer, letter text, body text, source integer, line integer);
+create table gaps (chain integer, ord integer);
+create table ends (job text, letter text, chain integer, run text, at integer, source integer, line integer);
+create table runs (claim text, letter text, begin integer, until integer, job text, source integer, line integer);
+"""
+_BATCH: Final = 5_000
+
+_Row = tuple[Any, ...]
+
+
+@define
+class Spool:
+    """``hear`` and its like put aside, in the order of the log (``order``)."""
+
+    _db: sqlite3.Connection = field(init=False)
+    _rows: dict[str, list[_Row]] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._db = sqlite3.connect("")
+        self._db.executescript("pragma journal_mode = off; pragma synchronous = off;" + _TABLES)
+
+    def _add(self, table: str, row: _Row) -> None:
+        rows = self._rows.setdefault(table, [])
+        rows.append(row)
+        if len(rows) >= _BATCH:
+            self._flush(table)
+
+    def _flush(self, table: str) -> None:
+        rows = self._rows.pop(table, [])
+        if rows:
+            marks = ",".join("?" * len(rows[0]))
+            self._db.executemany(f"insert into {table} values ({marks})", rows)
+
+    def _flush_all(self) -> None:
+        for table in list(self._rows):
+            self._flush(table)
+
+    def hear(self, cluster: int, proc: int, heard: Heard) -> None:
+        """A record of a job. A number that no table could hold is no job's."""
+        if not (0 < cluster < ANY and 0 <= proc < ANY):
+            return
+        order, letter, chain, source, line, at, what, body = heard
+        self._add("heard", (order, cluster, proc, letter, chain, source, line, at, what, body))
+
+    def keep(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
+        """Ads of jobs; which of them are needed is known at the end."""
+        self._add("kept", (order, letter, source, line, event.at, event.count, event.ads, event.index))
+        found = index(event)
+        clusters, procs, jobs = found.wholes("cluster"), found.wholes("proc"), found.texts("job")
+        done, left = found.micros("completed"), found.micros("left")
+        for place, its_line in enumerate(found.lines):
+            job = jobs[place] if letter == "H" else None
+            numbers = clusters[place], procs[place], letter, order, place, its_line, job, done[place] or left[place]
+            self._add("numbers", numbers)
+
+    def tell(self, thing: str, fact: str, at: int, letter: str, body: str, source: int, line: int) -> None:
+        """What is said of a slot or a submitter at an instant."""
+        self._add("things", (thing, fact, at, letter, body, source, line))
+
+    def gap(self, chain: int, order: int) -> None:
+        """Something is missing in a log."""
+        self._add("gaps", (chain, order))
+
+    def run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
+        """A run under a claim."""
+        self._add("runs", (claim, letter, begin, until, job, source, line))
+
+    def end(self, job: str, letter: str, chain: int, run: str, at: int, source: int, line: int) -> None:
+        """The end of a run of a job (of its global id), or of the job: what one source should tell once."""
+        self._add("ends", (job, letter, chain, run, at, source, line))
+
+    def ends(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
+        """The ends that one source tells several times: job, letter, where (at, source, line)."""
+        self._flush("ends")
+        rows = self._db.execute("""
+            select e.job, e.letter, e.chain, e.run, at, source, line from ends e join
+                (select job, letter, chain, run from ends group by 1, 2, 3, 4 having count(*) > 1) t
+                on e.job = t.job and e.letter = t.letter and e.chain = t.chain and e.run = t.run
+            order by 1, 2, 3, 4, source, line
+        """)
+        for (job, letter, _, _), found in groupby(rows, key=lambda row: row[:4]):
+            yield job, letter, [row[4:] for row in found]
+
+    def claims(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
+        """The runs of each claim, as each kind of source has them: (begin, until, job, source, line), by time."""
+        self._flush("runs")
+        rows = self._db.execute(
+            "select claim, letter, begin, until, job, source, line from runs order by 1, 2, 3, 4, 5, 6, 7"
+        )
+        for (claim, letter), found in groupby(rows, key=lambda row: row[:2]):
+            yield claim, letter, (row[2:] for row in found)
+
+    def jobs(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[Heard]]]:
+        """The records of each job number of which two kinds tell, ads with the attributes `names`."""
+        self._flush_all()
+        self._db.executescript("""
+            create temp table wanted as select cluster, proc from
+                (select cluster, proc, letter from heard union all select cluster, proc, letter from numbers)
+                where cluster > 0 and proc >= 0 group by cluster, proc having min(letter) <> max(letter);
+            create unique index wanted_by_job on wanted (cluster, proc);
+        """)
+        self._unpack(names)
+        rows = self._db.execute("""
+            select h.cluster, h.proc, ord, letter, chain, source, line, at, what, body
+            from heard h join wanted w on h.cluster = w.cluster and h.proc = w.proc order by 1, 2, ord, line
+        """)
+        for (cluster, proc), found in groupby(rows, key=lambda row: row[:2]):
+            yield cluster, proc, [Heard(*row[2:]) for row in found]
+
+    def _unpack(self, names: Sequence[str]) -> None:
+        rows = self._db.execute("""
+            select n.ord, place, n.line, n.cluster, n.proc
+            from numbers n join wanted w on n.cluster = w.cluster and n.proc = w.proc order by 1, 2
+        """)
+        for order, found in groupby(rows, key=lambda row: row[0]):
+            letter, source, _, at, ads = self._event(order, names)
+            for _, place, line, cluster, proc in found:
+                self.hear(cluster, proc, Heard(order, letter, source, source, line, at, "ad", json.dumps(ads[place])))
+        self._flush("heard")
+
+    def _event(self, order: int, names: Sequence[str]) -> tuple[str, int, int, int, list[dict[str, str]]]:
+        letter, source, line, at, count, ads, ind = self._db.execute(
+            "select letter, source, line, at, count, ads, ind from kept where ord = ?", (order,)
+        ).fetchone()
+        event = e.AdsKept(at, "", f"{source}:{line}", LETTERS[letter], count, ads, ind)
+        return letter, source, line, at, select(event, names)
+
+    def ads(self, letters: str, names: Sequence[str]) -> Iterator[tuple[str, int, int, dict[str, str]]]:
+        """The ads of some kinds, all of them: letter, source, line, attributes."""
+        self._flush_all()
+        for (order,) in self._db.execute("select ord from kept where instr(?, letter) order by ord", (letters,)):
+            letter, source, _, _, ads = self._event(order, names)
+            lines = self._db.execute("select line from numbers where ord = ? order by place", (order,))
+            for (line,), ad in zip(lines, ads, strict=True):
+                yield letter, source, line, ad
+
+    def twice(self) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
+        """The global ids of jobs that stand in histories more than once: where (source, line, when it was told)."""
+        self._flush_all()
+        rows = self._db.execute("""
+            select n.job, k.source, n.line, n.at from numbers n join kept k on k.ord = n.ord
+            where n.job in (select job from numbers where job <> '' group by job having count(*) > 1)
+            order by n.job, n.ord, n.place
+        """)
+        for job, found in groupby(rows, key=lambda row: row[0]):
+            yield plain(job), [row[1:] for row in found]
+
+    def gaps(self) -> dict[int, list[int]]:
+        """Of each chain of logs, where something is missing."""
+        found: dict[int, list[int]] = {}
+        for chain, order in self._db.execute("select chain, ord from gaps order by 1, 2"):
+            found.setdefault(chain, []).append(order)
+        return found
+
+    def things(self) -> Iterator[tuple[str, str, list[_Row]]]:
+        """What is said of each thing of which two kinds tell: (at, letter, body, source, line), by time."""
+        self._flush_all()
+        rows = self._db.execute("""
+            select t.thing, t.fact, at, letter, body, source, line from things t join
+                (select thing, fact from things group by thing, fact having min(letter) <> max(letter)) w
+                on t.thing = w.thing and t.fact = w.fact order by 1, 2, at, source, line
+        """)
+        for (thing, fact), found in groupby(rows, key=lambda row: row[:2]):
+            yield thing, fact, [row[2:] for row in found]
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,128 @@
+"""Facts of slots and submitters: which of what is said of one thing at several instants can be held against each other.
+
+Rules:
+
+* What an ad says of a slot is what the StartLog says at the ad's own time, if the log tells of no change within two
+  seconds of it, has no gap since the last, and goes on with the slot later.
+* The negotiator's logs name the same submitter and the same job for a slot, and the same slot for a job, in the same
+  second: one of them, if there are several.
+* The accountant's table and an ad of condor_userprio are compared at the update that the ad names, if the table's log
+  tells of that time. What the table says between two updates may be in the ad or not. Of several tables, all must deny.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+from ...narration.wording import interval
+from .compared_facts import BELIEVED, FACTS, NEAR, SECOND
+from .statements import Place, Stating
+from .table_folds import OF_CUSTOMERS
+
+_MILLION: Final = 1_000_000
+_OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
+
+Row = tuple[int, str, str, int, int]
+"""Instant, letter, what is said, source, line."""
+
+
+class Things:
+    """Compares what is said of slots and submitters. ``spans`` are the times of which the accountants' tables tell, by
+    their sources."""
+
+    def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:
+        self.spans = spans
+
+    def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Stating]]:
+        """What cannot all be true of one thing, its rows sorted by time: the believed statement first."""
+        found = list(dict.fromkeys(rows))
+        if fact in _OF_MATCHES:
+            return self._matches(fact, found)
+        return self._values(fact, found) if fact in OF_CUSTOMERS.values() else self._moments(fact, found)
+
+    def _moments(self, fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
+        log = [row for row in rows if row[1] == "L"]
+        times = [row[0] for row in log]
+        if _several(log):
+            return
+        for row in rows:
+            place = bisect_right(times, row[0])
+            if row[1] != "C" or not 0 < place < len(log):
+                continue
+            last = _text(fact, log[place - 1])
+            quiet = row[0] - last.at > NEAR and log[place][0] - row[0] > NEAR
+            if quiet and last.text and last.denies(_text(fact, row)):
+                yield [last, _text(fact, row)]
+
+    @staticmethod
+    def _matches(fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
+        seen: set[frozenset[Stating]] = set()
+
+        def near(row: Row) -> list[Row]:
+            return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
+
+        def alone(row: Row) -> bool:
+            return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
+
+        for row in filter(alone, rows):
+            told = [_text(fact, other) for other in near(row) if alone(other)]
+            pair = frozenset((_text(fact, row), *told[-1:]))
+            if told and pair not in seen:
+                seen.add(pair)
+                yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
+
+    def _values(self, fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
+        tables: dict[int, list[Row]] = {}
+        for row in rows:
+            if row[1] == "K":
+                tables.setdefault(row[3], []).append(row)
+        for row in rows:
+            ad = _value(fact, row) if row[1] == "V" else None
+            if ad is None:
+                continue
+            told = [values for table in tables.values() if (values := self._at(fact, table, row[0]))]
+            if told and all(ad.denies(value) for values in told for value in values):
+                yield [told[-1][-1], ad]
+
+    def _at(self, fact: str, table: list[Row], at: int) -> list[Stating]:
+        """What a table says at an update: its values then, and the one before; none if it tells nothing of then."""
+        spans = self.spans.get(table[0][3], [])
+        since = max((since for since, until in spans if since <= at <= until), default=None)
+        if since is None:
+            return []
+        end = bisect_right(table, at, key=lambda row: row[0])
+        begin = end - 1
+        while begin > 0 and table[begin][0] == at:
+            begin -= 1
+        values = (_value(fact, row) for row in table[max(begin, 0) : end] if row[0] >= since)
+        return [value for value in values if value is not None]
+
+
+def _several(log: list[Row]) -> bool:
+    """Whether two logs tell of a slot in turns: then two machines have the same name."""
+    changes = sum(one[3] != other[3] for one, other in pairwise(log))
+    return changes >= len({row[3] for row in log})
+
+
+def _text(fact: str, row: Row) -> Stating:
+    at, letter, body, source, line = row
+    return Place(letter, source, line, at).says(fact, body)
+
+
+def _value(fact: str, row: Row) -> Stating | None:
+    at, letter, body, source, line = row
+    try:
+        value = round(float(body) * _MILLION)
+    except (ValueError, OverflowError):
+        return None
+    text = (
+        interval(value)
+        if FACTS[fact].unit == "time"
+        else ""
+        if FACTS[fact].unit == "instant"
+        else f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
+    )
+    return Place(letter, source, line, at).measures(fact, value, text=text)

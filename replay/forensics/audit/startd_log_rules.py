@@ -1,0 +1,456 @@
+"""The judge of StartLogs: whether what each slot did was allowed, by what is told of it before.
+
+A chain of rotated files tells of one startd after another. Books are kept by chain and slot, from the slot's birth to
+its death or to its startd's end. Accused is what the records contradict, and never what they merely lack: behind a gap,
+at the beginning of a log that begins in the middle, and when a startd was killed, slots are not known, and adopted
+where they are met next. The time of which nothing is known is told instead.
+
+A line that was taken out and is no transition is found by what else the startd says (``occasions.py``), one whose time
+was changed if the next one is back in order: a clock that is set back moves all that follows. A part of a rotated log
+that grows when its successor was read already tells late what came before that: nothing of what was found in the
+successor stands then.
+
+What is found has the rules of ``rules.OF_SLOTS``; ``SAID`` is what gives a line away that was taken out at the end of a
+slot's life, where no later line begins elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from attrs import Factory, define, field
+
+from ....domain import events as e
+from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, SLOT_PAIRS, classify, state
+from ..sources import Sources
+from .expected_lines import Occasions
+from .log_parts import Parts
+from .native_log import count
+from .verdict import Audit, Finding, Unaccounted
+
+STORY: Final = 8
+"""So many records are told of a slot before the one that it is accused for."""
+BACKWARDS: Final = 86_400_000_000
+"""So far times may run backwards, in microseconds: no wrong zone, daylight saving or clock kept in local time makes
+more than a day."""
+ASIDE: Final = 5_000_000
+"""A record alone that lies further than this, in microseconds, before the one above it has not its own time."""
+
+UNBORN: Final = "it acts, but this startd did not tell of its beginning"
+LINGERS: Final = 60_000_000
+"""A dynamic slot without a claim ends at once; after so long, in microseconds, its end is missing. (No rule is broken:
+one whose resources are broken may be kept.)"""
+
+
+def _precedes(place: str, other: str) -> bool:
+    """Whether a place, "3:465", is further up in the same source."""
+    source, _, line = place.partition(":")
+    theirs, _, below = other.partition(":")
+    return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
+
+
+class Said(NamedTuple):
+    """Words of a startd that are followed by a transition at once, and how the pair begins in which that ends."""
+
+    words: str
+    target: str
+
+
+SAID: Final = (
+    Said("IS_OWNER is false", "Unclaimed/Idle"),
+    Said("No preempting claim, returning to owner", "Owner/Idle"),
+    Said("claim-activation protocol successful", "Claimed/Busy"),
+    Said("match notification protocol successful", "Matched/Idle"),
+    Said("match timed out", "Owner/Idle"),
+    Said("entering Drained state", "Drained/Retiring"),
+    Said("draining is complete", "Drained/Idle"),
+    Said("slot is no longer draining", "Owner/"),
+    Said("SUSPEND is TRUE", "Claimed/Suspended"),
+    Said("KILL is TRUE", "Preempting/Killing"),
+    Said("unretiring because no preempting claim exists", "Claimed/Busy"),
+)
+_PAIRS: Final = SLOT_PAIRS[HTCONDOR_25]
+_FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
+_EXITED: Final = "starter exited: "
+"""What is behind these words is the pair in which the slot was then."""
+
+
+@define
+class _Slot:
+    """What is known of a slot: its pair ("" if not known) and since when, its job, and what was told of it last."""
+
+    pair: str = ""
+    since: int = 0
+    dynamic: bool = False
+    job: str = ""
+    said: set[str] | None = None
+    """What was said of it since its last transition; None if not all of that is known."""
+    starter: bool = False
+    """Whether its job's starter was told of."""
+    adopted: e.SlotEvent | None = None
+    """The event with which it was met first, if that is not its beginning."""
+    story: deque[e.Event] = Factory(lambda: deque(maxlen=STORY))
+
+
+@define
+class _Chain:
+    """What is known of the startd whose log a chain is."""
+
+    parts: Parts = field(factory=Parts)
+    found: dict[int, list[Finding]] = field(factory=dict)
+    """What it is accused of, by the part in which that stands."""
+    occasions: Occasions = field(factory=Occasions)
+    over: bool = False
+    """Whether a startd ended, and no other began."""
+    above: tuple[int, str] = (0, "")
+    """The last record's instant and place, with which the next one's time is compared."""
+    aside: tuple[int, Finding] | None = None
+    """A record that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
+
+    first: int = 0
+    last: int = 0
+    """The first and the last instant that is told of."""
+    begun: bool = False
+    """Whether a startd began and has not ended, with no gap since."""
+    births: bool = False
+    """Whether it tells of its slots' births."""
+    dark: int = 0
+    """Since when nothing is known of the slots that were not met since; 0: they are known, or there are none."""
+    why: str = ""
+    slots: dict[str, _Slot] = field(factory=dict)
+    carved: dict[str, str] = field(factory=dict)
+    """The slot that was carved last from each, for which its words are."""
+    missing: set[str] = field(factory=set)
+    """The slots that there were when it became dark, and that were not met since."""
+    unfulfilled: list[e.SlotReported] = field(factory=list)
+    """What a startd said last of slots and what did not follow."""
+
+
+@define
+class SlotJudge:
+    """Judges the events of StartLogs, in the order of the log: ``take`` all events, then ``finish``."""
+
+    sources: Sources
+    audit: Audit
+    _chains: dict[int, _Chain] = field(factory=dict)
+    _by_source: dict[str, _Chain | None] = field(factory=dict)
+    _steps: Counter[tuple[str, str]] = field(factory=Counter)
+
+    def take(self, position: int, event: e.Event) -> None:
+        rule = _RULES.get(type(event))
+        if rule is None:
+            return
+        chain = self._chain(event.stimulus.partition(":")[0])
+        if chain is None:
+            return
+        if not isinstance(event, e.SourceEvent):
+            self._part(chain, event)
+            self._time(chain, event)
+            if chain.over and isinstance(event, e.SlotEvent):
+                chain.over = False
+                words = "the startd had ended, and no line says that another one began: it was taken out"
+                self._accuse(chain, chain.slots.get(event.slot, _Slot()), event, "restart", words)
+        rule(self, chain, event)
+
+    def finish(self) -> None:
+        """Count the transitions, and tell of the slots that were not met again."""
+        for chain in self._chains.values():
+            self._lingering(chain, chain.last)
+            self._end_of_dark(chain, chain.last)
+            self._missed(chain)
+            for found in chain.found.values():
+                self.audit.violations.extend(found)
+        count(self.audit, dict(self._steps))
+
+    # Books
+
+    def _chain(self, source: str) -> _Chain | None:
+        """The chain to which a source belongs; None if it is no StartLog."""
+        if source not in self._by_source:
+            number = int(source) if source.isdecimal() else 0
+            known = self.sources.kind(number) == "startlog"
+            self._by_source[source] = self._chains.setdefault(self.sources.chain(number), _Chain()) if known else None
+        return self._by_source[source]
+
+    def _part(self, chain: _Chain, event: e.Event) -> None:
+        """Take back what was found in parts of which an older one goes on only now, and begin anew."""
+        source = int(event.stimulus.partition(":")[0])
+        later = chain.parts.later(source)
+        if later is None:
+            return
+        for part in later:
+            chain.found.pop(part, None)
+        chain.aside, chain.above = None, (0, "")
+        self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
+
+    def _slot(self, chain: _Chain, event: e.SlotEvent) -> _Slot:
+        """The slot of an event, which is adopted if it is not known."""
+        slot = chain.slots.get(event.slot)
+        if slot is None:
+            slot = chain.slots[event.slot] = _Slot(BORN if chain.begun and not chain.births else "")
+            if chain.births:
+                self._accuse(chain, slot, event, "unborn", UNBORN)
+            elif chain.begun:
+                slot.adopted = event
+            else:
+                why = chain.why or "the log begins in the middle"
+                self._unaccounted(event.slot, chain.dark or chain.first, event.at, why)
+        chain.missing.discard(event.slot)
+        return slot
+
+    def _finding(self, slot: _Slot, event: e.SlotEvent, rule: str, words: str) -> Finding:
+        file, line = self.sources.place(event.stimulus)
+        story = tuple(self.sources.told(told.at, told.stimulus, _words(told)) for told in (*slot.story, event))
+        return Finding(event.slot, rule, words, event.at, file, line, story)
+
+    def _accuse(self, chain: _Chain, slot: _Slot, event: e.SlotEvent, rule: str, words: str) -> None:
+        found = chain.found.setdefault(chain.parts.current, [])
+        found.append(self._finding(slot, event, rule, words))
+
+    def _missed(self, chain: _Chain) -> None:
+        """Accuse what the startd did not say, and count its occasions anew."""
+        chain.found.setdefault(chain.parts.current, []).extend(chain.occasions.missed())
+        chain.occasions = Occasions()
+        for slot in chain.slots.values():
+            slot.said = None
+
+    def _unaccounted(self, slot: str, since: int, until: int, words: str) -> None:
+        if since < until:
+            self.audit.unaccounted.append(Unaccounted(slot, since, until, words))
+
+    def _time(self, chain: _Chain, event: Any) -> None:
+        chain.first = chain.first or event.at
+        if isinstance(event, e.DaemonReported):  # a machine's clock may be set before its startd begins
+            return
+        if event.at < chain.last - BACKWARDS:
+            slot = chain.slots.get(getattr(event, "slot", ""), _Slot())
+            self._accuse(chain, slot, event, "backwards", "times run backwards by more than a day")
+            chain.last = event.at
+        chain.last = max(chain.last, event.at)
+        self._aside(chain, event)
+
+    def _aside(self, chain: _Chain, event: e.SlotEvent) -> None:
+        """Whether one record alone lies before the one above it."""
+        at, place = chain.above
+        this = event.stimulus
+        if at and _precedes(this, place):
+            return  # words that no transition followed are told when that is clear: their line stands further up
+        if place == this or not at:
+            chain.above = max(at, event.at), this
+            return
+        if chain.aside is not None:
+            before, found = chain.aside
+            if event.at >= before:
+                chain.found.setdefault(chain.parts.current, []).append(found)
+            chain.aside, chain.above = None, (event.at, this)
+        elif event.at < at - ASIDE:
+            slot = chain.slots.get(event.slot, _Slot())
+            words = f"it lies {(at - event.at) / 1e6:g} s before the record above it, and the next one does not"
+            chain.aside = at, self._finding(slot, event, "backwards", words)
+            chain.above = event.at, this
+        else:
+            chain.above = event.at, this
+
+    def _end_of_dark(self, chain: _Chain, until: int) -> None:
+        for name in sorted(chain.missing):
+            self._unaccounted(name, chain.dark, until, chain.why)
+        chain.missing.clear()
+        chain.dark, chain.why = 0, ""
+
+    # Rules
+
+    def on_daemon(self, chain: _Chain, event: e.DaemonReported) -> None:
+        self._missed(chain)
+        chain.aside, chain.above = None, (0, "")
+        if event.said == "began":
+            self._lingering(chain, chain.last)
+            for name in sorted(chain.slots):  # an end that is told leaves none
+                self._unaccounted(name, chain.last, event.at, "the startd ended without a word")
+            self._end_of_dark(chain, event.at)
+            self._forget(chain)
+            chain.begun, chain.over = True, False
+        elif event.said == "ended":
+            if "status" in event.facts:  # else it broke off, perhaps between the words and the transition
+                for said in chain.unfulfilled:
+                    slot = chain.slots.get(said.slot, _Slot())
+                    words = f"{said.facts['words']!r} was said of it, and no transition follows"
+                    self._accuse(chain, slot, said, "said", words)
+            self._lingering(chain, event.at)
+            self._end_of_dark(chain, event.at)
+            self._forget(chain)
+            chain.over = "status" in event.facts
+        chain.last = event.at
+
+    def _lingering(self, chain: _Chain, until: int) -> None:
+        for name, slot in sorted(chain.slots.items()):
+            if slot.dynamic and slot.pair in _FREE and until - slot.since > LINGERS:
+                self._unaccounted(name, slot.since, until, "it has no claim, and its end is not told")
+
+    def _forget(self, chain: _Chain) -> None:
+        chain.slots.clear()
+        chain.carved.clear()
+        chain.unfulfilled.clear()
+        chain.begun = chain.births = False
+
+    def on_gap(self, chain: _Chain, event: e.SourceGap) -> None:
+        self._missed(chain)
+        chain.aside, chain.above = None, (0, "")
+        self._dark(chain, event.since or chain.last, event.words)
+        chain.last = max(chain.last, event.until)
+
+    def _dark(self, chain: _Chain, since: int, why: str) -> None:
+        """Nothing is known of any slot from here on, until it is met again."""
+        names = set(chain.slots) | chain.missing
+        since = chain.dark or since
+        self._forget(chain)
+        chain.occasions, chain.over = Occasions(), False
+        chain.missing, chain.dark, chain.why = names, since, why
+
+    def on_refused(self, chain: _Chain, event: e.SourceRefused) -> None:
+        """What could not be read may have been a slot's transition: where it is now is not known."""
+        chain.aside, chain.above = None, (0, "")
+        for name, slot in chain.slots.items():
+            slot.said = None
+            if ": " not in event.text or event.text.startswith(name.partition("@")[0]):
+                slot.pair = ""
+
+    def on_born(self, chain: _Chain, event: e.SlotBorn) -> None:
+        old = chain.slots.get(event.slot)
+        if old is not None:
+            self._accuse(chain, old, event, "birth", "it begins, but it has not ended before")
+        elif not chain.begun and event.slot in chain.missing:
+            self._unaccounted(event.slot, chain.dark, event.at, chain.why)
+        chain.missing.discard(event.slot)
+        if chain.begun and not chain.births:
+            chain.births = True
+            for other in chain.slots.values():
+                if other.adopted is not None:
+                    self._accuse(chain, _Slot(), other.adopted, "unborn", UNBORN)
+        slot = chain.slots[event.slot] = _Slot(BORN, event.at, event.kind == "dynamic", said=set())
+        slot.story.append(event)
+        chain.carved[event.parent] = event.slot
+
+    def on_died(self, chain: _Chain, event: e.SlotDied) -> None:
+        chain.slots.pop(event.slot, None)
+
+    def on_moved(self, chain: _Chain, event: e.SlotMoved) -> None:
+        slot = chain.slots.get(event.slot) or self._slot(chain, event)
+        self._steps[event.source, event.target] += 1
+        if slot.pair and slot.pair != event.source:
+            words = f"it was in {slot.pair}, and goes on from {event.source}: a line was taken out or changed"
+            self._accuse(chain, slot, event, "chain", words)
+            slot.said = None
+        elif not event.row and not classify(HTCONDOR_25, event.source, event.target):
+            self._accuse(chain, slot, event, "row", f"no rule leads from {event.source} to {event.target}")
+        elif event.reason:
+            self._compare(chain, slot, event)
+        self._occasion(chain, slot, event)
+        known = slot.pair or _is_certain(event.source, event.target)
+        slot.pair, slot.since = event.target if known else "", event.at
+        slot.story.append(event)
+
+    def _occasion(self, chain: _Chain, slot: _Slot, event: e.SlotMoved) -> None:
+        """Whether the startd said of the transition what it says of others like it."""
+        said, slot.said = slot.said, set()
+        if said is None or not chain.begun:
+            slot.starter = False
+            return
+        if slot.starter:
+            said.add("starter")
+        chain.occasions.take(event, slot.dynamic, said, lambda words: self._finding(slot, event, "unsaid", words))
+        if event.source == "Claimed/Idle":
+            slot.starter = "starter" in said
+        elif event.source == "Claimed/Cleaning" or state(event.target) != state(event.source) == "Preempting":
+            slot.starter = False
+
+    def _compare(self, chain: _Chain, slot: _Slot, event: e.SlotMoved) -> None:
+        """What was said before a transition with the transition."""
+        *before, last = event.reason.split(" / ")
+        target = _target(last)
+        if target and not event.target.startswith(target):
+            words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
+            self._accuse(chain, slot, event, "said", words)
+            return
+        for said in (*before, last):
+            if said.startswith(_EXITED) and "/" in said and said.removeprefix(_EXITED) != event.source:
+                words = (
+                    f"it was in {said.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"
+                )
+                self._accuse(chain, slot, event, "said", words)
+
+    def on_reported(self, chain: _Chain, event: e.SlotReported) -> None:
+        slot = chain.slots.get(event.slot)
+        if slot is None:
+            if event.said == "told" and not chain.begun:
+                return
+            slot = self._slot(chain, event)
+        job = event.facts.get("job", "")
+        carved = chain.slots.get(chain.carved.get(event.slot, "")) if event.said == "accepted" else None
+        if carved is not None and carved.said is not None:
+            carved.said.add(event.said)
+        if slot.said is not None:
+            slot.said.add(event.said)
+            if event.said == "activated":
+                slot.said.update(name for name in ("job", "starter") if event.facts.get(name))
+        if event.said == "activated":
+            if slot.pair not in ("", "Claimed/Idle"):
+                running = f" and has job {slot.job}" if slot.job else ""
+                self._accuse(
+                    chain, slot, event, "activation", f"a job is started on it, but it is in {slot.pair}{running}"
+                )
+            slot.job = job
+        elif event.said == "job_over":
+            if job and slot.job and job != slot.job:
+                self._accuse(
+                    chain, slot, event, "activation", f"the end of job {job} is told of it, but it has {slot.job}"
+                )
+            slot.job = slot.job or job
+        elif event.said == "starter_gone":
+            slot.job = ""
+        elif event.said == "told" and _target(event.facts.get("words", "")):
+            chain.unfulfilled.append(event)
+        slot.story.append(event)
+
+
+_RULES: Final[dict[type[e.Event], Callable[[SlotJudge, _Chain, Any], None]]] = {
+    e.SlotMoved: SlotJudge.on_moved,
+    e.SlotReported: SlotJudge.on_reported,
+    e.SlotBorn: SlotJudge.on_born,
+    e.SlotDied: SlotJudge.on_died,
+    e.DaemonReported: SlotJudge.on_daemon,
+    e.SourceGap: SlotJudge.on_gap,
+    e.SourceRefused: SlotJudge.on_refused,
+}
+
+
+@cache
+def _is_certain(source: str, target: str) -> bool:
+    """Whether a transition of a slot that was not known cannot have been another one of which its record would have
+    said the same: what keeps the activity is told by its states alone, what keeps the state by its activities."""
+    (state, _, activity), (then, _, does) = source.partition("/"), target.partition("/")
+    if activity == does:
+        others = {(f"{state}/{pair.partition('/')[2]}", f"{then}/{pair.partition('/')[2]}") for pair in _PAIRS}
+    elif state == then:
+        others = {(f"{pair.partition('/')[0]}/{activity}", f"{pair.partition('/')[0]}/{does}") for pair in _PAIRS}
+    else:
+        return True
+    return sum(1 for other in others if classify(HTCONDOR_25, *other)) == 1
+
+
+def _target(words: str) -> str:
+    return next((said.target for said in SAID if words.startswith(said.words)), "")
+
+
+def _words(event: e.Event) -> str:
+    """An event in a story."""
+    if isinstance(event, e.SlotMoved):
+        row = f" ({event.row})" if event.row else ""
+        gone = "its end" if event.target == DELETED else event.target
+        return f"{event.source} -> {gone}{row}{f': {event.reason}' if event.reason else ''}"
+    if isinstance(event, e.SlotReported):
+        facts = ", ".join(f"{name} {value}" for name, value in event.facts.items())
+        return f"{event.said}{f': {facts}' if facts else ''}"
+    return "it begins"

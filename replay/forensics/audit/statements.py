@@ -1,0 +1,321 @@
+"""What sources state, as the judge of facts compares it: statements, and the jobs and runs to which they belong.
+
+How records are joined:
+
+* A job is its number, and the life to which a record belongs: numbers are used again when a queue was wiped, and
+  several access points use the same. Ads have a GlobalJobId, which says which job it is. Every other source divides
+  what it says of a number into lives by itself (entry 000 begins one). Two lives are one if they were submitted within
+  a minute of each other, or overlap in time: at one time a number is one job, unless several access points have it.
+  What does not know when its job was submitted belongs to the life that covers its time. What could be of several is
+  left out.
+* A run is found again by its instants: the runs of a job follow one another, so that two that overlap are one. It is
+  not counted, since sources lack runs, and its claim and slot are not asked, since they may be what is wrong. Runs
+  that follow one another within two seconds are told apart by their order, by the logs that have all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
+from itertools import combinations
+from typing import NamedTuple
+
+from attrs import define, field
+
+from ...narration.wording import instant, interval
+from .compared_facts import ANY, BELIEVED, FACTS, FAR, MINUTE, NEAR
+
+
+class Stating(NamedTuple):
+    """What one record says of a fact: a text, or a value with its range. ``at`` is when it says so. ``number`` tells
+    facts of one kind apart (which hold of the job); 0 if there is one only."""
+
+    fact: str
+    letter: str
+    text: str
+    value: int
+    low: int
+    high: int
+    source: int
+    line: int
+    at: int
+    number: int = 0
+
+    def denies(self, other: Stating) -> bool:
+        """Whether both cannot be true."""
+        if FACTS[self.fact].unit == "text":
+            return not _same(self.text, other.text)
+        return self.low > other.high or other.low > self.high
+
+    def told(self, zone: tzinfo) -> str:
+        """What it says, in words."""
+        unit = FACTS[self.fact].unit
+        if self.text or unit == "text":
+            return self.text
+        return (
+            instant(self.value, zone)
+            if unit == "instant"
+            else interval(self.value)
+            if unit == "time"
+            else str(self.value)
+        )
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two texts are the same. A user without a domain is the same as one with any, and so is a slot or a user
+    whose domain only begins that of the other: daemons write short names and long ones."""
+    if one == other:
+        return True
+    name, _, domain = one.partition("@")
+    its_name, _, its_domain = other.partition("@")
+    if name != its_name:
+        return False
+    return (
+        not domain
+        or not its_domain
+        or f"{domain}.".startswith(f"{its_domain}.")
+        or (f"{its_domain}.".startswith(f"{domain}."))
+    )
+
+
+class Place(NamedTuple):
+    """Of which record a statement is: the kind's letter, the source, the line, the instant."""
+
+    letter: str
+    source: int
+    line: int
+    at: int
+
+    def says(self, fact: str, text: str, number: int = 0) -> Stating:
+        return Stating(fact, self.letter, text, 0, 0, 0, self.source, self.line, self.at, number)
+
+    def measures(
+        self,
+        fact: str,
+        value: int,
+        *,
+        less: int | None = None,
+        more: int | None = None,
+        text: str = "",
+        number: int = 0,
+        by: str = "",
+    ) -> Stating:
+        """An amount or an instant, with the range of its kind if no other is given; `by` names what it is computed
+        from, where one record has the same fact in several ways."""
+        _, usual_less, usual_more = FACTS[fact].sayings[self.letter]
+        low = value - (usual_less if less is None else less)
+        high = value + (usual_more if more is None else more)
+        if by:
+            text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({by})"
+        return Stating(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
+
+
+@define
+class Run:
+    """A run as one record or one log tells it. Instants that it does not tell are None."""
+
+    placed: int | None = None
+    began: int | None = None
+    stopped: int | None = None
+    said: list[Stating] = field(factory=list)
+    shadow: int = 0
+    """Which of the job's shadows it has, from 1; 0 if it does not say."""
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        instants = [at for at in (self.placed, self.began, self.stopped) if at is not None]
+        return (min(instants), max(instants)) if instants else None
+
+
+@define
+class Telling:
+    """What one record, or one log, tells of a job: when the job was submitted, if it says so; its global id, or the
+    address of its access point; the instants between which it tells; what it says. ``log`` is what it belongs to, if
+    others of the same log tell of other runs of the job."""
+
+    submitted: int | None
+    first: int
+    last: int
+    job: str = ""
+    said: list[Stating] = field(factory=list)
+    runs: list[Run] = field(factory=list)
+    log: str = ""
+    address: str = ""
+    entries: list[tuple[int, Place, dict[str, str]]] = field(factory=list)
+    """Of a job event log: number, place and facts of each entry."""
+    seamless: bool = False
+    """Whether a job event log tells all of the job from its submission on, as far as it goes."""
+    reconnected: bool = False
+    """Whether the job's shadow was another one for a while, or none: what it counts began anew, or was lost."""
+
+    @property
+    def schedd(self) -> str:
+        """The access point's name."""
+        return self.job.partition("#")[0]
+
+
+@define
+class Life:
+    """A job, as all sources tell it."""
+
+    tellings: list[Telling] = field(factory=list)
+
+    @property
+    def submitted(self) -> int | None:
+        known = [telling.submitted for telling in self.tellings if telling.submitted is not None]
+        return min(known) if known else None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return min(telling.first for telling in self.tellings), max(telling.last for telling in self.tellings)
+
+    @property
+    def jobs(self) -> set[str]:
+        return {telling.job for telling in self.tellings if telling.job}
+
+
+def lives(tellings: Iterable[Telling]) -> list[Life]:
+    """The jobs that had a number, in no order. What belongs to none or to several is left out."""
+    found: list[Life] = []
+    told = sorted(tellings, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
+    schedds, addresses = {t.schedd for t in told if t.schedd}, {t.address for t in told if t.address}
+    several = len(schedds) > 1 or len(addresses) > 1
+    for telling in told:
+        own = _of(telling, found, several)
+        if len(own) == 1:
+            own[0].tellings.append(telling)
+        elif not own and (telling.submitted is not None or not found):
+            found.append(Life([telling]))
+    return found
+
+
+def _of(telling: Telling, found: list[Life], several: bool) -> list[Life]:
+    """The lives to which a telling may belong."""
+    if telling.job:
+        named = [life for life in found if telling.job in life.jobs]
+        return named or [life for life in found if not life.jobs and _fits(telling, life, several)]
+    near = [life for life in found if _near(telling, life)]
+    return near or [life for life in found if _fits(telling, life, several)]
+
+
+def _near(telling: Telling, life: Life) -> bool:
+    submitted = life.submitted
+    return telling.submitted is not None and submitted is not None and abs(telling.submitted - submitted) <= MINUTE
+
+
+def _fits(telling: Telling, life: Life, several: bool) -> bool:
+    """Whether a telling may be of a life by its time. At one time a number is one job, unless several access points
+    have it."""
+    first, last = life.span
+    submitted = life.submitted
+    if telling.submitted is not None and submitted is not None:
+        return _near(telling, life) or (not several and telling.first < last and first < telling.last)
+    if submitted is None:
+        return True  # nobody knows better
+    return submitted - MINUTE <= telling.first <= last + FAR
+
+
+_Entry = tuple[object, Run, tuple[int, int]]
+"""A run, the log or record that tells of it, and its span."""
+
+
+def joined(life: Life) -> list[list[Stating]]:
+    """What is said of each run of a job, in the order of the runs."""
+    return [[said for run in alike for said in run.said] for alike in runs_of(life)]
+
+
+def runs_of(life: Life) -> list[list[Run]]:
+    """Each run of a job as its sources tell it, in the order of the runs. Runs of different logs that may be one are
+    one if each log has one of them; where some logs have several, that are too near to each other to be told apart,
+    those that have all of them are joined in their order, and what the others say is left out."""
+    runs: list[_Entry] = [
+        (t.log or id(t), run, span) for t in life.tellings for run in t.runs if (span := run.span) is not None
+    ]
+    runs.sort(key=lambda entry: entry[2])
+    found = list(range(len(runs)))
+
+    def root(number: int) -> int:
+        while found[number] != number:
+            found[number] = number = found[found[number]]
+        return number
+
+    for one, other in _pairs(runs):
+        first, second = sorted((root(one), root(other)))
+        found[second] = first
+    groups: dict[int, list[_Entry]] = {}
+    for number, entry in enumerate(runs):
+        groups.setdefault(root(number), []).append(entry)
+    return [alike for group in groups.values() for alike in _told_apart(group)]
+
+
+def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
+    """The pairs of runs that may be one. Of those of one log that a run may be, the nearest stay."""
+    pairs: list[tuple[int, int, int]] = []
+    nearest: dict[tuple[int, object], int] = {}
+    for number, (log, run, span) in enumerate(runs):
+        for other in range(number + 1, len(runs)):
+            its_log, its_run, its_span = runs[other]
+            if its_span[0] > span[1] + FAR:
+                break
+            if log != its_log and (distance := _apart(run, its_run)) is not None:
+                pairs.append((distance, number, other))
+                for key in ((number, its_log), (other, log)):
+                    nearest[key] = min(distance, nearest.get(key, distance))
+    return [
+        (one, other)
+        for distance, one, other in pairs
+        if distance <= NEAR + min(nearest[one, runs[other][0]], nearest[other, runs[one][0]])
+    ]
+
+
+def _told_apart(group: list[_Entry]) -> list[list[Run]]:
+    """The runs of a group, sorted by time, that are one each."""
+    logs: dict[object, list[Run]] = {}
+    for log, run, _ in group:
+        logs.setdefault(log, []).append(run)
+    most = max(len(runs) for runs in logs.values())
+    if most == 1:
+        return [[run for _, run, _ in group]]
+    whole = [runs for runs in logs.values() if len(runs) == most]
+    alike = [runs for runs in whole if all(_agree(a, b) for a, b in zip(whole[0], runs, strict=True))]
+    return [list(column) for column in zip(*alike, strict=True)]
+
+
+def _instants(one: Run, other: Run) -> list[int]:
+    """How far the instants lie apart that two runs both tell."""
+    pairs = ((one.placed, other.placed), (one.began, other.began), (one.stopped, other.stopped))
+    return [abs(a - b) for a, b in pairs if a is not None and b is not None]
+
+
+def _agree(one: Run, other: Run) -> bool:
+    return all(apart <= NEAR for apart in _instants(one, other))
+
+
+def _apart(one: Run, other: Run) -> int | None:
+    """How far two runs of different logs are from being the same; None if they are not."""
+    nearest = min(_instants(one, other), default=ANY)
+    if nearest <= NEAR:
+        return nearest
+    if one.span is None or other.span is None:
+        return None
+    shared = min(one.span[1], other.span[1]) - max(one.span[0], other.span[0])
+    shorter = min(one.span[1] - one.span[0], other.span[1] - other.span[0])
+    if shared < 0 or shared * 2 < shorter:
+        return None
+    if not shorter and one.placed is not None and other.placed is not None:
+        return None  # another shadow was started while one was there: the first was lost
+    return FAR + (shorter - shared if shorter else abs(one.span[0] - other.span[0]))
+
+
+def disputed(said: Sequence[Stating]) -> list[list[Stating]]:
+    """The facts of one thing of which not all can be true: all that is said of each, the believed first, and each kind
+    of source once for each value."""
+    facts: dict[tuple[str, int], list[Stating]] = {}
+    for stating in said:
+        facts.setdefault((stating.fact, stating.number), []).append(stating)
+    found = []
+    for stated in facts.values():
+        if len(stated) > 1 and any(one.denies(other) for one, other in combinations(stated, 2)):
+            stated.sort(key=lambda s: (BELIEVED[s.fact, s.letter], s.source, s.line))
+            found.append(list({(s.letter, s.text, s.value): s for s in reversed(stated)}.values())[::-1])
+    return found

@@ -1,0 +1,139 @@
+"""The schedd's and the negotiator's tables, folded as far as the judge of facts asks: a few attributes of each job, and
+of each submitter. What a table says is told when it changes, or when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from attrs import define, field
+
+from ....domain import events as e
+from .job_ad_facts import ATTRIBUTES, Ad, seconds
+
+NEW, DESTROY, SET, DELETE, NUMBERED = 101, 102, 103, 104, 107
+
+_ASKED: Final = {name.lower(): name for name in ATTRIBUTES}
+OF_CUSTOMERS: Final = {
+    "priority": "priority",
+    "priorityfactor": "factor",
+    "weightedaccumulatedusage": "usage",
+    "accumulatedusage": "unweighted",
+    "beginusagetime": "used_since",
+    "lastusagetime": "used_last",
+}
+"""The attributes of a customer of the accountant -> the facts."""
+
+
+@define
+class Queue:
+    """One job_queue.log. ``tell(cluster, proc, at, line, ad, final)`` is told of each job that leaves the queue, and
+    ``again(key, at, line)`` of both ends of one that leaves it twice."""
+
+    tell: Callable[[int, int, int, int, Ad, bool], None]
+    again: Callable[[str, int, int], None]
+    at: int = 0
+    _ads: dict[str, dict[str, str]] = field(factory=dict)
+    _gone: dict[str, tuple[int, int]] = field(factory=dict)
+    _lines: dict[str, int] = field(factory=dict)
+
+    def take(self, event: e.TableWritten, line: int) -> None:
+        for operation, key, name, text in event.operations:
+            if operation == NUMBERED:
+                self.finish()
+            elif operation == DESTROY:
+                self._destroy(key, event.at, line)
+            elif operation == NEW:
+                self._gone.pop(key, None)
+                self._ads[key] = {}
+                self._lines[key] = line
+            elif name.lower() in _ASKED and key in self._ads:
+                if operation == SET:
+                    self._ads[key][_ASKED[name.lower()]] = text
+                elif operation == DELETE:
+                    self._ads[key].pop(_ASKED[name.lower()], None)
+                self._lines[key] = line
+        self.at = max(self.at, event.at)
+
+    def _destroy(self, key: str, at: int, line: int) -> None:
+        if key in self._ads:
+            self._told(key, at, line, True)
+            del self._ads[key], self._lines[key]
+            self._gone[key] = at, line
+        elif key in self._gone:
+            self.again(key, *self._gone[key])
+            self.again(key, at, line)
+
+    def _told(self, key: str, at: int, line: int, final: bool) -> None:
+        cluster, dot, proc = key.partition(".")
+        ad = self._ads.get(key)
+        if ad is None or not dot or not cluster.isdecimal() or not proc.isdecimal() or int(cluster) == 0:
+            return
+        if cluster.startswith("0") or "ClusterId" not in (whole := self._ads.get(f"0{cluster}.-1", {}) | ad):
+            return  # records of owners and the like
+        self.tell(int(cluster), int(proc), at, line, whole, final)
+
+    def finish(self) -> None:
+        """The table is over, or begins anew: what it holds is as it was last."""
+        for key in list(self._ads):
+            self._told(key, self.at, self._lines[key], False)
+        for kept in (self._ads, self._lines, self._gone):
+            kept.clear()
+
+
+@define
+class Accountant:
+    """One Accountantnew.log. ``tell(thing, fact, at, body, line)`` is told what a submitter's values are from an update
+    on. ``spans``: from which to which update the table tells of all changes."""
+
+    tell: Callable[[str, str, int, str, int], None]
+    spans: list[tuple[int, int]] = field(factory=list)
+    _updated: int = 0
+    _since: int = 0
+    _waiting: list[tuple[str, str, str, int]] = field(factory=list)
+
+    def take(self, event: e.TableWritten, line: int) -> None:
+        for operation, key, name, text in event.operations:
+            if operation == NUMBERED:
+                self.finish()
+            elif key.startswith("Accountant") and name == "LastUpdateTime" and operation == SET:
+                self._update(text)
+            elif key.startswith("Customer.") and operation == SET and name.lower() in OF_CUSTOMERS:
+                self._waiting.append((key.removeprefix("Customer."), OF_CUSTOMERS[name.lower()], text, line))
+
+    def _update(self, text: str) -> None:
+        at = seconds({"at": text}, "at")
+        if at is None:
+            return
+        self._settle(self._updated or at)
+        self._updated = at
+        self._since = self._since or at
+
+    def _settle(self, at: int) -> None:
+        for name, fact, text, line in self._waiting:
+            self.tell(name, fact, at, text, line)
+        self._waiting.clear()
+
+    def finish(self) -> None:
+        if self._updated:
+            self._settle(self._updated)
+            self.spans.append((self._since, self._updated))
+        self._updated = self._since = 0
+        self._waiting.clear()
+
+
+def values(ad: Ad) -> Iterator[tuple[str, str]]:
+    """What an ad that condor_userprio printed says of a submitter: fact and value, as the accountant's table has it."""
+    factor = ad.get("PriorityFactor")
+    if factor is not None:
+        yield "factor", factor
+        with suppress(KeyError, ValueError, ZeroDivisionError):
+            yield "priority", repr(float(ad["Priority"]) / float(factor))
+    for name in _AS_IT_IS:
+        if name in ad:
+            yield OF_CUSTOMERS[name.lower()], ad[name]
+
+
+_AS_IT_IS: Final = ("WeightedAccumulatedUsage", "AccumulatedUsage", "BeginUsageTime", "LastUsageTime")
+OF_SUBMITTERS: Final = ("Name", "LastUpdate", "Priority", "PriorityFactor", *_AS_IT_IS)

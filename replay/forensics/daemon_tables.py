@@ -1,0 +1,345 @@
+"""The daemons' tables of ads at an instant, of an import: job_queue.log and Accountantnew.log, folded.
+
+A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins another
+such file, with the next number and the same date of birth. So a table at an instant is the fold of one file: of the
+last one that was begun by then. What was compacted has lost its own instants: before the end of what such a file
+begins with, it says nothing. A job that left the queue before a compaction leaves no date in the file, so the dates in
+what the schedd's file begins with do not say when it was compacted: the file that it replaced does, by its end; else
+the first change behind; else it is known no earlier than the file was found.
+
+How the ads change is HTCondor's way, and so is what a job is: the schedd's table has an ad for each cluster ("02.-1")
+and for each job ("2.0"), whose attributes go before its cluster's; and records of its own (the header "0.0", owners
+"0.2", private ads "2.-2", job sets "2.-100"), which are no jobs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.errors import PoolbookError
+from ...domain.events import Ad
+from ...domain.imported import packed_ads
+from ...domain.imported.record_sources import place_of
+from ...domain.ports.log import Log
+from ..narration.wording import instant
+
+NEW, DESTROY, SET, DELETE, BEGIN, END, NUMBERED = range(101, 108)
+
+EVER = 1 << 62
+"""An instant behind all others."""
+
+
+class NotKnown(PoolbookError, LookupError):
+    """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none), ``why``
+    nothing is known before."""
+
+    def __init__(self, since: int, why: str = "") -> None:
+        begins = f"it is known from {instant(since)} UTC on" if since else "nothing that was imported tells of this"
+        super().__init__(f"{begins}: {why}" if since and why else begins)
+        self.since = since
+        self.why = why
+
+
+BEGUN = "its table begins then"
+COMPACTED = "job_queue.log was compacted: what had been in it is no longer there, nor when that was"
+FOUND = "job_queue.log was found then, compacted: what had been in it is no longer there, nor when that was"
+SAMPLED = "the first sample was taken then"
+NOTHING = "nothing in the log tells of it"
+"""Why a table is not known before an instant, or at none."""
+
+
+@define
+class _Held:
+    """An ad: its attributes' names as they were first written, and texts, by the names in lower case."""
+
+    names: dict[str, str] = field(factory=dict)
+    texts: dict[str, str] = field(factory=dict)
+
+    def set(self, name: str, text: str) -> None:
+        lower = name.lower()
+        self.names.setdefault(lower, name)
+        self.texts[lower] = text
+
+    def drop(self, name: str) -> None:
+        self.names.pop(name.lower(), None)
+        self.texts.pop(name.lower(), None)
+
+    def ad(self) -> Ad:
+        return {name: self.texts[lower] for lower, name in self.names.items()}
+
+
+@define
+class Table:
+    """A table as one file tells it. ``sequence`` is the file's number, ``born`` what it says of the first file's
+    beginning (seconds), ``since`` the instant from which on it tells (microseconds), ``taken`` the number of its last
+    transaction. ``torn``: something is missing, so that an ad may be named whose beginning was not seen."""
+
+    kind: str
+    sequence: int = 0
+    born: int = 0
+    since: int = 0
+    at: int = 0
+    taken: int = 0
+    torn: bool = False
+    held: dict[str, _Held] = field(factory=dict)
+    _whole: bool = True
+    """Whether all that was read yet is what the file begins with."""
+
+    def reaches(self, event: e.TableWritten, at: int) -> bool:
+        """Whether the event is of the table at the instant."""
+        return event.at <= at or (self._begins(event) and self._whole)
+
+    def take(self, event: e.TableWritten) -> None:
+        """Fold a transaction."""
+        if self._whole and self._begins(event):
+            self.since = event.at
+        else:
+            self._whole = False
+        self.at, self.taken = event.at, event.number
+        for operation in event.operations:
+            self._apply(*operation)
+
+    def ads(self) -> dict[str, Ad]:
+        """The ads by their keys, as they stand in the file."""
+        return {key: held.ad() for key, held in self.held.items()}
+
+    @staticmethod
+    def _begins(event: e.TableWritten) -> bool:
+        return not event.operations or event.operations[0][0] != BEGIN
+
+    def _apply(self, operation: int, key: str, name: str, text: str) -> None:
+        if operation == NUMBERED:
+            self.held.clear()
+            self.torn = False
+            self.sequence, self.born = _whole(key), _whole(text)
+        elif operation == NEW:
+            self._new(key, text.partition(" ")[0])
+        elif operation == DESTROY:
+            self.held.pop(key, None)
+        elif operation in (SET, DELETE):
+            held = self.held.get(key)
+            if held is None:
+                if not self.torn:
+                    return
+                held = self.held[key] = _Held()
+            if operation == SET:
+                held.set(name, text)
+            else:
+                self._delete(key, held, name)
+
+    def _new(self, key: str, type_name: str) -> None:
+        held = self.held[key] = _Held()
+        if type_name not in ("", "(empty)"):
+            held.set("MyType", f'"{type_name}"')
+        if type_name == "Job":
+            held.set("TargetType", '"Machine"')
+
+    def _delete(self, key: str, held: _Held, name: str) -> None:
+        """Of a job's own ad, what its cluster has, too, is not gone but undefined."""
+        held.drop(name)
+        job = _job(key) if self.kind == "queue" else None
+        cluster = None if job is None else self.held.get(cluster_key(job[0]))
+        if cluster is not None and name.lower() in cluster.texts:
+            held.set(name, "undefined")
+
+
+def _job(key: str) -> tuple[int, int] | None:
+    """The job that a key of the queue means; None for every other record."""
+    cluster, dot, proc = key.partition(".")
+    if not dot or not (proc == "0" or _whole(proc)) or not _whole(cluster):
+        return None
+    return _whole(cluster), _whole(proc)
+
+
+def _whole(text: str) -> int:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+def cluster_key(cluster: int) -> str:
+    return f"0{cluster}.-1"
+
+
+def jobs_of(table: Table) -> list[Ad]:
+    """The jobs of the schedd's table, whole ads, by cluster and proc."""
+    jobs: list[tuple[tuple[int, int], Ad]] = []
+    for key, held in table.held.items():
+        job = _job(key)
+        if job is None:
+            continue
+        cluster = table.held.get(cluster_key(job[0]))
+        whole = _Held() if cluster is None else _Held(dict(cluster.names), dict(cluster.texts))
+        for lower, name in held.names.items():
+            whole.set(name, held.texts[lower])
+        whole.set("ClusterId", str(job[0]))
+        whole.set("ProcId", str(job[1]))
+        jobs.append((job, whole.ad()))
+    return [ad for _, ad in sorted(jobs, key=lambda entry: entry[0])]
+
+
+# -- of a log ------------------------------------------------------------------------------------------------------
+
+
+def _gaps(log: Log, source: int) -> list[int]:
+    """The lines of a source before which something is missing."""
+    return [event.line for _, event in log.read_stream(f"source/{source}") if isinstance(event, e.SourceGap)]
+
+
+@define
+class _Told:
+    """What a source tells: its table at the instant (``over``: all of that was heard), and of its whole length when the
+    first change that has a date of its own was made behind what the file begins with (0: none was), and when the last
+    one."""
+
+    table: Table
+    over: bool = False
+    change: int = 0
+    last: int = 0
+
+    def hear(self, event: e.TableWritten) -> None:
+        """Take the next event: into the table, unless that is over, and note of its time."""
+        if not self.over:
+            self.table.take(event)
+        self.last = event.at
+        if not self.change and event.at > self.table.since:
+            self.change = event.at
+
+    def known_since(self, before: _Told | None, found: int) -> tuple[int, str]:
+        """From when on the table is known, and why not before. ``before``: what told of it until it was compacted, if
+        that is there; ``found``: when the file was found."""
+        table = self.table
+        if table.kind != "queue" or table.sequence <= 1:  # the accountant dates whatever it does
+            return table.since, BEGUN
+        if before is not None:
+            return max(table.since, before.last), COMPACTED
+        return (self.change, COMPACTED) if self.change else (found, FOUND)
+
+
+def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, _Told]:
+    """Of each source the table at the instant, or after its transaction `number`."""
+    found: dict[int, _Told] = {}
+    gaps: dict[int, list[int]] = {}
+    for _, event in log.read_stream(f"table/{kind}"):
+        place = place_of(event.stimulus)
+        if not isinstance(event, e.TableWritten) or place is None:
+            continue
+        if place.source not in found:
+            found[place.source] = _Told(Table(kind))
+            gaps[place.source] = _gaps(log, place.source)
+        told, missing = found[place.source], gaps[place.source]
+        beyond = number is not None and event.number > number
+        told.over = told.over or beyond or not told.table.reaches(event, at)
+        while not told.over and missing and missing[0] <= place.line:
+            missing.pop(0)
+            told.table.torn = True
+        told.hear(event)
+    return {source: told for source, told in found.items() if told.table.taken}
+
+
+def _daemon(log: Log, source: int) -> tuple[str, int]:
+    """The host and the folder of a source (two daemons may have begun their tables within one second), and when it was
+    found."""
+    for _, event in log.read_stream(f"source/{source}"):
+        if isinstance(event, e.SourceFound):
+            return f"{event.machine} {event.path.rpartition('/')[0]}", event.at
+    return "", 0
+
+
+def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[Table]:
+    """The tables of a kind ("queue", "accountant") at an instant (microseconds; the last one if None), one for each
+    daemon that kept one; or after the transaction `number` of their files.
+
+    Raises ``NotKnown`` if the log has such tables, but does not tell of one of them at the instant.
+    """
+    when = EVER if at is None else at
+    files: dict[tuple[str, int, int], tuple[_Told, int]] = {}
+    for source, told in _folded(log, kind, when, number).items():
+        daemon, found = _daemon(log, source)
+        key = daemon, told.table.born, told.table.sequence
+        known = files.get(key)
+        if known is None or known[0].table.taken <= told.table.taken:
+            files[key] = told, found
+    latest: dict[tuple[str, int], _Told] = {}
+    early: dict[tuple[str, int], tuple[int, str]] = {}
+    for (daemon, born, sequence), (told, found) in sorted(files.items(), key=lambda item: item[0]):
+        before = files.get((daemon, born, sequence - 1))
+        told.table.since, why = told.known_since(None if before is None else before[0], found)
+        if told.table.since <= when:
+            latest[daemon, born] = told
+            continue
+        early.setdefault((daemon, born), (told.table.since, why))
+        last = latest.get((daemon, born))
+        if before is None and last is not None and last.last < when:
+            del latest[daemon, born]  # between the two was a file that is not there
+    # A table that had not begun then was empty; one that was compacted was not.
+    unknown = [one for key, one in early.items() if key not in latest and (not latest or one[1] != BEGUN)]
+    if unknown:
+        raise NotKnown(*max(unknown))
+    return [told.table for told in latest.values()]
+
+
+class Queue(NamedTuple):
+    """The jobs in the queue, whole ads, by cluster and proc (of several schedds, one behind the other), and the last
+    instant at which something was written of it."""
+
+    jobs: list[Ad]
+    at: int
+
+
+def queue(log: Log, at: int | None = None, number: int | None = None) -> Queue:
+    """The queue at an instant, or the last that is known of it; without the schedd's table, as condor_q last told.
+
+    Raises ``NotKnown`` if the log does not tell of it.
+    """
+    found = tables(log, "queue", at, number)
+    if found:
+        return Queue([ad for table in found for ad in jobs_of(table)], max(table.at for table in found))
+    return _sampled(log, EVER if at is None else at)
+
+
+def _sampled(log: Log, at: int) -> Queue:
+    """The jobs of the last sample of the queue that was taken by then."""
+    ads, taken = sample(log, "job_ads", at)
+    return Queue(sorted((ad for ad in ads if _id(ad) is not None), key=lambda ad: _id(ad) or (0, 0)), taken)
+
+
+class Sample(NamedTuple):
+    """Ads that a tool of HTCondor's printed, and when they were true last."""
+
+    ads: list[Ad]
+    at: int
+
+
+def sample(log: Log, kind: str, at: int | None = None) -> Sample:
+    """The last sample of a kind ("job_ads", "submitter_ads") that was taken by an instant. A sample is a file.
+
+    Raises ``NotKnown`` if there is none.
+    """
+    when = EVER if at is None else at
+    samples: dict[int, list[e.AdsKept]] = {}
+    early: list[int] = []
+    for _, event in log.read_stream(f"ads/{kind}"):
+        place = place_of(event.stimulus)
+        if not isinstance(event, e.AdsKept) or place is None:
+            continue
+        if event.at <= when:
+            samples.setdefault(place.source, []).append(event)
+        else:
+            early.append(event.at)
+    if not samples:
+        raise NotKnown(min(early), SAMPLED) if early else NotKnown(0, NOTHING)
+    last = max(samples.values(), key=lambda events: events[-1].at)
+    return Sample([_ad_of(kept.text) for event in last for kept in packed_ads.unpack(event)], last[-1].at)
+
+
+def _ad_of(text: str) -> Ad:
+    """The attributes of an ad in the form of one to a line."""
+    parts = (line.partition("=") for line in text.split("\n"))
+    return {name.strip(): value.strip() for name, equals, value in parts if equals}
+
+
+def _id(ad: Ad) -> tuple[int, int] | None:
+    return _job(f"{ad.get('ClusterId', '')}.{ad.get('ProcId', '')}")

@@ -1,0 +1,358 @@
+"""The runs that the records of a real pool tell of, each once, whoever tells of it.
+
+Which records are one job and one run, and which source is believed, is the audit's to say (``audit/statements``,
+``audit/facts``). A run is from when its slot was given to it (else from when its program began) to when it was over; if
+no source tells of its end, it ended at the latest when the job's next run began. It was evicted unless its job was done
+then: by entry 005, by the history, or by an ad of the run that has an exit and no reason of an eviction. Nobody tells
+of the end of a run in the startd's log what came of it.
+
+Why a run was evicted is asked of the code of entry 004 or of the epoch's ad, of what the slot's log says, of the other
+entries at its end, and of daemons that died then: the first that says more than that it was over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from attrs import define, evolve, field
+
+from ....domain.imported.record_sources import Place
+from ....domain.ports.log import Log
+from ...listing import EVER
+from ...runs.causes import CAUSES, Cause, first, of_code, of_reason
+from ...runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
+from ..audit.compared_facts import BELIEVED
+from ..audit.event_log_facts import Heard
+from ..audit.job_records import tellings
+from ..audit.statements import Life, Run, Stating, Telling, lives, runs_of
+from ..audit.statements import Place as Stated
+from ..imported_log import Places
+from ..why.daemon_deaths import Deaths
+from ..why.record_words import SCHEDD_DIED
+from ..why.slot_records import Slots, left_for
+from .run_records import SECOND, Job, Records
+
+SOON: Final = 2 * SECOND
+"""What is written of one end is no further apart."""
+_BEGINS, _EVICTED, _DONE, _LOST, _FOUND = 1, 4, 5, 22, 23
+_LEFT: Final = ("5", "9")
+"""The entries with which a job leaves the queue."""
+_ENDS: Final = frozenset({4, 5, 7, 24})
+_REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
+_OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
+"""What entries at the end of a run say of why."""
+Entry = tuple[int, Stated, dict[str, str]]
+V = TypeVar("V")
+
+
+class Hints(NamedTuple):
+    """What the records of a run's end say of its cause: a code, and entries besides; whether there are ``entries`` at
+    all; and when its shadow found it again (0: none did)."""
+
+    code: Cause | None
+    besides: tuple[Cause, ...]
+    entries: bool
+    attended: int
+
+
+@define
+class Unknown:
+    """What the sources know in total only: of how many jobs, and how much time on slots (microseconds). ``silent``:
+    no record tells of any run, whenever it was."""
+
+    jobs: int = 0
+    time: int = 0
+    silent: bool = False
+
+
+@define
+class ImportedRuns:
+    """The runs of an imported log that have a part between two instants. ``unknown`` counts, once all were told, what
+    the history knows of such jobs without saying when it was."""
+
+    log: Log
+    since: int = 0
+    until: int = EVER
+    zone: tzinfo = UTC
+    unknown: Unknown = field(factory=Unknown)
+
+    def runs(self) -> list[JobRun]:
+        """All of them, in order of their ends. Causes are asked for alone where they tell what came of a run."""
+        slots = Slots(self.log)
+        deaths = Deaths(self.log, Places(self.log), slots, self.zone)
+        return [
+            _explained(run, hints, slots, deaths) if run.outcome == ENDED and run.slot else run
+            for run, hints in self._told()
+        ]
+
+    def evicted(self) -> list[JobRun]:
+        """Those that were evicted between the two instants, with their causes, in order of their ends."""
+        slots = Slots(self.log)
+        deaths = Deaths(self.log, Places(self.log), slots, self.zone)
+        found = (
+            _explained(run, hints, slots, deaths)
+            for run, hints in self._told()
+            if run.outcome in (EVICTED, ENDED) and self.since <= run.ended < self.until
+        )
+        return [run for run in found if run.outcome == EVICTED]
+
+    def _told(self) -> list[tuple[JobRun, Hints]]:
+        records = Records(self.since, self.until).read(self.log)
+        jobs = {job: heard for job, heard in records.heard.items() if not self._outside(heard)}
+        found = [told for job, heard in jobs.items() for told in self._of_job(records, job, heard)]
+        self.unknown.silent = not found and not records.passed and len(jobs) == len(records.heard)
+        full: dict[str, set[str]] = {}
+        for run, _ in found:
+            if "@" in run.user:
+                full.setdefault(run.user.partition("@")[0], set()).add(run.user)
+        found = [
+            (_named(run, full), hints) for run, hints in found if run.began < self.until and run.ended >= self.since
+        ]
+        return sorted(found, key=lambda told: (told[0].ended, told[0].began, told[0].job))
+
+    def _outside(self, heard: list[Heard]) -> bool:
+        """Whether a job had left the queue before the window, or came after it, as all that is told of it in logs has
+        it: what is cheap to see of most jobs of a long log."""
+        instants = [one.at for one in heard if one.letter not in "HPS"]
+        if not instants or any(one.letter == "H" for one in heard):
+            return False
+        last = next((one.what for one in reversed(heard) if one.letter in "UE"), "")
+        return min(instants) >= self.until or (max(instants) < self.since and last in _LEFT)
+
+    def _of_job(self, records: Records, job: Job, heard: list[Heard]) -> Iterator[tuple[JobRun, Hints]]:
+        for life in lives(tellings(heard, records.gaps)):
+            reader = _Life(job, life, records, _believed(said for told in life.tellings for said in told.said))
+            runs = reader.runs()
+            yield from runs
+            wall = reader.said.get("wall")
+            if wall is None or wall.letter != "H":
+                continue
+            rest = wall.value - sum(run.lasted for run, _ in runs)
+            if rest > max(SOON, wall.value // 100):
+                self.unknown.jobs += 1
+                self.unknown.time += rest
+
+
+@define
+class _Life:
+    """A job's runs, as all that is told of it has them."""
+
+    job: Job
+    life: Life
+    records: Records
+    said: dict[str, Stating]
+    """What is believed of each fact of the job."""
+
+    def _user(self) -> str:
+        user, submitter = self.said.get("user"), self.said.get("submitter")
+        if user is not None and user.letter != "L":
+            return user.text
+        known = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
+        return known or (submitter.text if submitter is not None else "")
+
+    def _of_ads(self, kept: dict[Place, V], said: Iterable[Stating]) -> V | None:
+        """What one of the ads that say something has of what is kept by the ads' places."""
+        return next((kept[place] for one in said if (place := Place(one.source, one.line)) in kept), None)
+
+    def runs(self) -> list[tuple[JobRun, Hints]]:
+        told = self.life.tellings
+        endings = _endings(told)
+        every = [said for telling in told for said in telling.said]
+        user, group = self._user(), self._of_ads(self.records.groups, every) or ""
+        left = self._of_ads(self.records.left, every)
+        name = f"{self.job[0]}.{self.job[1]}"
+        known = [_Known.of(alike, endings) for alike in runs_of(self.life)]
+        known = _each_once(sorted((one for one in known if one.began is not None), key=lambda one: one.began or 0))
+        found: list[tuple[JobRun, Hints]] = []
+        for number, one in enumerate(known, 1):
+            ended, outcome = self._end(one, number == len(known))
+            if number < len(known) and (
+                ended is None or (one.logged and outcome == ENDED)
+            ):  # a job that is done has 005
+                ended, outcome = known[number].began if ended is None else ended, EVICTED
+            if ended is None:
+                ended, outcome = left or self._hole(one), ENDED
+            slot = one.facts.get("slot")
+            run = JobRun(
+                name, user, group, slot.text if slot is not None else "", one.began or 0,
+                self.records.last if ended is None else ended, RUNNING if ended is None else outcome,
+                said=_words(one.entries), stimulus=one.stimulus,
+            )  # fmt: skip
+            code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
+            found.append((run, _hints(one.entries, code or "", one.attended)))
+        return found
+
+    def _hole(self, run: _Known) -> int | None:
+        """Where that begins which the logs of a run lack, in which its end may stand."""
+        chains = {self.records.chain_of(said.source) for said in run.facts.values()}
+        holes = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
+        return min(holes, default=None)
+
+    def _end(self, run: _Known, last: bool) -> tuple[int | None, str]:
+        """When a run was over (None: nobody says), and how it ended."""
+        ended, became = run.ended, self.said.get("became") if last else None
+        if run.entries:
+            return ended, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
+        if became is not None:
+            left = self.said.get("ended")
+            if ended is None and left is not None:
+                ended = max(run.began or 0, left.value)
+            return ended, COMPLETED if became.text == COMPLETED else EVICTED
+        if self._of_ads(self.records.codes, run.facts.values()):
+            return ended, EVICTED
+        exits = run.facts.get("exit")
+        if exits is None or (exits.letter == "S" and exits.text.startswith("signal")):
+            return ended, ENDED if exits is None else EVICTED
+        return ended, COMPLETED
+
+
+class Ending(NamedTuple):
+    """What a job event log has of the end of a run: the entries; when its shadow last found it again, and last lost the
+    connection to it (0: never)."""
+
+    entries: tuple[Entry, ...]
+    attended: int
+    lost: int
+
+    @staticmethod
+    def of(entries: Sequence[Entry]) -> Ending:
+        """What the entries after a run's beginning tell. A schedd that is started anew has lost no connection then."""
+        attended = lost = 0
+        for number, place, facts in entries:
+            if number == _FOUND:
+                attended = place.at
+            elif number == _LOST and not facts.get("reason", "").startswith(SCHEDD_DIED):
+                lost = place.at
+        return Ending(_end_of(entries), attended, lost)
+
+
+class _Known(NamedTuple):
+    """A run as all of its sources have it: what is believed of each fact, from when to when it was (None: nobody
+    says), the entries at its end, and when its shadow found it again. ``logged``: whether a job event log has it."""
+
+    facts: dict[str, Stating]
+    began: int | None
+    ended: int | None
+    entries: tuple[Entry, ...]
+    attended: int
+    logged: bool
+
+    @staticmethod
+    def of(alike: Sequence[Run], endings: dict[int, Ending]) -> _Known:
+        facts = _believed(said for run in alike for said in run.said)
+        own = [endings[id(run)] for run in alike if id(run) in endings]
+        entries = next((ending.entries for ending in own if ending.entries), ())
+        ends = [run.stopped for run in alike if run.stopped is not None]
+        if ends:  # a startd that died told nothing last when its jobs' connections broke
+            ends += [ending.lost for ending in own]
+        stopped = facts.get("stopped")
+        ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
+        attended = max((ending.attended for ending in own), default=0)
+        return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own))
+
+    @property
+    def stimulus(self) -> str:
+        """The place of the record of its end, or else of what is told of it."""
+        if self.entries:
+            place = self.entries[0][1]
+            return f"{place.source}:{place.line}"
+        said = self.facts.get("stopped") or next(iter(self.facts.values()), None)
+        return f"{said.source}:{said.line}" if said is not None else ""
+
+
+def _each_once(runs: Iterable[_Known]) -> list[_Known]:
+    """The runs without those of which a log tells the end alone, behind a gap, when it is the end of the run before."""
+    found: list[_Known] = []
+    for run in runs:
+        before = found[-1].ended if found else None
+        begun = "placed" in run.facts or "began" in run.facts
+        if begun or before is None or abs((run.began or 0) - before) > SOON:
+            found.append(run)
+    return found
+
+
+def _believed(said: Iterable[Stating]) -> dict[str, Stating]:
+    """Of each fact, what the source says that is believed first."""
+    found: dict[str, Stating] = {}
+    for one in said:
+        known = found.get(one.fact)
+        if known is None or BELIEVED[one.fact, one.letter] < BELIEVED[known.fact, known.letter]:
+            found[one.fact] = one
+    return found
+
+
+def _began(alike: Sequence[Run], facts: dict[str, Stating]) -> int | None:
+    """When a run's slot was given to it; else when its program began."""
+    found = facts.get("placed") or facts.get("began")
+    if found is not None:
+        return found.value
+    return min((run.span[0] for run in alike if run.span is not None), default=None)
+
+
+def _endings(told: Iterable[Telling]) -> dict[int, Ending]:
+    """What job event logs have of the end of each run, by the run's identity."""
+    found: dict[int, Ending] = {}
+    for telling in told:
+        begun = iter([run for run in telling.runs if run.began is not None])
+        run: Run | None = None
+        near: list[Entry] = []
+        for entry in [*telling.entries, None]:
+            if entry is None or entry[0] == _BEGINS:
+                if run is not None:
+                    found[id(run)] = Ending.of(near)
+                run, near = (next(begun, None) if entry is not None else None), []
+            else:
+                near.append(entry)
+    return found
+
+
+def _end_of(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Those of the entries after a run's beginning that tell of its end, the end itself first: what stands before it
+    (the job was put on hold, the connection was lost), and what was written in the same moment."""
+    end = next((entry for entry in entries if entry[0] in _ENDS), None)
+    end = end or next((entry for entry in entries if entry[0] in _OF_ENTRIES), None)
+    if end is None:
+        return ()
+    return (end, *(entry for entry in entries if entry is not end and entry[1].at <= end[1].at + SOON))
+
+
+def _words(entries: Sequence[Entry]) -> str:
+    """What the entries of an end say in their own words."""
+    found = (facts.get(_REASONS[number], "") for number, _, facts in entries if number in _REASONS)
+    return next((text for text in found if text and not text.startswith("Unspecified")), "")
+
+
+def _hints(entries: Sequence[Entry], code: str, attended: int) -> Hints:
+    evicted = [facts for number, _, facts in entries if number == _EVICTED]
+    codes = [facts.get("reason_code", "") for facts in evicted]
+    again = [CAUSES["requeued"] for facts in evicted if facts.get("requeued") == "true"]
+    besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
+    return Hints(next(filter(None, [*again, *map(of_code, [*codes, code])]), None), besides, bool(entries), attended)
+
+
+def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
+    """The run with its user's whole name, where there is only one of that name."""
+    names = full.get(run.user, ())
+    return evolve(run, user=next(iter(names))) if len(names) == 1 else run
+
+
+def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRun:
+    """The run with its cause, and the words of the record that tells of it. One of which nobody tells what came of it
+    was evicted if its slot's log tells why."""
+    moves = slots.run(run.slot, run.job, run.began) if run.slot else []
+    left = left_for(moves, run.ended)
+    reasons = [event.reason for _, event in left]
+    if left and not hints.entries:
+        run = evolve(run, stimulus=left[0][1].stimulus)
+    named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
+    cause = first(named)
+    ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, told=hints.entries)
+    death = ask() if cause.weak else None
+    if death is not None:
+        words = death.words(deaths.zone)
+        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus)
+    said = run.said or (next(iter(reasons), "") if cause.weak else "")
+    return evolve(run, outcome=EVICTED if named else run.outcome, cause=cause, said=said)

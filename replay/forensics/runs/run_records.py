@@ -1,0 +1,224 @@
+"""The records of jobs' runs in an imported log, put together by the numbers of the jobs: one pass over the log.
+
+Of a window, what lies wholly outside of it is not kept: the ads of jobs that had left the queue before it, or came into
+it afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from ....domain import events as e
+from ....domain.imported.packed_ads import index, plain, select
+from ....domain.imported.record_sources import Place, place_of
+from ....domain.ports.log import Log
+from ...listing import EVER
+from ..audit.event_log_facts import Heard
+from ..sources import Sources
+from ..why.record_words import NOT_STARTED
+
+Job = tuple[int, int]
+ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})
+"""The entries of job event logs that tell of runs."""
+ATTRIBUTES: Final = (
+    "AcctGroup",
+    "ClusterId",
+    "CompletionDate",
+    "EnteredCurrentStatus",
+    "EpochAdType",
+    "EpochWriteDate",
+    "ExitBySignal",
+    "ExitCode",
+    "ExitSignal",
+    "GlobalJobId",
+    "JobCurrentStartDate",
+    "JobCurrentStartExecutingDate",
+    "JobDuration",
+    "JobMaterializeDate",
+    "JobStatus",
+    "JobUniverse",
+    "LastJobStatus",
+    "LastRemoteHost",
+    "ProcId",
+    "QDate",
+    "RemoteHost",
+    "RemoteWallClockTime",
+    "User",
+    "VacateReasonCode",
+)
+"""What is asked of the ads of jobs."""
+_ADS: Final = frozenset({"history", "epochs", "startd_history"})
+_OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
+_REFUSED: Final = "1006"
+"""FailedToActivateClaim, which a shadow tells by its exit status alone."""
+SECOND: Final = 1_000_000
+
+
+@define
+class Records:
+    """What a log's records tell of runs between two instants (microseconds), as far as it can be told at once."""
+
+    since: int = 0
+    until: int = EVER
+    heard: dict[Job, list[Heard]] = field(factory=dict)
+    gaps: dict[int, list[int]] = field(factory=dict)
+    """Where each chain of logs lacks something."""
+    holes: dict[int, list[int]] = field(factory=dict)
+    """When that begins which a chain of logs lacks, as far as that is known."""
+    groups: dict[Place, str] = field(factory=dict)
+    """The accounting groups that ads tell, by the ads' places."""
+    codes: dict[Place, str] = field(factory=dict)
+    """The codes of evictions, by the places of the ads that tell them, and of where shadows began that their slots
+    refused."""
+    left: dict[Place, int] = field(factory=dict)
+    """When jobs left the queue, by the places of the history's ads."""
+    users: dict[int, str] = field(factory=dict)
+    """Whose each cluster is, as the negotiator calls the user."""
+    last: int = 0
+    """The instant of the last record."""
+    passed: bool = False
+    """Whether there are ads of jobs that have no part in the window."""
+    sources: Sources = field(factory=Sources)
+    _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
+    """The job that each slot runs, by its startd, and the chain of that one's log."""
+    _said_last: dict[int, int] = field(factory=dict)
+    """When each chain of startd's logs told something last."""
+    _owners: dict[str, str] = field(factory=dict)
+    _begun: dict[tuple[int, str], Place] = field(factory=dict)
+    """Where shadows began that are not gone, by their schedd's log and pid."""
+
+    def read(self, log: Log) -> Records:
+        for position, event in log.read():
+            take = _TAKE.get(type(event))
+            if take is not None:
+                take(self, position, event)
+        return self
+
+    def _hear(self, job: Job, heard: Heard) -> None:
+        if job[0] > 0 and job[1] >= 0:
+            self.heard.setdefault(job, []).append(heard)
+
+    def on_source(self, position: int, event: e.SourceEvent) -> None:
+        self.sources.take(event)
+
+    def on_gap(self, position: int, event: e.SourceGap | e.SourceRefused) -> None:
+        chain = self.chain_of(event.source)
+        self.gaps.setdefault(chain, []).append(position)
+        if isinstance(event, e.SourceGap) and event.since:
+            self.holes.setdefault(chain, []).append(event.since)
+
+    def chain_of(self, source: int) -> int:
+        """The first of the rotated files to which a source belongs."""
+        return self.sources.letter(source)[1]
+
+    def on_entries(self, position: int, event: e.JobsLogged) -> None:
+        letter, chain = self.sources.letter(event.source)
+        source, cluster = event.source, event.cluster
+        for at, line, proc, _, number, text in event.entries:
+            self.last = max(self.last, at)
+            if number in ENTRIES:
+                heard = Heard(position, letter, chain, source, line, at, str(number), text)
+                self._hear((cluster, proc), heard)
+
+    def on_ads(self, position: int, event: e.AdsKept) -> None:
+        place = place_of(event.stimulus)
+        if event.kind not in _ADS or place is None:
+            return
+        letter, _ = self.sources.letter(place.source)
+        told = index(event)
+        lines, left, came = told.lines, told.micros("left"), told.micros("qdate")
+        wanted = [
+            number
+            for number in range(event.count)
+            if came[number] <= self.until and (letter != "H" or not 0 < left[number] < self.since)
+        ]
+        self.passed = self.passed or len(wanted) < event.count
+        if not wanted:
+            return
+        ads = select(event, ATTRIBUTES)
+        clusters, procs = told.wholes("cluster"), told.wholes("proc")
+        for number in wanted:
+            ad, at = ads[number], Place(place.source, lines[number])
+            if letter == "H":
+                self.left[at] = left[number]
+            for name, kept in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
+                if name in ad:
+                    kept[at] = plain(ad[name])
+            body = json.dumps(ad)
+            heard = Heard(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
+            self._hear((clusters[number], procs[number]), heard)
+            self.last = max(self.last, left[number])
+
+    def on_job(self, position: int, event: e.JobReported) -> None:
+        self.last = max(self.last, event.at)
+        if event.said not in _OF_JOBS:
+            return
+        if event.said == "matched" and event.facts.get("user"):
+            self.users.setdefault(event.cluster, event.facts["user"])
+        self._note_refusal(event)
+        self._say((event.cluster, event.proc), position, event, event.said, event.facts)
+
+    def _note_refusal(self, event: e.JobReported) -> None:
+        """Note the code of an eviction for a shadow that could not start its job."""
+        place, shadow = place_of(event.stimulus), (self._chain(event), event.facts.get("shadow", ""))
+        if event.said == "shadow_began" and place is not None:
+            self._begun[shadow] = place
+        elif event.said == "shadow_gone":
+            begun = self._begun.pop(shadow, None)
+            if begun is not None and event.facts.get("status") == NOT_STARTED:
+                self.codes[begun] = _REFUSED
+
+    def on_slot(self, position: int, event: e.SlotReported) -> None:
+        self.last = max(self.last, event.at)
+        facts, slot = event.facts, event.slot
+        if event.said == "owner":
+            self._owners[slot] = facts.get("user", "")
+        elif event.said == "activated":
+            cluster, _, proc = facts.get("job", "").partition(".")
+            if cluster.isdecimal() and proc.isdecimal():
+                job = int(cluster), int(proc)
+                self._jobs[slot] = job, self._chain(event)
+                self._say(job, position, event, "activated", {"slot": slot, "user": self._owners.get(slot, "")})
+        elif event.said in ("job_over", "starter_gone") and slot in self._jobs:
+            self._say(self._jobs.pop(slot)[0], position, event, "over", {"slot": slot})
+        self._said_last[self._chain(event)] = event.at
+
+    def on_moved(self, position: int, event: e.SlotMoved) -> None:
+        self.last = max(self.last, event.at)
+        self._said_last[self._chain(event)] = event.at
+
+    def on_daemon(self, position: int, event: e.DaemonReported) -> None:
+        """A startd that begins or ends has no job from before: those that it had ended when it was last heard of."""
+        if event.daemon != "startd" or event.said not in ("began", "ended"):
+            return
+        chain = self._chain(event)
+        over = evolve(event, at=self._said_last.get(chain, event.at))
+        for slot in [slot for slot, (_, its_chain) in self._jobs.items() if its_chain == chain]:
+            self._say(self._jobs.pop(slot)[0], position, over, "over", {"slot": slot})
+
+    def _chain(self, event: e.Event) -> int:
+        place = place_of(event.stimulus)
+        return 0 if place is None else self.chain_of(place.source)
+
+    def _say(self, job: Job, position: int, event: e.Event, what: str, facts: dict[str, str]) -> None:
+        place = place_of(event.stimulus)
+        if place is not None:
+            letter, chain = self.sources.letter(place.source)
+            body = json.dumps(facts)
+            self._hear(job, Heard(position, letter, chain, place.source, place.line, event.at, what, body))
+
+
+_TAKE: Final[dict[type[e.Event], Any]] = {
+    e.SourceFound: Records.on_source,
+    e.SourceGap: Records.on_gap,
+    e.SourceRefused: Records.on_gap,
+    e.JobsLogged: Records.on_entries,
+    e.AdsKept: Records.on_ads,
+    e.JobReported: Records.on_job,
+    e.SlotReported: Records.on_slot,
+    e.SlotMoved: Records.on_moved,
+    e.DaemonReported: Records.on_daemon,
+}

@@ -1,0 +1,221 @@
+"""Daemons that died, as the records of a real pool show it: one that began anew without having ended, and one whose
+parent tells of the signal that ended it.
+
+A log that begins with a daemon's beginning tells of no death, and neither does one with a gap before it: something of
+the same log must show that the daemon was there before. When it died is known up to what it wrote last; of a startd
+that is what it wrote of the slot that is asked about, of a schedd what it wrote of the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.imported.record_sources import place_of
+from ....domain.ports.log import Log
+from ...listing import EVER
+from ...narration.sentences import Told
+from ...narration.wording import instant
+from ..imported_log import Places
+from .slot_records import LATER, Slots, left_for
+
+_LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
+"""The daemons of which a pool has few, and the kind of their logs."""
+
+
+Heard = Callable[[], Sequence[Told]]
+"""What else a daemon told, read if it is needed."""
+
+
+class Death(NamedTuple):
+    """A daemon's death: of which daemon, on which machine (of a starter the slot, of a shadow nothing); when it was
+    heard of last (0: that is not known) and when it was known; and the record that tells of it."""
+
+    daemon: str
+    where: str
+    since: int
+    at: int
+    how: str
+    position: int
+    stimulus: str
+
+    def words(self, zone: tzinfo = UTC) -> str:
+        """What happened, as the rest of a sentence."""
+        name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
+        if self.how:
+            return f"{name} died at {instant(self.at, zone)} ({self.how})"
+        return f"{name} died between {instant(self.since, zone)} and {instant(self.at, zone)}, when it began anew"
+
+
+@define
+class Deaths:
+    """The deaths that a log tells of, found as they are asked for."""
+
+    log: Log
+    places: Places
+    slots: Slots
+    zone: tzinfo = UTC
+    """Of the times in words."""
+    _machines: dict[str, list[Told]] = field(factory=dict)
+    _clusters: dict[str, list[Told]] = field(factory=dict)
+    _few: dict[str, list[str]] = field(factory=dict)
+    """Of daemons of which there are few: the machines on which their logs say that they are."""
+
+    def of_run(
+        self, slot: str, job: str, began: int, ended: int, run: Sequence[Told], attended: int = 0, *, told: bool = True
+    ) -> Death | None:
+        """The death that a job's run came to its end by: of its starter, its startd, its shadow or its schedd, the
+        first of these. `run`: what the slot's log has of the run; `attended`: when its shadow found it again, if one
+        did: it has outlived what its schedd died of before; `told`: whether its access point, which was there then,
+        tells of the end."""
+        death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
+        if death is not None:
+            return death
+        heard = self._told_by_schedds(job)
+        if (death := _of_shadow(job, began, ended, heard)) is not None:
+            return death
+        since = max(began, attended, _taken_up(job, began, ended, heard))
+        known = ended + LATER if told else EVER
+        return next((death for death in self._of_schedd(job, since, ended) if death.at <= known), None)
+
+    def of_schedd(self, job: str, since: int, again: int) -> Death | None:
+        """The last death of a schedd since an instant, of one that was there again at another."""
+        found = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
+        return max(found, key=lambda death: death.at, default=None)
+
+    def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
+        return self._of_few("schedd", since, until, lambda: self._told_by_schedds(job))
+
+    def of_negotiator(self, since: int) -> Death | None:
+        """The last death of a negotiator since an instant."""
+        found = self._of_few("negotiator", since, EVER, lambda: self._read("negotiator"))
+        return max(found, key=lambda death: death.at, default=None)
+
+    def _daemons(self, machine: str, daemon: str) -> list[Told]:
+        """What is told of a daemon's life on a machine, in the log's order."""
+        if machine not in self._machines:
+            self._machines[machine] = self._read(f"machine/{machine}")
+        found = self._machines[machine]
+        return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
+
+    def _told_by_schedds(self, job: str) -> list[Told]:
+        """What schedds' logs tell of the jobs of a job's cluster."""
+        cluster = job.partition(".")[0]
+        if cluster not in self._clusters:
+            self._clusters[cluster] = [
+                told
+                for told in self._read(f"cluster/{cluster}")
+                if isinstance(told[1], e.JobReported) and self.places.kind(told[1].stimulus) == _LOGS["schedd"]
+            ]
+        return self._clusters[cluster]
+
+    def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
+        machine = next(
+            (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotBorn)),
+            slot.partition("@")[2],
+        )
+        return next(self._anew("startd", machine, began, ended, lambda: self.slots.records(slot)), None)
+
+    def _read(self, stream: str) -> list[Told]:
+        until = self.slots.until
+        return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
+
+    def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Iterator[Death]:
+        if daemon not in self._few:
+            self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind == _LOGS[daemon]})
+        for machine in self._few[daemon]:
+            yield from self._anew(daemon, machine, began, ended, told)
+
+    def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+        """The beginnings of a daemon without an end before them: it was heard of before a run ended, and had not begun
+        anew when the run began."""
+        life = self._daemons(machine, daemon)
+        for number, (position, event) in enumerate(life):
+            if _said(event) != "began" or event.at <= began:
+                continue
+            same = [told for told in life[:number] if self._same_log(told[1], event)]
+            if same and _said(same[-1][1]) == "ended":
+                continue
+            before = [*same, *(told for told in heard() if told[0] < position and self._same_log(told[1], event))]
+            if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
+                continue
+            since = max(told[1].at for told in before)
+            if since <= ended + LATER:
+                yield Death(daemon, machine, since, event.at, "", position, event.stimulus)
+
+    def _same_log(self, event: e.Event, other: e.Event) -> bool:
+        return self.places.chain(event.stimulus) == self.places.chain(other.stimulus)
+
+    def _gap(self, event: e.Event, other: e.Event) -> bool:
+        """Whether lines are missing between two records of one log."""
+        first, last = place_of(event.stimulus), place_of(other.stimulus)
+        if first is None or last is None:
+            return True
+        return any(
+            isinstance(gap, e.SourceGap)
+            and (source != first.source or gap.line > first.line)
+            and (source != last.source or gap.line <= last.line)
+            for source in {first.source, last.source}
+            for _, gap in self.log.read_stream(f"source/{source}")
+        )
+
+
+def _said(event: e.Event) -> str:
+    return event.said if isinstance(event, e.DaemonReported) else ""
+
+
+def killed(event: e.Event) -> str:
+    """By what a shadow died, in the schedd's words, if a signal ended it; else empty."""
+    if not isinstance(event, e.JobReported) or event.said != "shadow_gone":
+        return ""
+    how = event.facts.get("reason", "")
+    return how if "signal" in how else ""
+
+
+def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
+    """A shadow of the run that a signal ended. One that was there before the run had another."""
+    earlier: set[str] = set()
+    for position, event in told:
+        if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job:
+            continue
+        shadow = event.facts.get("shadow", "")
+        if event.said == "shadow_began" and event.at < began - LATER:
+            earlier.add(shadow)
+        elif event.said == "shadow_began":
+            earlier.discard(shadow)
+        elif (how := killed(event)) and shadow not in earlier and began - LATER <= event.at <= ended + LATER:
+            return Death("shadow", "", 0, event.at, how, position, event.stimulus)
+    return None
+
+
+def _taken_up(job: str, began: int, ended: int, told: Iterable[Told]) -> int:
+    """When a shadow last took a job up that was running already, and was not gone when its run ended; 0 if none did."""
+    found: dict[str, int] = {}
+    for _, event in told:
+        if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job or event.at > ended + LATER:
+            continue
+        shadow = event.facts.get("shadow", "")
+        if event.said == "shadow_gone":
+            found.pop(shadow, None)
+        elif event.said == "shadow_began" and event.at > began and not event.facts.get("slot"):
+            found[shadow] = event.at
+    return max(found.values(), default=0)
+
+
+def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:
+    """A starter that a signal ended, and not its startd, which kills one that does not end."""
+    for position, event in run:
+        if (
+            isinstance(event, e.SlotReported)
+            and event.said == "starter_gone"
+            and event.facts.get("job", job) == job
+            and "signal" in (how := event.facts.get("status", ""))
+            and event.at <= ended + LATER
+            and not left_for(list(run), event.at)
+        ):
+            return Death("starter", slot, 0, event.at, how, position, event.stimulus)
+    return None

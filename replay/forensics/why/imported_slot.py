@@ -1,0 +1,252 @@
+"""Why a slot of a real pool is where its records leave it: by which transition, what led there.
+
+The startd's log tells it; the negotiator's says what the slot was matched with. What the access point's log says of
+the slot is told beside it. A slot whose startd ended or was started anew is no more: the next one of its name is
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from typing import Any
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.ports.log import Log
+from ....domain.state_machines import DELETED, state
+from ....domain.state_machines.slot_tables import SLOT_TABLES
+from ...listing import LETTERS
+from ...narration.sentences import Sentence, UnknownThingError
+from ...narration.wording import instant
+from ...runs.causes import meaning
+from ...why.unknown_thing import unknown_slot
+from ..imported_log import Places
+from .job_history import APART, SECOND
+from .match_runs import parent_of
+from .record_words import host_of, lower
+from .slot_records import Slots
+
+CAUSES = {row.number: row.cause for rows in SLOT_TABLES.values() for row in rows}
+"""What the tables say of each row; the dialect's words where it has its own."""
+MATCHED_BEFORE = 600 * SECOND
+MOST, BEGINNING = 60, 6
+"""So many sentences are told of what led there, and so many of them of its beginning: a claim may run 1,000 jobs."""
+
+
+def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
+    """Why the slot is where its records leave it (at the instant `at`, if one is given): the answer, then what led
+    there, in order of time, since its last claim, or its birth. Raises ``UnknownThingError``."""
+    places = Places(log)
+    life = _Life(name, places, zone, at)
+    told = [*Slots(log, at).records(name)]
+    if not told:
+        raise UnknownThingError(unknown_slot(log, name, at, zone))
+    machine = next((event.machine for _, event in told if isinstance(event, e.SlotBorn)), name.partition("@")[2])
+    daemons = [
+        one
+        for one in log.read_stream(f"machine/{machine}")
+        if isinstance(one[1], e.DaemonReported) and one[1].daemon == "startd" and (at is None or one[1].at <= at)
+    ]
+    for position, event in sorted([*told, *daemons], key=lambda one: (one[1].at, one[0])):
+        life.read(position, event)
+    life.tell_match(log)
+    if not life.chain:
+        raise UnknownThingError(f"of slot {name} the log has no record that says where it is")
+    chain = sorted(life.chain, key=lambda sentence: sentence.at // SECOND)
+    if len(chain) <= MOST:
+        return [life.answer(), *chain]
+    left = f" {len(chain) - MOST:,} sentences between are left out: `poolbook log {name}` has all."
+    return [life.answer(left), *chain[:BEGINNING], *chain[BEGINNING - MOST :]]
+
+
+@define
+class _Life:
+    name: str
+    places: Places
+    zone: tzinfo
+    at: int | None
+    chain: list[Sentence] = field(factory=list)
+    since: Sentence | None = None
+    """What put it where it is."""
+    kind: str = ""
+    pair: str = ""
+    row: str = ""
+    why: str = ""
+    holder: str = ""
+    job: str = ""
+    claimed: int = 0
+    """When its last claim began."""
+    first_job: str = ""
+    """The job that was started first on it."""
+    last: int = 0
+    dead: bool = False
+    parts: set[str] = field(factory=set)
+    _lately: int = 0
+    """Where in the chain stands what was said since it last moved."""
+    _asked: int = 0
+    """Where in the chain somebody first asked for it since then."""
+    _given_back: tuple[int, str] = (0, "")
+
+    def read(self, position: int, event: e.Event) -> None:
+        say = _SAY.get(type(event))
+        if say is not None:
+            self.last = max(self.last, event.at)
+            say(self, position, event)
+
+    def _say(self, position: int, event: e.Event, text: str) -> Sentence:
+        place = self.places.name(event.stimulus)
+        where = f" [{place}]" if place else ""
+        sentence = Sentence(event.at, position, f"{text.rstrip('.')}.{where}", event.cause, event.stimulus)
+        self.chain.append(sentence)
+        return sentence
+
+    def on_born(self, position: int, event: e.SlotBorn) -> None:
+        self.chain, self._lately, self.claimed, self.first_job = [], 0, 0, ""
+        self.pair, self.row, self.why, self.dead = "Owner/Idle", "", "", False
+        self.holder = self.job = ""
+        self.kind = event.kind
+        origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
+        self.since = self._say(position, event, f"It came {origin}, as a {event.kind or 'new'} slot")
+
+    def on_moved(self, position: int, event: e.SlotMoved) -> None:
+        if state(event.target) == "Claimed" and state(event.source) != "Claimed":
+            self.chain = self.chain[max(self._lately, self._asked) :]
+            self.claimed, self.first_job = event.at, ""
+        elif state(event.target) not in ("Claimed", "Preempting"):
+            self.holder = self.job = ""
+        if event.target in ("Claimed/Idle", "Claimed/Cleaning"):
+            self.job = ""
+        self.pair, self.row, self.why = event.target, event.row, _why(event)
+        target = "no more" if event.target == DELETED else event.target
+        text = f"{event.source} -> {target} by {_transition(event.row)}: {self.why}"
+        self.since = self._say(position, event, text)
+        self._lately, self._asked = len(self.chain), 0
+
+    def on_died(self, position: int, event: e.SlotDied) -> None:
+        self.dead, self.holder, self.job = True, "", ""
+        if self.pair != DELETED or self.since is None:
+            self.since = self._say(position, event, "It ceased to be")
+
+    def on_reported(self, position: int, event: e.SlotReported) -> None:
+        facts = event.facts
+        if event.said in ("requested", "owner") and not self._asked:
+            self._asked = len(self.chain)
+        if event.said == "released":
+            again, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
+            if again == self._given_back:
+                return  # the access point writes of it twice
+        if event.said == "owner":
+            self.holder = facts.get("user", "")
+        elif event.said == "activated":
+            self.job = facts.get("job", self.job)
+            self.first_job = self.first_job or self.job
+        text = _TOLD.get(event.said, "")
+        if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
+            kept = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
+            more = ", ".join(f"{name} {host_of(value)}" for name, value in kept.items())
+            self._say(position, event, text.format_map(_Facts(facts)) + (f" ({more})" if more else ""))
+
+    def on_daemon(self, position: int, event: e.DaemonReported) -> None:
+        if event.said == "reconfigured" or self.dead:
+            return
+        facts = ", ".join(value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
+        what = "was started" if event.said == "began" else "ended"
+        sentence = self._say(position, event, f"The startd {what}{f' ({facts})' if facts else ''}")
+        if self.pair and not self.dead:
+            self.dead, self.since = True, sentence
+            self.holder = self.job = ""
+
+    def tell_match(self, log: Log) -> None:
+        """The match by which the last claim began, where the job that was started first on it tells."""
+        job, cluster = self.first_job, self.first_job.partition(".")[0]
+        if not self.claimed or not cluster.isdecimal():
+            return
+        whole = {self.name, parent_of(self.name)}
+        found: tuple[int, e.JobReported] | None = None
+        for position, event in log.read_stream(f"cluster/{cluster}"):
+            if (
+                isinstance(event, e.JobReported)
+                and event.said == "matched"
+                and event.facts.get("slot") in whole
+                and self.claimed - MATCHED_BEFORE <= event.at <= self.claimed + APART
+                and (found is None or found[1].at < event.at)
+            ):
+                found = position, event
+        if found is None:
+            return
+        position, event = found
+        like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
+        user, preempted = event.facts.get("user", ""), event.facts.get("preempting", "")
+        instead = f", preempting {preempted}" if preempted.lower() not in ("", "none") else ""
+        of = f" of {user}" if user else ""
+        self._say(
+            position, event, f"The negotiator matched it with job {event.cluster}.{event.proc}{of}{like}{instead}"
+        )
+        self.chain.insert(0, self.chain.pop())
+
+    def answer(self, more: str = "") -> Sentence:
+        since = self.since or self.chain[-1]
+        when = instant(since.at, self.zone)
+        if self.dead or self.pair == DELETED:
+            text = f"Slot {self.name} is no more since {when}: {lower(since.text)}"
+        elif not self.pair:
+            text = f"Of slot {self.name} no record says where it is; the last, of {when}: {lower(since.text)}"
+        else:
+            by = f" by {_transition(self.row)}: {self.why.rstrip('.')}" if self.why else " by its birth"
+            text = f"Slot {self.name} is {self.pair} since {when}{by}"
+            if self.job:
+                text += f"; job {self.job}{f' of {self.holder}' if self.holder else ''} runs on it"
+            elif self.holder and state(self.pair) in ("Claimed", "Preempting"):
+                text += f"; {self.holder} holds it"
+            place = self.places.name(since.stimulus)
+            text += f".{f' [{place}]' if place else ''}"
+            if self.at is None:
+                text += f" Its records end at {instant(self.last, self.zone)}."
+        return Sentence(since.at, since.position, text + more, since.cause, since.stimulus)
+
+
+class _Facts(dict[str, str]):
+    """Facts in a sentence; what is missing is called unknown."""
+
+    def __missing__(self, name: str) -> str:
+        return "(unknown)"
+
+
+# What a startd or schedd says of a slot -> the sentence; its other facts are told in brackets.
+_TOLD = {
+    "requested": "An access point asked for it",
+    "refused": "The request was refused",
+    "owner": "{user} holds it from here on",
+    "activated": "Job {job} is started on it",
+    "job_over": "Its starter's last word on job {job} arrived",
+    "starter_gone": "Its starter ended",
+    "told": "{words}",
+    "released": "The access point gave it back",
+}
+
+
+def _why(event: e.SlotMoved) -> str:
+    """Why it moved: the startd's words and what they mean, else what the table says of the row."""
+    if event.reason:
+        plain, said = meaning(event.reason), event.reason.rstrip(".")
+        return f"{plain} (its log: {said})" if plain else said
+    cause, _, _ = CAUSES.get(event.row, "its log does not say why").partition(". ")
+    return lower(cause.rstrip("."))
+
+
+def _transition(row: str) -> str:
+    letter = LETTERS.get(row, "")
+    if not row:
+        return "a transition that no rule allows"
+    return f"transition {row} ({letter})" if letter else f"transition {row}"
+
+
+_SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
+    e.SlotBorn: _Life.on_born,
+    e.SlotMoved: _Life.on_moved,
+    e.SlotDied: _Life.on_died,
+    e.SlotReported: _Life.on_reported,
+    e.DaemonReported: _Life.on_daemon,
+}

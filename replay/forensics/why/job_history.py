@@ -1,0 +1,264 @@
+"""What the records of a real pool say of one job: gathered, told once where several say it, in order of time.
+
+A log of an import stands in the order of reading. The entries of a job event log come in order within their file, and
+the same entry stands in a user's log and in the pool-wide one: such are one record. Other daemons' records of the same
+second are put where they can only have been: a match before the run that it led to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from ....domain import events as e
+from ....domain.imported import job_event_log
+from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
+from ....domain.imported.record_sources import Place, place_of
+from ....domain.ports.log import Log
+from ....domain.state_machines import STATUS_NUMBERS
+from ....domain.state_machines.rows import HTCONDOR_25
+from ...narration.sentences import Told
+from ..daemon_tables import DESTROY, NUMBERED, Table, cluster_key, jobs_of
+from ..imported_log import Places
+
+SECOND: Final = 1_000_000
+APART: Final = 2 * SECOND
+"""Records of the same thing are no further apart, from whichever source."""
+BEFORE: Final = 60 * SECOND
+"""The queue may have known a job so long before its log's first entry was written."""
+ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})
+"""Entries after which a job that ran does not run."""
+BEGIN: Final = "1"
+"""The entry with which a run begins."""
+FOUND: Final = "23"
+"""The entry of a shadow that found its job again."""
+KINDS_OF_LOGS: Final = ("userlog", "eventlog")
+
+Job = tuple[int, int]
+
+
+@define
+class Record:
+    """A record of a job: what happened (an entry's number as text, or a word of ``reports.OF_JOBS``), and its facts.
+    ``others`` say the same."""
+
+    position: int
+    event: e.JobLogged | e.JobReported
+    what: str
+    facts: dict[str, str]
+    others: list[Record] = field(factory=list)
+
+    @property
+    def at(self) -> int:
+        return self.event.at
+
+
+@frozen
+class JobAd:
+    """An ad of the job: which kind of source keeps it, where, and its text."""
+
+    kind: str
+    position: int
+    at: int
+    stimulus: str
+    kept: KeptAd
+
+    def text(self, name: str) -> str:
+        """An attribute's text, without quotation marks; empty if the ad does not have it."""
+        return plain(attributes(self.kept.text, (name,)).get(name, ""))
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its job has left the queue, or is about to."""
+        return self.kind == "history" or (self.kind == "queue" and self.number("JobStatus") in _LEFT)
+
+    def number(self, name: str) -> int:
+        """An attribute that is a number, rounded down; 0 if it is none."""
+        found = attributes(self.kept.text, (name,)).get(name, "")
+        try:
+            return int(float(found))
+        except (ValueError, OverflowError):
+            return 0
+
+    def when(self, name: str) -> int:
+        """An attribute that is an instant, in microseconds; 0 if it is none."""
+        return self.number(name) * SECOND
+
+
+_LEFT = (STATUS_NUMBERS[HTCONDOR_25]["Removed"], STATUS_NUMBERS[HTCONDOR_25]["Completed"])
+
+
+def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
+    if isinstance(event, e.JobLogged):
+        return Record(position, event, str(event.number), job_event_log.facts(event.number, event.text))
+    return Record(position, event, event.said, event.facts)
+
+
+def records_of(events: Iterable[Told], proc: int, places: Places) -> list[Record]:
+    """The records of one process among those of its cluster, each once, in order."""
+    logged: dict[int, list[Record]] = {}
+    reported: dict[int, list[Record]] = {}
+    for position, event in events:
+        if isinstance(event, e.JobLogged | e.JobReported) and event.proc == proc:
+            source = places.chain(event.stimulus)
+            chains = logged if isinstance(event, e.JobLogged) else reported
+            chains.setdefault(source, []).append(record_of(position, event))
+    return in_order(once(_ranked(logged, places)), once(_ranked(reported, places)))
+
+
+def _ranked(chains: dict[int, list[Record]], places: Places) -> list[list[Record]]:
+    """The records by source, the sources in the order in which they are believed."""
+
+    def rank(source: int) -> tuple[int, int]:
+        kind = places.source(source).kind(source)
+        order = [*KINDS_OF_LOGS, "matchlog"]
+        return (order.index(kind) if kind in order else len(order), source)
+
+    return [chains[source] for source in sorted(chains, key=rank)]
+
+
+def once(chains: Sequence[list[Record]]) -> list[Record]:
+    """The records of all chains; what one has that another had already is one of its ``others``."""
+    found: list[Record] = []
+    for chain in chains:
+        before: dict[str, list[Record]] = {}
+        for record in found:
+            before.setdefault(_key(record), []).append(record)
+        for record in chain:
+            alike = [known for known in before.get(_key(record), ()) if abs(known.at - record.at) <= APART]
+            if alike:
+                known = min(alike, key=lambda other: abs(other.at - record.at))
+                before[_key(record)].remove(known)
+                known.others.append(record)
+            else:
+                found.append(record)
+    return sorted(found, key=lambda record: (record.at, record.position))
+
+
+def _key(record: Record) -> str:
+    slot = record.facts.get("slot", "") if isinstance(record.event, e.JobReported) else ""
+    return f"{record.what} {slot}"
+
+
+def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
+    """Entries in their order, and daemons' reports among them: what precedes a run before the run of that second, what
+    follows a run behind its end."""
+    found: list[Record] = []
+    waiting = deque(_by_cause(reports))
+    runs = False
+    for entry in entries:
+        while waiting and _before(waiting[0], entry, runs):
+            found.append(waiting.popleft())
+        found.append(entry)
+        runs = entry.what == BEGIN or (runs and int(entry.what) not in ENDS)
+    return [*found, *waiting]
+
+
+def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
+    """Reports in order of time, those of one second in the order of their causes: what one source says stays in the
+    source's order, and of what several say next, that which ends a run comes first."""
+    for _, alike in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
+        sources: dict[str, deque[Record]] = {}
+        for report in sorted(alike, key=lambda report: (report.at, report.position)):
+            sources.setdefault(report.event.stimulus.partition(":")[0], deque()).append(report)
+        while sources:
+            name = min(sources, key=lambda name: _RANKS.get(sources[name][0].what, 0))
+            yield sources[name].popleft()
+            if not sources[name]:
+                del sources[name]
+
+
+_RANKS: Final = {"shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3, "shadow_began": 4}
+"""In which order reports of one second from several sources are told: what ends a run first."""
+_PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
+
+
+def _before(report: Record, entry: Record, runs: bool) -> bool:
+    """Whether a report belongs before an entry. `runs`: whether the job runs when the entry is written."""
+    second, other = report.at // SECOND, entry.at // SECOND
+    if second != other:
+        return second < other
+    if report.what in _PRECEDE:
+        return entry.what in (BEGIN, FOUND)
+    return entry.what == BEGIN and not runs
+
+
+def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:
+    """The ads of a job that sources of a kind keep, in order."""
+    return [ad for _, ad in ads_of_cluster(log, kind, job[0], job[1])]
+
+
+def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -> Iterator[tuple[int, JobAd]]:
+    """The ads of a cluster's jobs (of one of them, if it is given) that sources of a kind keep, in order, each with its
+    process number."""
+    for position, event in log.read_stream(f"ads/{kind}"):
+        if not isinstance(event, e.AdsKept):
+            continue
+        columns = index(event)
+        clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
+        for number, pair in enumerate(zip(clusters, procs, strict=True)):
+            if pair[0] == cluster and only in (None, pair[1]):
+                place = place_of(event.stimulus)
+                line = columns.lines[number]
+                stimulus = event.stimulus if place is None else Place(place.source, line).stimulus
+                yield int(pair[1]), JobAd(kind, position, event.at, stimulus, unpack_one(event, number))
+
+
+def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
+    """The job's ad as the schedd's table (job_queue.log) has it at an instant, or had it last; none if it never had."""
+    name = f"{job[0]}.{job[1]}"
+    keys, ends = {name, cluster_key(job[0])}, (DESTROY, NUMBERED)
+    table = Table("queue", torn=True)
+    written: tuple[int, e.TableWritten] | None = None
+    for position, event in log.read_stream("table/queue"):
+        if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
+            continue
+        told = tuple(operation for operation in event.operations if operation[1] in keys and operation[0] not in ends)
+        if told:
+            table.take(evolve(event, operations=told))
+        if any(key == name for _, key, _, _ in event.operations):
+            written = position, event
+    ads = jobs_of(table)
+    if written is None or not ads:
+        return []
+    position, event = written
+    text = "\n".join(f"{attribute} = {value}" for attribute, value in ads[0].items())
+    return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
+
+
+def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
+    """When the last job of this number was submitted; 0 if nothing says so."""
+    entries = [record.at for record in records if record.what == "0"]
+    queued = [when for ad in ads if (when := ad.when("QDate")) and (at is None or when <= at)]
+    last = max(entries, default=0)
+    later = max(queued, default=0)
+    return last if not later or abs(last - later) <= BEFORE or last > later else later
+
+
+def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
+    """The ads of the job that was submitted at about `begin`; all if that is not known. An ad may not say when its job
+    was."""
+    return [ad for ad in ads if not begin or not ad.when("QDate") or abs(ad.when("QDate") - begin) <= BEFORE]
+
+
+def ads_of_job(log: Log, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
+    """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
+    schedd's table's."""
+    found = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
+    found = [ad for ad in found if at is None or ad.when("QDate") <= at]
+    return found if records or found else ad_of_queue(log, job, at)
+
+
+def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
+    """Where the sources of some records lack others."""
+    places = (place_of(each.event.stimulus) for record in records for each in (record, *record.others))
+    found: list[tuple[int, e.SourceGap]] = []
+    for source in sorted({place.source for place in places if place is not None}):
+        for position, event in log.read_stream(f"source/{source}"):
+            if isinstance(event, e.SourceGap):
+                found.append((position, event))
+    return found

@@ -1,0 +1,182 @@
+"""Which match led to which run: the negotiator names one job of a cluster for all that are alike.
+
+"Matched 1.0 with slot2" may have started job 1.1: a match belongs to the run of the cluster that began on its slot, or
+on a slot that was carved from it, soon afterwards.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from typing import Final
+
+from ....domain import events as e
+from ....domain.imported import job_event_log
+from ...narration.sentences import Told
+from ...narration.wording import counted, instant
+from .job_history import APART, ENDS, SECOND, Record, once, record_of
+from .slot_records import Slots
+
+SOON: Final = 600 * SECOND
+"""A match is no older than this when the run begins to which it led."""
+
+LEFTOVERS: Final = 20 * SECOND
+"""So long after a match of a partitionable slot the access point goes on to claim what is left of it."""
+
+
+def parent_of(slot: str) -> str:
+    """The slot from which a dynamic slot is carved, by its name: slot1@host of slot1_3@host."""
+    name, at, host = slot.partition("@")
+    return f"{name.rpartition('_')[0] or name}{at}{host}"
+
+
+class Matches:
+    """The matches of a cluster's jobs, and the runs that they led to."""
+
+    def __init__(self, told: Sequence[Told]) -> None:
+        self.user = ""
+        """Whose jobs they are, as the negotiator calls the user."""
+        self.last_rejected: Record | None = None
+        """The last time that the negotiator had nothing for one of them."""
+        self._of: dict[str, list[Record]] = {}
+        self._runs: dict[str, list[int]] = {}
+        self._led: dict[tuple[int, str, int], Record] = {}
+        """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
+        self._free: dict[str, int] = {}
+        """Slot -> when one of them left it last."""
+        matched: dict[int, dict[str, list[Record]]] = {}
+        for position, event in told:
+            if not isinstance(event, e.JobReported):
+                continue
+            if event.said == "rejected" and (self.last_rejected is None or self.last_rejected.at <= event.at):
+                self.last_rejected = record_of(position, event)
+            if event.said == "matched":
+                match = record_of(position, event)
+                self.user = self.user or match.facts.get("user", "")
+                source = event.stimulus.partition(":")[0]
+                matched.setdefault(event.proc, {}).setdefault(source, []).append(match)
+        for sources in matched.values():  # the negotiator writes of a match in two logs
+            for match in once(list(sources.values())):
+                self._of.setdefault(match.facts.get("slot", ""), []).append(match)
+        if self._of:
+            self._join([event for _, event in told])
+
+    def _join(self, told: Sequence[e.Event]) -> None:
+        """Find for each run its match: each leads to one run, or those that the leftovers of its slot give."""
+        of_jobs = [event for event in told if isinstance(event, e.JobLogged | e.JobReported)]
+        before: dict[tuple[int, str], e.Event] = {}
+        led: set[int] = set()
+        on: dict[int, str] = {}
+        for event in sorted(of_jobs, key=lambda event: (event.at, isinstance(event, e.JobLogged))):
+            slot = _begun_on(event)
+            if not slot:
+                if _ends(event) and event.proc in on:
+                    self._free[on.pop(event.proc)] = event.at
+                continue
+            on[event.proc] = slot
+            run = event.proc, slot
+            for name in {slot, parent_of(slot)}:
+                self._runs.setdefault(name, []).append(event.at)
+            last, before[run] = before.get(run), event
+            shadow_began = isinstance(last, e.JobReported) and isinstance(event, e.JobLogged)
+            if last is not None and (shadow_began or event.at - last.at <= APART):
+                match = self._led.get((*run, last.at))  # its shadow began before, or another log says the same
+            else:
+                match = self._last(slot, event.at, event.proc, led)
+            if match is not None:
+                led.add(match.position)
+                self._led[*run, event.at] = match
+
+    def led_to_run(self, match: Record) -> bool:
+        """Whether some job of the cluster began to run by it."""
+        runs = self._runs.get(match.facts.get("slot", ""), [])
+        at = bisect_left(runs, match.at - APART)
+        return at < len(runs) and runs[at] <= match.at + SOON
+
+    def before_run(self, slot: str, since: int, at: int, proc: int) -> Record | None:
+        """The match by which a run began on a slot at an instant, if it is of after `since`. None where the job went on
+        a claim that there was already."""
+        match = self._led.get((proc, slot, at))
+        return match if match is not None and match.at >= since else None
+
+    def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
+        """The last match of a slot, rather one that led to no other run, and rather one that names the job itself,
+        which alone may be a little later, by another clock. A slot that was there at a match was not carved by it."""
+        found = [
+            match
+            for name in {slot, parent_of(slot)}
+            for match in self._of.get(name, ())
+            if at - SOON <= match.at <= at + APART
+            and (match.position not in led or (match.facts.get("slot") != slot and at - match.at <= LEFTOVERS))
+            and (match.facts.get("slot") == slot or self._free.get(slot, 0) <= match.at)
+            and (match.event.proc == proc or match.at // SECOND <= at // SECOND)
+        ]
+        return max(
+            found,
+            key=lambda match: (
+                match.position not in led,
+                match.at // SECOND,
+                match.event.proc == proc,
+                -match.position,
+            ),
+            default=None,
+        )
+
+
+def _begun_on(event: e.Event) -> str:
+    """The slot on which a job begins to run by this event; empty if none does."""
+    if isinstance(event, e.JobLogged) and event.number == 1:
+        return job_event_log.facts(1, event.text).get("slot", "")
+    if isinstance(event, e.JobReported) and event.said == "shadow_began":
+        return event.facts.get("slot", "")
+    return ""
+
+
+def _ends(event: e.JobLogged | e.JobReported) -> bool:
+    """Whether a job's run ends by this event."""
+    return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
+
+
+def unled_words(records: Sequence[Record], slots: Slots, zone: tzinfo) -> Iterator[tuple[str, list[Record]]]:
+    """What is said of matches of a job that led to no run of its cluster: the negotiator names one job for all of a
+    user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
+    ran: dict[str, list[tuple[Record, str]]] = {}
+    for record in records:
+        begun = slots.job_after(record.facts.get("slot", ""), record.at - APART, record.at + SOON)
+        user = record.facts.get("user", "")
+        others = begun is not None and "" not in (user, begun.user) and user != begun.user
+        case = "none" if begun is None else "other" if others else "like"
+        ran.setdefault(case, []).append((record, "" if begun is None else begun.job + others * f" of {begun.user}"))
+    for case in _UNLED:
+        if case in ran:
+            given = [record for record, _ in ran[case]]
+            yield _unled(case, given, list(dict.fromkeys(job for _, job in ran[case])), zone), given
+
+
+_UNLED = {
+    "like": "The negotiator gave {slots} for jobs like this one{times}; {jobs} ran there",
+    "other": "The negotiator matched it with {slots}{instead}{times}, where {jobs} ran",
+    "none": "The negotiator matched it with {slots}{instead}{times}; no record tells of a run that followed",
+}
+"""Who ran where a match led to no run of the cluster -> what is said of it."""
+
+
+def _unled(case: str, given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> str:
+    preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
+    return _UNLED[case].format(
+        slots=_some([record.facts.get("slot", "a slot") for record in given]),
+        times=f", {counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
+        instead=f", preempting {preempted}" if preempted and preempted.lower() != "none" else "",
+        jobs=f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
+    )
+
+
+_MOST = 5
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names, each once, and of many the first."""
+    each = list(dict.fromkeys(names))
+    more = f" and {len(each) - _MOST} more" if len(each) > _MOST else ""
+    return ", ".join(each[:_MOST]) + more

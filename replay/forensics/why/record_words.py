@@ -1,0 +1,109 @@
+"""How what a record of a real pool states is said in a sentence: codes, endings, addresses."""
+
+from __future__ import annotations
+
+import re
+
+from ....domain.imported.record_sources import KINDS
+from ....domain.state_machines import HOLD_CODES, VACATE_CODES
+from ...narration.wording import interval, memory
+from ..imported_log import Places
+from .job_history import JobAd, Record
+
+_ALIAS = re.compile(r"[?&]alias=([^&>]+)")
+_ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
+
+SAYS_NOTHING = "Unspecified"
+"""How the reason of an eviction begins that nobody gave a reason for."""
+SCHEDD_DIED = "Local schedd and job shadow died"
+"""How the reason of a lost connection begins where a schedd that was started anew looks for its jobs (entry 022)."""
+STATUS = {"idle": "is idle", "running": "runs", "suspended": "is suspended", "held": "is held"}
+OVER = {"completed": "completed", "removed": "was removed"}
+# JobStatus -> what it is called here, and in a sentence.
+SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
+# Sources that list the queue as it stood -> how a sentence says so.
+LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
+NOT_STARTED = "108"
+# What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
+SHADOW_STATUS = {
+    "4": ("idle", "it gave up"),
+    "100": ("completed", "the job has ended"),
+    "102": ("", "the job was killed"),
+    "103": ("completed", "the job ended by a signal"),
+    "107": ("idle", "the job is to run again"),
+    NOT_STARTED: ("idle", "the job could not be started"),
+    "112": ("held", "the job is to be held"),
+    "113": ("removed", "the job is to be removed"),
+    "115": ("completed", "the job has ended, and its claim ends"),
+    "116": ("idle", "the job was not found again"),
+}
+SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})
+"""Entries that say nothing about why a job is where it is."""
+
+
+def host_of(address: str) -> str:
+    """The host of a daemon's address: its name if the address tells it, else its number."""
+    alias = _ALIAS.search(address)
+    if alias:
+        return alias[1]
+    found = _ADDRESS.search(address)
+    return found[1] if found else address.strip()
+
+
+def code_words(number: str) -> str:
+    """A code of a hold or an eviction, with its name, in brackets; empty for none."""
+    if not number.isdecimal() or number == "0":
+        return ""
+    code = HOLD_CODES.get(int(number)) or VACATE_CODES.get(int(number))
+    return f" (code {number}, {code.name}: {code.words})" if code else f" (code {number})"
+
+
+def hold(facts: dict[str, str]) -> str:
+    """Why a job is on hold, by the entry that says so."""
+    return f"{facts.get('reason', '') or 'no reason given'}{code_words(facts.get('code', ''))}"
+
+
+def ending(facts: dict[str, str]) -> str:
+    """How a job's own process ended: "code 3", "signal 11"; empty where it is not told."""
+    if "signal" in facts:
+        return f"signal {facts['signal']}"
+    return f"code {facts['code']}" if "code" in facts else ""
+
+
+def ad_ending(ad: JobAd) -> str:
+    """The same, by an ad."""
+    if ad.text("ExitBySignal").lower() == "true":
+        return f"signal {ad.text('ExitSignal')}"
+    code = ad.text("ExitCode")
+    return f"code {code}" if code else ""
+
+
+def lower(text: str) -> str:
+    """A sentence that goes on behind a colon."""
+    begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
+    return text[:1].lower() + text[1:] if text.startswith(begins) else text
+
+
+def said_by(kind: str) -> str:
+    """What a kind of source is called in a sentence."""
+    return KINDS[kind].name if kind in KINDS else kind
+
+
+def usage(record: Record, size: Record | None) -> str:
+    """What a job used, in brackets: CPU by the entry of its end, memory by the last that measured it."""
+    cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
+    used = [f"CPU {interval(cpu)}"] if cpu else []
+    if size is not None and size.facts.get("resident", "").isdecimal():
+        used.append(f"memory {memory(int(size.facts['resident']))}")
+    return f" ({', '.join(used)})" if used else ""
+
+
+def disagreement(record: Record, places: Places, *names: str) -> str:
+    """What other sources of the same entry say otherwise of the facts with these names."""
+    said = ""
+    for other in record.others:
+        theirs = {name: other.facts[name] for name in names if name in other.facts}
+        if theirs and theirs != {name: record.facts[name] for name in names if name in record.facts}:
+            words = ", ".join(f"{name} {value}" for name, value in theirs.items())
+            said += f"; but {places.name(other.event.stimulus) or 'another record'} says {words}"
+    return said

@@ -1,0 +1,210 @@
+"""What a slot's own records say of one job's run on it: why it was stopped, vacated or killed, and who came next."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import count, takewhile
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.ports.log import Log
+from ....domain.state_machines import state
+from ...narration.sentences import Told
+from ...runs.causes import first, meaning, of_reason
+
+SECOND: Final = 1_000_000
+NEAR: Final = 3 * SECOND
+"""Two daemons of a pool write of the same thing within this time."""
+LATER: Final = 2 * SECOND
+"""A slot's move explains what was written of its job at most so long before it ..."""
+FREE: Final = 10 * SECOND
+"""... and not what was written when the slot had been free of the job for so long."""
+TAKEN: Final = 600 * SECOND
+"""Within this time after its end a job's place is taken by the one that it had to go for."""
+
+
+class Next(NamedTuple):
+    """The job that a slot was given afterwards."""
+
+    position: int
+    at: int
+    job: str
+    user: str
+    stimulus: str
+
+
+class Begun(NamedTuple):
+    """A job that was started on a slot, and whose it is, if the slot's log tells."""
+
+    at: int
+    job: str
+    user: str
+
+
+class End(NamedTuple):
+    """The end of a run that a slot's log tells of, by the record that says why or else by the slot's being free.
+    ``evicted``: whether it tells that the slot's own side ended it, after which the job is idle; else the job may have
+    been done, or held, or removed."""
+
+    position: int
+    at: int
+    stimulus: str
+    evicted: bool
+
+
+@define
+class Slots:
+    """Slots' records, in order of time, read as they are asked for."""
+
+    log: Log
+    until: int | None = None
+    _streams: dict[str, list[Told]] = field(factory=dict)
+    _times: dict[str, list[int]] = field(factory=dict)
+
+    def records(self, slot: str) -> list[Told]:
+        if slot not in self._streams:
+            told = [
+                told for told in self.log.read_stream(f"slot/{slot}") if self.until is None or told[1].at <= self.until
+            ]
+            self._streams[slot] = sorted(told, key=lambda told: (told[1].at, told[0]))
+            self._times[slot] = [event.at for _, event in self._streams[slot]]
+        return self._streams[slot]
+
+    def run(self, slot: str, job: str, began: int) -> list[Told]:
+        """The slot's records of the run of a job that began at about an instant, up to where the slot is free of it."""
+        records = self.records(slot)
+        near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
+        begin = next((at for at in near if _activates(records[at][1], job)), None)
+        if begin is None:
+            begin = next((at for at in near if _gets_busy(records[at][1])), None)
+        if begin is None:
+            return []
+        found: list[Told] = []
+        busy = False
+        for position, event in records[begin:]:
+            found.append((position, event))
+            if isinstance(event, e.SlotDied | e.SlotBorn):
+                break
+            if isinstance(event, e.SlotMoved):
+                busy = busy or event.target == "Claimed/Busy"
+                if busy and _is_free(event):
+                    break
+        return found
+
+    def end(self, slot: str, job: str, began: int) -> End | None:
+        """The end of the run of a job that began at about an instant; None if the slot's log does not tell of it."""
+        run = self.run(slot, job, began)
+        last = run[-1][1] if run else None
+        if not isinstance(last, e.SlotMoved) or not _is_free(last):  # a startd that began anew: the schedd may wait
+            return None
+        at = last.at
+        left = left_for(run, at)
+        position, event = left[0] if left else run[-1]
+        evicted = not first(of_reason(move.reason) for _, move in left).weak
+        return End(position, at, event.stimulus, evicted)
+
+    def job_after(self, slot: str, since: int, until: int) -> Begun | None:
+        """The first job that was started on a slot, or on one that was carved from it, between two instants; None if
+        their logs tell of none."""
+        found = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
+        return min(found, key=lambda begun: begun.at, default=None)
+
+    def _parts(self, slot: str) -> Iterator[str]:
+        """The slot, and those that were carved from it: a startd gives the lowest number that is free."""
+        yield slot
+        name, _, host = slot.partition("@")
+        names = (f"{name}_{number}@{host}" for number in count(1))
+        yield from takewhile(self.records, names)
+
+    def _begun(self, slot: str, since: int, until: int) -> Begun | None:
+        records = self.records(slot)
+        user = ""
+        for at in range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until)):
+            event = records[at][1]
+            if isinstance(event, e.SlotReported) and event.said == "owner":
+                user = event.facts.get("user", "")
+            elif isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job"):
+                return Begun(event.at, event.facts["job"], user)
+        return None
+
+    def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
+        """The job for which one had to go: the slot went from it to the next claim without becoming free."""
+        last = run[-1] if run else None
+        if last is None or not isinstance(last[1], e.SlotMoved):
+            return None
+        if state(last[1].source) != "Preempting" or state(last[1].target) != "Claimed":
+            return None
+        user = ""
+        records = self.records(slot)
+        evicted = next((told for told in reversed(run) if _preempts(told[1])), last)
+        for position, event in records[records.index(evicted) :]:
+            if event.at > last[1].at + TAKEN:
+                break
+            if isinstance(event, e.SlotReported):
+                user = event.facts.get("user", user) if event.said == "owner" else user
+                if event.said == "activated" and event.facts.get("job", "") not in ("", job):
+                    return Next(position, event.at, event.facts["job"], user, event.stimulus)
+        return None
+
+    def eviction(self, slot: str, job: str, at: int, run: list[Told]) -> tuple[str, list[str]]:
+        """Why a slot let a job go at an instant, as the slot's log has it, and the places of that. `run`: what that log
+        has of the run."""
+        left = left_for(run, at)
+        if not left:
+            return "", []
+        said = [(event, event.reason) for _, event in left if event.reason]
+        plain = next((words for _, reason in said if (words := meaning(reason))), "")
+        why = f": {plain}" if plain else ""
+        if said:
+            texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
+            why += f" (the slot went to {left[-1][1].target}: {texts})"
+        next_job = self.next_job(slot, job, run)
+        also = [event.stimulus for event, _ in said]
+        if next_job is not None:
+            why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
+            also.append(next_job.stimulus)
+        return why, also
+
+
+def _activates(event: e.Event, job: str) -> bool:
+    return isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job") == job
+
+
+def _preempts(event: e.Event) -> bool:
+    return isinstance(event, e.SlotMoved) and state(event.source) == "Claimed" and state(event.target) == "Preempting"
+
+
+def _gets_busy(event: e.Event) -> bool:
+    return isinstance(event, e.SlotMoved) and event.target == "Claimed/Busy"
+
+
+def _is_free(event: e.SlotMoved) -> bool:
+    """Whether the job is gone from the slot."""
+    return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
+
+
+def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotMoved]]:
+    """The moves by which a slot lets a job go at an instant: those towards its end since it last was Busy, up to that
+    instant (a little later, since two daemons write of it), and none if the slot was free of it long before."""
+    until = [told for told in run if told[1].at <= at + LATER]
+    moved = [event for _, event in until if isinstance(event, e.SlotMoved)]
+    if moved and _is_free(moved[-1]) and moved[-1].at < at - FREE:
+        return []
+    busy = [number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotMoved) and _works(event)]
+    return moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
+
+
+def _works(event: e.SlotMoved) -> bool:
+    return event.target in ("Claimed/Busy", "Claimed/Suspended") and state(event.source) == "Claimed"
+
+
+def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotMoved]]:
+    """The moves of a run into one of these activities or states."""
+    return [
+        (position, event)
+        for position, event in run
+        if isinstance(event, e.SlotMoved) and any(target in event.target.split("/") for target in targets)
+    ]

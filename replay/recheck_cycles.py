@@ -1,0 +1,213 @@
+"""Taking a log's negotiation cycles again: does what the log said before each still decide what it says of it?
+
+A cycle's input is the state that the events before it make, and its instant. So the log is folded once, in its order;
+where a cycle stands, it is held again on the state before it, and both are compared in every field. What the log has is
+what is folded on, but for reasons that are not those of the cycle: so one altered cycle does not make all later ones
+differ.
+
+A cycle that left no event cannot be told. One that only brought the priorities up to date does not say in which time
+zone it was held: it is compared as far as that is no matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta, timezone
+from itertools import groupby
+from typing import Any
+
+import attrs
+from attrs import define, field, frozen
+
+from ..domain import events as e
+from ..domain.classad import Context
+from ..domain.negotiator.cycle import RULES, Cycle, hold
+from ..domain.state.evolve import fold
+from ..domain.state.state import State
+
+Told = tuple[int, e.Event]
+MOST = 20
+"""So many differences are kept; all are counted."""
+_NOTHING = "nothing"
+
+
+@frozen
+class Difference:
+    """A cycle that comes out otherwise: at ``position`` the log has ``logged`` of ``what``, where now it is ``again``.
+    It is the first thing in which they differ."""
+
+    position: int
+    at: int
+    what: str
+    logged: str
+    again: str
+
+
+@define
+class Decisions:
+    """What came of taking cycles again: how many were ``taken``, and how many were not, since a version with other
+    rules decided them; how many of those taken differ, and the first differences. ``stopped`` says why the rest of the
+    log was not looked at."""
+
+    taken: int = 0
+    others: int = 0
+    differing: int = 0
+    differences: list[Difference] = field(factory=list)
+    stopped: str = ""
+
+    @property
+    def sound(self) -> bool:
+        return not self.differing and not self.stopped
+
+
+def take_again(events: Iterable[Told], tell: Callable[[int, int], None] | None = None) -> Decisions:
+    """Take each cycle of a whole log again. Raises nothing of its own, whatever the events say.
+
+    :param events: all of the log's events, in order, each with its position
+    :param tell: told after each cycle where in the log it stands, and how many were taken
+    """
+    found, state, zones = Decisions(), State(), _Zones()
+    for _, members in groupby(events, lambda told: told[1].stimulus):
+        group = list(members)
+        try:
+            begin = _begin(group)
+            fold(group[:begin], state)
+            rest: Sequence[Told] = group[begin:]
+            if rest:
+                rest = _take(found, state, rest, zones)
+                if tell is not None:
+                    tell(rest[0][0], found.taken)
+            fold(rest, state)
+        except Exception as error:  # an edited log can say anything
+            words = f"{type(error).__name__}: {error}"
+            found.stopped = f"no state can be made of the events from position {group[0][0]} on ({words})"
+            break
+    return found
+
+
+def _begin(group: Sequence[Told]) -> int:
+    """Where the events of a cycle begin among those of one stimulus; behind them all if none was held. (Before another
+    half-life is in force, priorities are brought up to date without a cycle.)"""
+    told = {type(event) for _, event in group}
+    if told.isdisjoint((e.PrioritiesUpdated, e.CycleHeld)) or e.PoolConfigured in told:
+        return len(group)
+    kinds = (e.PrioritiesUpdated, e.EvidenceNoted, e.CycleHeld)
+    return next(place for place, (_, event) in enumerate(group) if isinstance(event, kinds))
+
+
+@define
+class _Zones:
+    """The offset from UTC of the last cycle that says one, and its rules."""
+
+    offset: int | None = None
+    rules: int = RULES
+
+
+def _take(found: Decisions, state: State, group: Sequence[Told], zones: _Zones) -> Sequence[Told]:
+    """Hold a cycle again on the state before it, and compare. Returns the events to go on with."""
+    position, first = group[0]
+    held = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
+    logged = held[0][1] if held else None
+    if logged is not None:
+        position, zones.offset, zones.rules = held[0][0], logged.offset, logged.rules
+    if zones.rules != RULES:
+        found.others += logged is not None
+        return group
+    found.taken += 1
+    offset = zones.offset or 0
+    again = None
+    try:
+        second = first.at // 1_000_000
+        context = Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)))
+        again = hold(state, lambda cause: (first.at, cause, first.stimulus), context, offset)
+    except Exception as error:
+        words = f"cannot be held ({type(error).__name__}: {error})"
+        differs: Iterator[tuple[str, str, str]] = iter([("the cycle", "was held", words)])
+    else:
+        differs = _differs(group, logged, again, told=logged is not None or zones.offset is not None)
+    difference = next(differs, None)
+    if difference is not None:
+        found.differing += 1
+        if len(found.differences) < MOST:
+            found.differences.append(Difference(position, first.at, *difference))
+    if difference is None or logged is None or again is None or again.held is None:
+        return group
+    if logged.matches != again.held.matches:
+        return group
+    right = attrs.evolve(logged, unmatched=again.held.unmatched)
+    return [(place, right if event is logged else event) for place, event in group]
+
+
+# Where two cycles differ: what it is, and what it is in each
+
+
+def _differs(
+    group: Sequence[Told], logged: e.CycleHeld | None, again: Cycle, told: bool
+) -> Iterator[tuple[str, str, str]]:
+    aged = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
+    before = aged[0].priorities if aged else {}
+    after = again.priorities.priorities if again.priorities is not None else {}
+    yield from _of_names("the priority of", before, after)
+    if aged[:1] != ([] if again.priorities is None else [again.priorities]):
+        yield "the event of the priorities", _words(aged[:1]), _words(again.priorities)
+    if logged is None:
+        if told and again.held is not None:
+            yield "the cycle", _NOTHING, _counts(again.held)
+        return
+    if again.held is None:
+        yield "the cycle", _counts(logged), _NOTHING
+        return
+    yield from _in_order("match", logged.matches, again.held.matches)
+    yield from _in_order("reason", logged.unmatched, again.held.unmatched)
+    yield from _of_names("the statistic", logged.statistics, again.held.statistics)
+    if logged != again.held:
+        yield from _fields("the cycle", logged, again.held)
+    if len(aged) > 1 or sum(isinstance(event, e.CycleHeld) for _, event in group) > 1:
+        yield "the cycle", "was held twice", "once"
+
+
+def _counts(held: e.CycleHeld) -> str:
+    return f"{len(held.matches)} matches and {len(held.unmatched)} reasons"
+
+
+def _of_names(what: str, logged: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys((*logged, *again)):
+        if logged.get(name) != again.get(name):
+            yield f"{what} {name}", _words(logged.get(name)), _words(again.get(name))
+
+
+def _in_order(what: str, logged: Sequence[Any], again: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
+    """The first place where two lists of matches or reasons differ, and there in what."""
+    for number in range(max(len(logged), len(again))):
+        left, right = (each[number] if number < len(each) else None for each in (logged, again))
+        if left == right:
+            continue
+        name = f"{what} {number + 1}"
+        if left is None or right is None or left.job != right.job:
+            yield name, _short(left), _short(right)
+        else:
+            yield from _fields(f"{name}, of job {left.job},", left, right)
+        return
+
+
+def _short(one: e.Match | e.Unmatched | None) -> str:
+    if one is None:
+        return _NOTHING
+    return f"job {one.job} on {one.slot}" if isinstance(one, e.Match) else f"of job {one.job}"
+
+
+def _fields(what: str, logged: Any, again: Any) -> Iterator[tuple[str, str, str]]:
+    for name in (one.name for one in attrs.fields(type(logged))):
+        left, right = getattr(logged, name), getattr(again, name)
+        if left != right:
+            yield f"{what} {name}", _words(left), _words(right)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return ", ".join(_words(one) for one in value) or _NOTHING
+    if isinstance(value, e.Clause):
+        return f"{value.text}: {value.alone}, {value.left}"
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return _NOTHING if value is None or value == "" else str(value)

@@ -1,0 +1,140 @@
+"""The runs that a pool's own log tells of: from a job's activation to the end of its processes.
+
+Why a run was ended stands in the events before that: what a user did to the job, why the slot went towards its end
+since it was Busy last, what its claim was marked with and who waited for it, by which command the processes were told
+to end; the first of them that is a cause of the table. A run of the local universe has no slot's transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.state.job_ad import unquoted
+from ..narration.wording import shortened
+from .causes import CAUSES, Cause, first, of_own
+from .run import COMPLETED, EVICTED, RUNNING, JobRun
+
+_ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
+_MARKS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
+"""What a claim is marked with that is to end, where no transition says why."""
+
+
+@define
+class _Active:
+    """A run that has not ended: why it is to end, as far as that was told, by the job and by its slot."""
+
+    event: e.JobActivated
+    of_job: list[Cause | None] = field(factory=list)
+    of_slot: list[Cause | None] = field(factory=list)
+    of_claim: list[Cause | None] = field(factory=list)
+    told: list[Cause | None] = field(factory=list)
+    said: str = ""
+
+
+@define
+class _Reader:
+    users: dict[int, tuple[str, str]] = field(factory=dict)
+    """A cluster's user and accounting group."""
+    active: dict[tuple[int, int], _Active] = field(factory=dict)
+    on: dict[str, tuple[int, int]] = field(factory=dict)
+    """The job that runs on each slot."""
+    preferred: dict[str, str] = field(factory=dict)
+    """Why each slot was last given to somebody although another had it."""
+    last: int = 0
+
+    def read(self, position: int, event: e.Event) -> JobRun | None:
+        self.last = max(self.last, event.at)
+        if isinstance(event, e.ClusterSubmitted):
+            user = unquoted(event.ad.get("User", "")) or event.submitter
+            self.users[event.cluster] = user, unquoted(event.ad.get("AcctGroup", ""))
+        elif isinstance(event, e.JobActivated):
+            self.active[event.cluster, event.proc] = _Active(event)
+            self.on[event.slot] = event.cluster, event.proc
+        elif isinstance(event, e.JobExited):
+            return self._exited(position, event)
+        elif isinstance(event, e.SlotMoved):
+            self._moved(event)
+        elif isinstance(event, e.ClaimMarked | e.ClaimWaits | e.ClaimWithdrawn):
+            self._of_claim(event)
+        elif isinstance(event, e.JobsMoved):
+            self._jobs_moved(event)
+        elif isinstance(event, e.JobSignalled):
+            if (run := self.active.get((event.cluster, event.proc))) is not None:
+                run.told.append(of_own(event.cause, event.stimulus))
+        elif isinstance(event, e.CycleHeld):
+            self.preferred.update((match.slot, match.reason) for match in event.matches if match.reason)
+        return None
+
+    def _moved(self, event: e.SlotMoved) -> None:
+        run = self.active.get(self.on.get(event.slot, (0, 0)))
+        if run is None:
+            return
+        if event.target == "Claimed/Busy":  # whatever was to end it has gone away
+            run.of_slot.clear()
+            run.of_claim.clear()
+        elif event.target in _ENDINGS:
+            cause = of_own(event.cause, event.stimulus)
+            run.of_slot.append(self._better(event.slot) if cause is CAUSES["preempted"] else cause)
+
+    def _better(self, slot: str) -> Cause:
+        """Why the match that waits for a slot is better."""
+        return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
+
+    def _of_claim(self, event: e.ClaimMarked | e.ClaimWaits | e.ClaimWithdrawn) -> None:
+        run = self.active.get(self.on.get(event.slot, (0, 0)))
+        if run is None:
+            return
+        if isinstance(event, e.ClaimMarked):
+            run.of_claim += [_MARKS[mark] for mark in event.marks if mark in _MARKS]
+        elif isinstance(event, e.ClaimWaits):
+            run.of_claim.append(self._better(event.slot))
+        else:
+            run.of_claim.clear()
+
+    def _jobs_moved(self, event: e.JobsMoved) -> None:
+        cause = of_own(event.cause, event.stimulus)
+        if cause is None:
+            return
+        for (cluster, proc), run in self.active.items():
+            if cluster == event.cluster and any(begin <= proc <= end for begin, end in event.procs):
+                run.of_job.append(cause)
+                run.said = unquoted(event.changes.get("HoldReason", "") or event.changes.get("RemoveReason", ""))
+
+    def _exited(self, position: int, event: e.JobExited) -> JobRun | None:
+        run = self.active.pop((event.cluster, event.proc), None)
+        if run is None:
+            return None
+        self.on.pop(event.slot, None)
+        if event.outcome == "exited":
+            return self._run(run, event.ended or event.at, COMPLETED, position, event.stimulus)
+        cause = first([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])
+        run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
+        return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
+
+    def _run(
+        self, run: _Active, ended: int, outcome: str, position: int, stimulus: str, cause: Cause = CAUSES["unknown"]
+    ) -> JobRun:
+        event = run.event
+        user, group = self.users.get(event.cluster, ("", ""))
+        return JobRun(
+            f"{event.cluster}.{event.proc}", user, group, event.slot, event.at, ended, outcome, cause,
+            shortened(run.said), position, stimulus,
+        )  # fmt: skip
+
+    def left(self) -> Iterator[JobRun]:
+        """The runs that have not ended."""
+        for run in self.active.values():
+            yield self._run(run, self.last, RUNNING, 0, "")
+
+
+def own_runs(events: Iterable[tuple[int, e.Event]]) -> Iterator[JobRun]:
+    """The runs of a pool's own log, in the order of their ends; last those that have not ended when the log does."""
+    reader = _Reader()
+    for position, event in events:
+        run = reader.read(position, event)
+        if run is not None:
+            yield run
+    yield from reader.left()

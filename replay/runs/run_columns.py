@@ -1,0 +1,51 @@
+"""How runs are shown to people: columns, and what is said of runs whose ends or instants are not known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from ..forensics.runs.imported_runs import Unknown
+from ..narration.wording import counted, interval
+from .run import ENDED, RUNNING, JobRun
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+    """The lines of a table. `right`: the numbers of the columns that end in line."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for cells in (heads, *rows):
+        padded = (
+            f"{cell:>{width}}" if number in right else f"{cell:<{width}}"
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def of_unknown(unknown: Unknown) -> Iterator[str]:
+    """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
+    if unknown.silent:
+        yield (
+            "No record of the log tells of a run: import job event logs, the histories, SchedLogs or StartLogs of the "
+            "time in question."
+        )
+    if unknown.jobs:
+        jobs = counted(unknown.jobs, "job")
+        yield (
+            f"Of {jobs} the history has totals alone: {interval(unknown.time)} on slots, of which no record says "
+            "when and where, are not counted here."
+        )
+
+
+_OPEN: Final = {
+    ENDED: ("how it ended is not known; its", "how they ended is not known; their"),
+    RUNNING: ("it had not ended where the log ends; its", "they had not ended where the log ends; their"),
+}
+
+
+def of_open(runs: Iterable[JobRun]) -> Iterator[str]:
+    """What is said of runs whose time is neither good nor wasted."""
+    outcomes = [run.outcome for run in runs]
+    for outcome, words in _OPEN.items():
+        count = outcomes.count(outcome)
+        if count:
+            yield f"{counted(count, 'run')}: {words[count > 1]} time is in TIME alone."

@@ -1,0 +1,228 @@
+"""From a scenario's text to what it says.
+
+The lines that say what there is (``HEADS``) may stand anywhere and hold from the start; ``at`` lines happen at their
+instants, wherever they stand. Nothing is played here, and no file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, tzinfo
+from difflib import get_close_matches
+from typing import NoReturn
+from zoneinfo import ZoneInfo
+
+from attrs import define, field
+
+from ...domain.state_machines import DIALECTS
+from .errors import PlayError
+from .scenario import Machine, Scenario, Source, Step
+from .statements import MOST, Known, happening, instant
+from .times import SECOND, Calendar, begin, is_clock, of_time, takes_two
+from .tokens import ASSIGNED, split
+from .verbs import amount
+
+BEGIN = ("2026-11-02", "08:00")
+"""When a scenario begins that does not say: on a Monday morning, UTC."""
+REST = 3600 * SECOND
+"""How long a scenario goes on behind its last line, unless it says until when."""
+DEFAULT = "ws1"
+"""The machine of a scenario that names none."""
+HEADS = {
+    "start": "start DATE TIME [ZONE]: when it begins, as in `start 2026-11-02 08:00 Europe/Berlin`",
+    "until": "until TIME: when it ends",
+    "dialect": f"dialect NAME: {' or '.join(DIALECTS)}",
+    "config": "config [for MACHINE] FILE, or without FILE: the lines up to `end`",
+    "machine": "machine NAME [cores=4 memory=8192 disk=1000000 count=10]",
+    "at": "at TIME [to TIME] [every TIME [until TIME]] WHAT",
+    "expect": "expect SLOT PAIR [ROW], or expect JOB STATUS: at the instant of the `at` line before it",
+}
+_MACHINE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
+_ORDER = {"unread": 0, "read": 1, "expect": 3}
+"""The order within an instant: readings first, which the policy then sees, and expectations behind all else (2)."""
+
+
+@define
+class _Text:
+    """The lines of a scenario that are read, and those that blocks within it take away."""
+
+    lines: list[str]
+    number: int = 0
+
+    def block(self, opened: int) -> str:
+        """The lines up to the one that says ``end``."""
+        first = self.number
+        while self.number < len(self.lines):
+            self.number += 1
+            if self.lines[self.number - 1].strip() == "end":
+                return "\n".join(self.lines[first : self.number - 1]) + "\n"
+        raise PlayError("this configuration goes on to the end of the scenario: close it with a line `end`", opened)
+
+
+@define
+class _Reader:
+    text: _Text
+    start: tuple[int, tzinfo] | None = None
+    dialect: str = ""
+    until: tuple[int, list[str]] = (0, [])
+    machines: dict[str, Machine] = field(factory=dict)
+    sources: list[Source] = field(factory=list)
+    heads: set[str] = field(factory=set)
+    happens: list[tuple[int, list[str], tuple[Source, ...]]] = field(factory=list)
+    """What happens: the line's number, its words, and the configuration that it brings. They are understood when all
+    machines and the start are known."""
+
+    def once(self, head: str) -> None:
+        if head in self.heads:
+            raise ValueError(f"there is a line with `{head}` already: one is enough")
+        self.heads.add(head)
+
+    def read_start(self, words: list[str]) -> None:
+        self.once("start")
+        if not 1 < len(words) < 4:
+            usage("start")
+        zone = _zone(words[2]) if len(words) > 2 else UTC
+        self.start = begin(words[0], words[1], zone), zone
+
+    def read_until(self, words: list[str]) -> None:
+        self.once("until")
+        self.until = self.text.number, words
+
+    def read_dialect(self, words: list[str]) -> None:
+        self.once("dialect")
+        if len(words) != 1 or words[0] not in DIALECTS:
+            raise ValueError(f"{' '.join(words)!r} is no dialect; there are {', '.join(DIALECTS)}")
+        self.dialect = words[0]
+
+    def read_config(self, words: list[str]) -> None:
+        line, machine = self.text.number, ""
+        if words[:1] == ["for"]:
+            machine, words = (words[1] if len(words) > 1 else usage("config")), words[2:]
+        if len(words) > 1:
+            usage("config")
+        file = words[0] if words else ""
+        self.sources.append(Source(line, file, "" if file else self.text.block(line), machine))
+
+    def read_machine(self, words: list[str]) -> None:
+        name = words[0] if words else usage("machine")
+        given = {}
+        for word in words[1:]:
+            assigned = ASSIGNED.fullmatch(word)
+            if assigned is None or assigned[1] not in ("cores", "memory", "disk", "count"):
+                raise ValueError(f"{word!r} is nothing that a machine has: {HEADS['machine']}")
+            given[assigned[1]] = amount(assigned[2])
+        count = given.pop("count", 0)
+        if not _MACHINE.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a machine: letters, digits, dots and dashes")
+        names = [f"{name}{number}" for number in range(1, count + 1)] if 0 < count <= MOST else [name]
+        if count > MOST or len(self.machines) + len(names) > MOST:
+            raise ValueError(f"more than {MOST:,} machines are too many")
+        for each in names:
+            if each in self.machines:
+                raise ValueError(f"there is a machine {each} already")
+            self.machines[each] = Machine(each, line=self.text.number, **given)
+
+    def read_at(self, words: list[str]) -> None:
+        line = self.text.number
+        verb = next((number for number, word in enumerate(words) if not of_time(word)), len(words))
+        sources: tuple[Source, ...] = ()
+        no_file = all(word in (self.machines or (DEFAULT,)) for word in words[verb + 1 :])
+        if words[verb : verb + 1] == ["reconfigure"] and no_file:
+            sources = (Source(line, text=self.text.block(line)),)
+        self.happens.append((line, words, sources))
+
+    def read_expect(self, words: list[str]) -> None:
+        if not self.happens:
+            raise ValueError("`expect` means the instant of the `at` line before it: write at TIME expect ...")
+        before = self.happens[-1][1]
+        count = 2 if len(before) > 1 and takes_two(before[0]) and is_clock(before[1]) else 1
+        self.happens.append((self.text.number, [*before[:count], "expect", *words], ()))
+
+
+def read(text: str) -> Scenario:
+    """What a scenario's text says.
+
+    :raises PlayError: the text is no scenario; it names the line
+    """
+    reader = _Reader(_Text(text.splitlines()))
+    heads: Mapping[str, Callable[[list[str]], None]] = {
+        "start": reader.read_start,
+        "until": reader.read_until,
+        "dialect": reader.read_dialect,
+        "config": reader.read_config,
+        "machine": reader.read_machine,
+        "at": reader.read_at,
+        "expect": reader.read_expect,
+    }
+    source = reader.text
+    while source.number < len(source.lines):
+        source.number += 1
+        line = source.number
+        with _at(line):
+            words = split(source.lines[line - 1])
+            if words and words[0] not in heads:
+                raise ValueError(f"{words[0]!r} begins no line of a scenario{near(words[0], heads)}")
+            if words:
+                heads[words[0]](words[1:])
+    return _scenario(reader)
+
+
+@contextmanager
+def _at(line: int) -> Iterator[None]:
+    """What is wrong here is wrong in this line."""
+    try:
+        yield
+    except ValueError as error:
+        raise PlayError(str(error), line) from None
+
+
+def _scenario(reader: _Reader) -> Scenario:
+    if not reader.machines:
+        reader.machines[DEFAULT] = Machine(DEFAULT)
+    for each in reader.sources:
+        if each.machine and each.machine not in reader.machines:
+            raise PlayError(f"there is no machine {each.machine}{near(each.machine, reader.machines)}", each.line)
+    calendar = Calendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
+    line, words = reader.until
+    with _at(line):
+        end = instant(words, calendar) if line else 0
+    steps: list[Step] = []
+    known = Known(calendar, tuple(reader.machines), end)
+    for line, words, sources in reader.happens:
+        with _at(line):
+            steps += happening(line, words, sources, known)
+            if len(steps) > MOST:
+                raise ValueError(f"these are more than {MOST:,} steps in all: let things happen less often")
+    steps.sort(key=lambda step: (step.at, _ORDER.get(step.verb, 2)))
+    end = end or (steps[-1].at if steps else 0) + REST
+    late = next((step for step in steps if step.at > end and step.verb != "unread"), None)
+    if late is not None:
+        raise PlayError("this lies behind the scenario's end: make `until` later", late.line)
+    return Scenario(
+        calendar,
+        reader.start is not None,
+        reader.dialect,
+        tuple(reader.machines.values()),
+        tuple(reader.sources),
+        tuple(step for step in steps if step.at <= end),
+        end,
+    )
+
+
+def usage(head: str) -> NoReturn:
+    raise ValueError(f"wanted is: {HEADS[head]}")
+
+
+def near(word: str, known: Mapping[str, object]) -> str:
+    """The words that are spelled alike, or all, as the rest of a sentence."""
+    close = get_close_matches(word, known, 3, 0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else f": there are {', '.join(list(known)[:30])}"
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{name!r} is no time zone: write one such as Europe/Berlin, or UTC") from None

@@ -1,0 +1,318 @@
+"""One line of what happens: ``at TIME [to TIME] [every TIME [until TIME]] WHAT``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+
+from attrs import define, evolve, frozen
+
+from ...domain.state.job_ad import STATUS_NUMBERS
+from ...domain.state_machines.slot_rows import PAIRS
+from ...domain.state_machines.slot_tables import SLOT_TABLES
+from .scenario import Source, Step
+from .times import DAY, Calendar, is_clock, length, takes_two
+from .tokens import ASSIGNED, NAME
+from .verbs import JOIN, OPTIONS, VERBS, expression
+
+MOST = 1_000_000
+"""Steps of a scenario."""
+GONE = "gone"
+"""What is expected of a slot or job that is no more."""
+NEVER = "never"
+"""The reading of a keyboard that nobody has touched."""
+READ = "[SLOT|MACHINE] NAME=VALUE ..."
+OTHERS = {
+    "reconfigure": "reconfigure [MACHINE] FILE, or without FILE: the lines up to `end`; it takes the place of what was",
+    "set": "set [MACHINE] NAME = VALUE: one more line at the end of the configuration",
+    "expect": "expect SLOT PAIR [ROW], expect JOB STATUS, or expect SLOT|JOB gone",
+}
+_EVERY = ", ".join([*VERBS, *OTHERS])
+_IDLE = {"keyboardidle": "KeyboardIdle", "consoleidle": "ConsoleIdle"}
+_JOB = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
+_SLOT = re.compile(r"slot[0-9_*?]+(?:@\S+)?", re.ASCII)
+_SETTING = re.compile(r"([A-Za-z_][\w.]*)\s*=(.*)", re.ASCII | re.DOTALL)
+_ROWS = {row.number for rows in SLOT_TABLES.values() for row in rows}
+_PAIRS = {*PAIRS, *(target for rows in SLOT_TABLES.values() for row in rows for target in row.targets)}
+
+
+@frozen
+class Known:
+    """What a line may refer to: the calendar, the machines, and the scenario's end (0: it does not say)."""
+
+    calendar: Calendar
+    machines: Collection[str]
+    end: int = 0
+
+
+# When
+
+
+@define
+class _Words:
+    """The words of a line, taken from the left."""
+
+    words: list[str]
+    calendar: Calendar
+
+    def instant(self) -> int:
+        if not self.words:
+            raise ValueError("a time is wanted here: 0:10, 1:02:03, 2d 3:00, or Mon 08:30")
+        two = takes_two(self.words[0]) and len(self.words) > 1 and is_clock(self.words[1])
+        taken, self.words = self.words[: 1 + two], self.words[1 + two :]
+        return self.calendar.instant(taken)
+
+    def after(self, word: str) -> bool:
+        """Whether this word comes next; then it is taken."""
+        if self.words[:1] != [word]:
+            return False
+        self.words = self.words[1:]
+        return True
+
+    def next(self) -> str:
+        taken, self.words = self.words[0], self.words[1:]
+        return taken
+
+
+def instant(words: list[str], calendar: Calendar) -> int:
+    """The instant that all of the words name.
+
+    :raises ValueError: they name none
+    """
+    rest = _Words(words, calendar)
+    found = rest.instant()
+    if rest.words:
+        raise ValueError(f"{rest.words[0]!r} is no part of a time")
+    return found
+
+
+@frozen
+class _When:
+    """The instants of a line: the first, how long what it says holds (0: for good), and its repetition; ``dated``: it
+    has a date or a weekday."""
+
+    at: int
+    lasts: int
+    every: int
+    until: int
+    dated: bool
+
+
+def _when(words: list[str], known: Known) -> tuple[_When, list[str]]:
+    """When a line happens, and its words behind the time."""
+    rest = _Words(words, known.calendar)
+    at = rest.instant()
+    lasts = every = until = 0
+    if rest.after("to"):
+        lasts = rest.instant() - at
+        if lasts <= 0:
+            raise ValueError("what holds from one time to another must end later than it begins")
+    if rest.after("every"):
+        if not rest.words:
+            raise ValueError("every needs a length of time: every 1d")
+        every = length(rest.next())
+        if not every:
+            raise ValueError("every 0 would never come to an end")
+        until = rest.instant() if rest.after("until") else known.end
+        if not until:
+            raise ValueError("what happens again and again needs an end: `every 1d until 7d`, or a line `until 7d`")
+        if (until - at) // every > MOST:
+            raise ValueError(f"that would be more than {MOST:,} times")
+    dated = takes_two(words[0]) and not words[0].endswith("d")
+    return _When(at, lasts, every, until, dated), rest.words
+
+
+def _repeated(when: _When, calendar: Calendar) -> Iterator[int]:
+    """The instants of a line. What has a date or a weekday and comes every so many days keeps its time of day, also
+    where a day has 23 hours."""
+    at, times = when.at, 0
+    while at <= max(when.until, when.at):
+        yield at
+        times += 1
+        if not when.every:
+            return
+        days, rest = divmod(when.every, DAY)
+        at = calendar.days_later(when.at, times * days) if when.dated and not rest else when.at + times * when.every
+
+
+def happening(line: int, words: list[str], sources: tuple[Source, ...], known: Known) -> list[Step]:
+    """The steps of a line that says what happens.
+
+    :raises ValueError: the line cannot be understood
+    """
+    when, rest = _when(words, known)
+    if not rest:
+        raise ValueError(f"nothing happens here: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
+    step = _step(Step(line, when.at, rest[0], " ".join(rest)), rest, sources, known)
+    if not when.lasts:
+        return [evolve(step, at=at) for at in _repeated(when, known.calendar)]
+    if step.verb != "read":
+        raise ValueError("only readings hold from one time `to` another")
+    if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
+        raise ValueError("from one time `to` another there is KeyboardIdle=0 alone: somebody types all the time")
+    steps: list[Step] = []
+    for at in _repeated(when, known.calendar):
+        until = at + when.lasts
+        steps += (evolve(step, at=at, until=until), evolve(step, at=until, until=until, verb="unread"))
+    return steps
+
+
+# What
+
+
+def _step(step: Step, words: list[str], sources: tuple[Source, ...], known: Known) -> Step:
+    first, rest = words[0], words[1:]
+    if first in VERBS:
+        return _deed(step, rest, known)
+    if first == "expect":
+        return _expected(step, rest, known)
+    if first == "set":
+        return _set(step, rest, known)
+    if first == "reconfigure":
+        return _reconfigured(step, rest, sources, known)
+    if ASSIGNED.fullmatch(first):
+        return _read(step, words)
+    if rest and (_SLOT.fullmatch(first) or first in known.machines):
+        return _read(_of(step, first, known), rest)
+    close = get_close_matches(first, [*VERBS, *OTHERS, *known.machines], 3, 0.6)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"write {READ}, or one of {_EVERY}"
+    raise ValueError(f"{first!r} is nothing that can happen; {hint}")
+
+
+def _of(step: Step, thing: str, known: Known) -> Step:
+    """The step, done to this slot or machine. ``slot1`` is that of the one machine there is."""
+    if thing in known.machines:
+        return evolve(step, machine=thing)
+    name, at, machine = thing.partition("@")
+    if not at and len(known.machines) > 1:
+        raise ValueError(f"which machine's {name}? Write {name}@{next(iter(known.machines))}, or {name}@* for each")
+    return evolve(step, thing=f"{name}@{machine or next(iter(known.machines))}")
+
+
+def _read(step: Step, words: list[str]) -> Step:
+    readings: dict[str, str] = {}
+    for word in words:
+        assigned = ASSIGNED.fullmatch(word)
+        if assigned is None or not NAME.fullmatch(assigned[1]):
+            raise ValueError(f"{word!r} is no reading: write {READ}")
+        name, value = assigned.groups()
+        if name.lower() in _IDLE:
+            name = _IDLE[name.lower()]
+            if value != NEVER:
+                length(value)
+        elif name.lower() == "loadavg":
+            name = "LoadAvg"
+            OPTIONS["load"].read(value)
+        else:
+            expression(value)
+        readings[name] = value
+    return evolve(step, verb="read", attributes=readings)
+
+
+def _deed(step: Step, words: list[str], known: Known) -> Step:
+    """A line whose first word is one of ``VERBS``, by its row."""
+    verb = VERBS[step.verb]
+    step, words = _thing(step, _together(words), known)
+    flags: list[str] = []
+    options: dict[str, str] = {}
+    attributes: dict[str, str] = {}
+    for word in words:
+        assigned = ASSIGNED.fullmatch(word)
+        name, value = assigned.groups() if assigned else ("", "")
+        if word in verb.flags:
+            flags.append(word)
+        elif name in verb.options:
+            try:
+                options[name] = OPTIONS[name].read(value)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        elif verb.attributes and NAME.fullmatch(name):
+            attributes[name] = expression(value)
+        else:
+            raise ValueError(f"{word!r} says nothing here; wanted is: {usage(step.verb)}")
+    if step.verb == "access-point" and len(flags) != 1:
+        raise ValueError(f"silent or heard? Wanted is: {usage(step.verb)}")
+    return evolve(step, flags=frozenset(flags), options=options, attributes=attributes)
+
+
+def _together(words: list[str]) -> list[str]:
+    """``by bob`` as the one word that it means."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in JOIN:
+            joined[-1] = JOIN[joined[-1]] + word
+        else:
+            joined.append(word)
+    return joined
+
+
+def _thing(step: Step, words: list[str], known: Known) -> tuple[Step, list[str]]:
+    """What the line is about, which stands first."""
+    wanted = VERBS[step.verb].thing
+    first = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
+    if not wanted:
+        return step, words
+    if wanted == "[machine]":
+        if first in known.machines:
+            return _of(step, first, known), words[1:]
+        if len(known.machines) > 1:
+            raise ValueError(f"which machine? Wanted is: {usage(step.verb)}")
+        return _of(step, next(iter(known.machines)), known), words
+    if "slot" in wanted and _SLOT.fullmatch(first):
+        return _of(step, first, known), words[1:]
+    if (wanted == "user" and NAME.fullmatch(first)) or ("job" in wanted and _JOB.fullmatch(first)):
+        return evolve(step, thing=first), words[1:]
+    lack = f"{first!r} is no {wanted}" if first else f"no {wanted} is named"
+    raise ValueError(f"{lack}; wanted is: {usage(step.verb)}")
+
+
+def usage(verb: str) -> str:
+    """How a line with this word is written."""
+    if verb in OTHERS:
+        return OTHERS[verb]
+    row = VERBS[verb]
+    parts = [verb, row.thing.replace(" or ", "|").upper(), *(f"[{flag}]" for flag in row.flags)]
+    parts += [f"[{name}=...]" for name in row.options]
+    if row.attributes:
+        parts.append("[Attribute=VALUE ...]")
+    return " ".join(filter(None, parts))
+
+
+def _set(step: Step, words: list[str], known: Known) -> Step:
+    machine = words[0] if words and words[0] in known.machines else ""
+    found = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
+    if found is None:
+        raise ValueError(f"wanted is: {OTHERS['set']}")
+    return evolve(step, machine=machine, attributes={found[1]: found[2].strip()})
+
+
+def _reconfigured(step: Step, words: list[str], sources: tuple[Source, ...], known: Known) -> Step:
+    machine = words[0] if words and words[0] in known.machines else ""
+    files = words[1:] if machine else words
+    if len(files) > 1 or bool(files) == bool(sources):
+        raise ValueError(f"wanted is: {OTHERS['reconfigure']}")
+    return evolve(step, machine=machine, sources=sources or (Source(step.line, file=files[0]),))
+
+
+def _expected(step: Step, words: list[str], known: Known) -> Step:
+    if not 1 < len(words) < 4:
+        raise ValueError(f"wanted is: {OTHERS['expect']}")
+    first, state, *row = words
+    if _JOB.fullmatch(first) and not row:
+        _one_of(state, {*STATUS_NUMBERS, GONE}, "status of a job")
+        return evolve(step, thing=first, expected=(state,))
+    if not _SLOT.fullmatch(first):
+        raise ValueError(f"{first!r} is neither a slot nor a job; wanted is: {OTHERS['expect']}")
+    _one_of(state, {*_PAIRS, GONE}, "state and activity")
+    if row:
+        _one_of(row[0], _ROWS, "number of a transition")
+    return evolve(_of(step, first, known), expected=(state, *row))
+
+
+def _one_of(word: str, known: Collection[str], what: str) -> None:
+    if word not in known:
+        small = {name.lower(): name for name in known}
+        near = [small[name] for name in get_close_matches(word.lower(), small, 1, 0.6)]
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+        raise ValueError(f"{word!r} is no {what}; {hint}")

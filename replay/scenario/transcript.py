@@ -1,0 +1,215 @@
+"""How a play is told: a line for each transition, with its evidence; what came of it all in the end."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field, frozen
+
+from ...domain import events as e
+from ...domain.state_machines import LEFT
+from ...domain.state_machines.slot_rows import BORN
+from ..listing import Member, members
+from ..narration.wording import counted
+from .scenario import Scenario, Step
+from .times import SECOND, elapsed, told
+
+TOLD = (
+    e.SlotMoved, e.SlotDied, e.ClaimWaits, e.ClaimWithdrawn, e.ClaimUnheard, e.DrainBegan, e.DrainMoved, e.DrainFinal,
+    e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan, e.JobsMoved, e.JobActivated, e.JobExited,
+)  # fmt: skip
+"""The kinds of events that a play tells of; the log has all."""
+STORY = 12
+"""How many of a slot's lines are shown where an expectation of it failed."""
+
+
+@frozen
+class Evidence:
+    """The expression that decided a transition, its value, and what it read."""
+
+    name: str
+    expression: str
+    value: str
+    read: dict[str, str]
+
+    def __str__(self) -> str:
+        said = f"{self.name} = {self.expression}"
+        if self.value not in ("true", "false", "undefined"):
+            said = f"{said} = {self.value}"
+        values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in self.read.items())
+        return f"{said}; {values}" if values else said
+
+
+@frozen
+class Entry:
+    """A line of the story: what happened at an instant since the start (microseconds)."""
+
+    at: int
+    member: Member
+    evidence: Evidence | None = None
+
+
+DECIDED = (e.SlotMoved, e.JobsMoved, e.JobExited)
+"""Those that may name their evidence."""
+
+
+def _goes_without_saying(event: e.Event) -> bool:
+    """A job that has ended leaves the queue; where its LeaveJobInQueue decided when, that is told."""
+    return isinstance(event, e.JobsMoved) and event.target == LEFT and not event.evidence
+
+
+@define
+class Tale:
+    """What happens in a play, as it happens: each line, and the sums for the end. Feed it every append."""
+
+    scenario: Scenario
+    rows: Counter[str] = field(factory=Counter)
+    """How often each transition was taken, by its number."""
+    spent: Counter[str] = field(factory=Counter)
+    """Microseconds that slots were in each pair of state and activity."""
+    jobs: Counter[str] = field(factory=Counter)
+    """How often jobs were submitted, began, and ended how."""
+    slots: dict[str, tuple[str, int]] = field(factory=dict)
+    """Where each slot is, and since when."""
+    last_row: dict[str, str] = field(factory=dict)
+    """The number of each slot's last transition."""
+    ended: dict[str, str] = field(factory=dict)
+    """The status that each job reached last."""
+    story: dict[str, deque[Entry]] = field(factory=dict)
+    events: int = 0
+    _noted: dict[int, Evidence] = field(factory=dict)
+
+    def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[Entry]:
+        """The lines that these events make; ``first`` is the position of the first of them."""
+        self._noted.clear()  # evidence is of the same stimulus, hence of the same append
+        self.events += len(events)
+        for position, event in enumerate(events, first):
+            if isinstance(event, e.EvidenceNoted):
+                self._noted[position] = Evidence(event.name, event.expression, event.value, event.read)
+                continue
+            self._count(event)
+            if isinstance(event, TOLD) and not _goes_without_saying(event):
+                noted = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
+                for member in members(position, event):
+                    entry = Entry(event.at - self.scenario.calendar.start, member, noted)
+                    if member.stream.startswith("slot/"):
+                        self.story.setdefault(member.thing, deque(maxlen=STORY)).append(entry)
+                    yield entry
+
+    def _count(self, event: e.Event) -> None:
+        match event:
+            case e.SlotBorn():
+                self.slots[event.slot] = BORN, event.at
+            case e.SlotMoved():
+                self._leave(event.slot, event.at)
+                self.slots[event.slot] = event.target, event.at
+                self.rows[event.row] += 1
+                self.last_row[event.slot] = event.row
+            case e.SlotDied():
+                self._leave(event.slot, event.at)
+            case e.ClusterSubmitted():
+                self.jobs["submitted"] += event.count
+            case e.JobActivated():
+                self.jobs["started"] += 1
+            case e.JobExited():
+                self.jobs[event.outcome] += 1
+                if event.target:
+                    self.ended[f"{event.cluster}.{event.proc}"] = event.target
+            case e.JobsMoved() if event.target != LEFT:
+                for proc in (proc for first, last in event.procs for proc in range(first, last + 1)):
+                    self.ended[f"{event.cluster}.{proc}"] = event.target
+
+    def _leave(self, slot: str, at: int) -> None:
+        pair, since = self.slots.pop(slot)
+        self.spent[pair] += at - since
+
+    def end(self) -> None:
+        """The play is over."""
+        for slot in list(self.slots):
+            self._leave(slot, self.scenario.calendar.start + self.scenario.end)
+
+    def of(self, slot: str) -> tuple[Entry, ...]:
+        """The last lines of a slot's story."""
+        return tuple(self.story.get(slot, ()))
+
+    # In words
+
+    def time(self, at: int) -> str:
+        """An instant since the start as the scenario counts: by the clock if its start was written down."""
+        return told(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
+
+    def line(self, entry: Entry) -> str:
+        """An entry as a line: when, which slot or job, number and letter, from where to where, why."""
+        member = entry.member
+        way = f"{member.source} -> {member.target}".strip() if member.target else ""
+        number = f"{member.what} {member.letter}".strip()
+        said = member.words
+        if entry.evidence is not None:
+            said = f"{said}: {entry.evidence}"
+        elif member.details and not member.stream.startswith("slot/"):
+            said = f"{said} ({member.details})"
+        thing = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
+        return f"{self.time(entry.at):>10}  {thing:<12}  {number:<8} {way:<42} {said}".rstrip()
+
+    def about(self, step: Step) -> str:
+        """The job, slot or machine that a line of the scenario is about."""
+        return f"job {step.thing}" if step.thing[:1].isdigit() else step.thing or step.machine
+
+    def step_line(self, step: Step) -> str:
+        """What the scenario itself does."""
+        words = f"(over: {step.words})" if step.verb == "unread" else step.words
+        return f"{self.time(step.at):>10}  > {words}"
+
+    def summary(self) -> list[str]:
+        """The whole play in a few lines. ``end`` comes before."""
+        moves = sum(self.rows.values())
+        lines = [f"{elapsed(self.scenario.end)} played: {counted(moves, 'transition')}"]
+        if self.rows:
+            taken = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_by_number))
+            lines.append(f"transitions: {taken}")
+        whole = sum(self.spent.values())
+        if whole:
+            shares = [f"{pair} {100 * time / whole:.1f} %" for pair, time in self.spent.most_common() if time]
+            lines.append(f"slots were in: {', '.join(shares)}")
+        if self.jobs:
+            lines.append("jobs: " + ", ".join(f"{count:,} {what.lower()}" for what, count in self.jobs.items()))
+        return lines
+
+    def as_dict(self) -> dict[str, object]:
+        """The summary for ``--json``; times are seconds."""
+        return {
+            "seconds": self.scenario.end / SECOND,
+            "events": self.events,
+            "transitions": dict(sorted(self.rows.items(), key=_by_number)),
+            "spent": {pair: time / SECOND for pair, time in self.spent.most_common()},
+            "jobs": dict(self.jobs),
+        }
+
+
+def entry_dict(entry: Entry) -> dict[str, object]:
+    """An entry for ``--json``."""
+    member = entry.member
+    found: dict[str, object] = {
+        "at": entry.at / SECOND,
+        "position": member.position,
+        "thing": member.thing,
+        "what": member.what,
+        "letter": member.letter,
+        "source": member.source,
+        "target": member.target,
+        "cause": member.cause,
+        "words": member.words,
+        "details": member.details,
+    }
+    if entry.evidence is not None:
+        noted = entry.evidence
+        found["evidence"] = {
+            "name": noted.name, "expression": noted.expression, "value": noted.value, "read": noted.read,
+        }  # fmt: skip
+    return found
+
+
+def _by_number(item: tuple[str, int]) -> tuple[int, str]:
+    digits = item[0].rstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) if digits.isdigit() else 0, item[0]

@@ -1,0 +1,188 @@
+"""The rules about what decisions rest on: which evidence a transition names, and whether the expression that was noted
+yields what was noted.
+
+An expression is evaluated anew, in the ads that its evidence makes: each attribute that it read, with its value. So a
+decision is taken again without the pool's state. What draws random numbers, makes its names as it goes, or asks for
+local time is left alone: the values that were noted do not determine it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from ...domain import events as e
+from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
+from ...domain.classad.scalar import survey
+from ...domain.classad.tree import Attribute, Call, children
+from ...domain.schedd.job_policy import Answer, constant
+from ...domain.state.expression_cache import ad_of, expression
+from .judged_pool import Books, Cluster, Slot
+from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
+
+_BEYOND = frozenset(
+    {"eval", "unparse", "evalineachcontext", "countmatches", "usermap", "userhome", "abstime", "currenttime", "daytime",
+     "timezoneoffset", "splittime", "formattime", "getyear", "getmonth", "getdayofyear", "getdayofmonth",
+     "getdayofweek", "gethours", "getminutes", "getseconds"}
+)  # fmt: skip
+"""Functions whose value is no matter of their arguments and the instant alone: they make names, look into maps, or go
+by the machine's time zone, which no log knows."""
+
+
+def noted(books: Books, event: e.EvidenceNoted) -> None:
+    books.notes[books.position] = event
+    words = redecided(event)
+    if words:
+        books.blame(event.name, "decision", words)
+
+
+def decided(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+    """The evidence that a slot's transition names is there, of the same stimulus, is the slot's own expression, and
+    came out as the cause needs; and what an expression decided on the strength of a reading names some."""
+    wanted = DECIDED.get(event.cause)
+    if event.evidence:
+        note = books.notes.get(event.evidence)
+        if note is None:
+            words = f"its evidence is said to be {event.evidence}, where the stimulus noted none"
+            books.blame_slot(slot.name, "evidence", words)
+        else:
+            _fits(books, slot, event, wanted, note)
+    elif wanted is not None and wanted.always and any(_reads(slot, name) for name in wanted.names):
+        books.blame_slot(slot.name, "evidence", f"it names no evidence for it that {e.CAUSES[event.cause]}")
+
+
+def _fits(books: Books, slot: Slot, event: e.SlotMoved, wanted: Decided | None, note: e.EvidenceNoted) -> None:
+    name = note.name.lower().removesuffix(VARIANT)
+    if wanted is None or name not in wanted.names:
+        books.blame_slot(slot.name, "evidence", f"that {_words(event)} is not for {note.name} to decide")
+    elif truth_of(note.value) not in wanted.truths:
+        books.blame_slot(slot.name, "evidence", f"it says that {_words(event)}, but {note.name} was {note.value}")
+    machine = books.machines.get(slot.machine)
+    drain = None if machine is None else machine.drain
+    own = drain.start if name == "start" and drain is not None and drain.start else slot.policy.get(note.name.lower())
+    if own is not None and unparsed(own) != unparsed(note.expression):
+        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}"
+        books.blame_slot(slot.name, "evidence", words)
+
+
+def _words(event: e.SlotMoved) -> str:
+    return e.CAUSES.get(event.cause, event.cause)
+
+
+def own_policy(books: Books, cluster: Cluster, proc: int, event: e.JobsMoved | e.JobExited) -> None:
+    """A job's own policy decided a transition: by the evidence that is named, or else by expressions that read nothing,
+    which are then looked at where they are known."""
+    wanted = OWN_POLICY.get(event.row, {})
+    if not event.evidence:
+        _by_constants(books, cluster, proc, event.row, wanted)
+        return
+    note = books.notes.get(event.evidence)
+    name = "" if note is None else note.name.lower()
+    if note is None:
+        words = f"its evidence is said to be {event.evidence}, where the stimulus noted none"
+    elif name not in wanted:
+        words = f"{event.row} is not for {note.name} to decide"
+    elif truth_of(note.value) not in wanted[name]:
+        words = f"{event.row} follows, but {note.name} was {note.value}"
+    elif cluster.policy is not None and unparsed(cluster.policy.get(name, "")) != unparsed(note.expression):
+        has = cluster.policy.get(name, "not there")
+        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
+    else:
+        return
+    books.blame_job(cluster.id, proc, "evidence", words)
+
+
+def _by_constants(books: Books, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]) -> None:
+    """Nothing that was read decided it: one of the expressions that may decide it is so whatever is read."""
+    if cluster.policy is None or not wanted:
+        return
+    for name, truths in wanted.items():
+        text = cluster.policy.get(name, "")
+        found = constant(text) if text else Answer(WITHOUT[name], "")
+        if found is None or found.truth in truths:
+            return
+    known = ", ".join(f"{name} = {cluster.policy.get(name, 'not there')}" for name in wanted)
+    books.blame_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
+
+
+def unparsed(text: str) -> str:
+    """A text as the language writes what it means; what is no expression as it is."""
+    meaning = expression(text)
+    return text if meaning is None else unparse(meaning)
+
+
+def _reads(slot: Slot, name: str) -> bool:
+    """Whether a slot's expression, and its variant if it has one, reads something that is always there."""
+    texts = [text for key in (name, name + VARIANT) if (text := slot.policy.get(key))]
+    return bool(texts) and all(_reads_always(text) for text in texts)
+
+
+def _reads_always(text: str) -> bool:
+    meaning = expression(text)
+    return meaning is not None and any(
+        node.key in ALWAYS_READ and (node.base is None or unparse(node.base).lower() == "my")
+        for node in _nodes(meaning)
+        if isinstance(node, Attribute)
+    )
+
+
+# Taking a decision again
+
+
+def redecided(note: e.EvidenceNoted) -> str:
+    """What is wrong with evidence: empty if its expression has the truth that was noted, or nobody can tell."""
+    decided = expression(note.expression)
+    if decided is None:
+        return f"{note.name} = {note.expression} is no expression"
+    if not _is_determined(note.expression):
+        return ""
+    my: dict[str, str] = {}
+    target: dict[str, str] = {}
+    for name, text in note.read.items():
+        scope, _, short = name.rpartition(".")
+        (target if scope.upper() == "TARGET" else my)[short] = text
+    second = note.at // 1_000_000
+    value = _value(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
+    if _truth(value) == truth_of(note.value):
+        return ""
+    read = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"
+    return f"{note.expression} is noted as {note.value}, but with what it read ({read}) it is {unparse(value)}"
+
+
+@lru_cache(4096)
+def _is_determined(text: str) -> bool:
+    """Whether what an expression reads determines its value."""
+    decided = expression(text)
+    return (
+        decided is not None
+        and not survey(decided).draws
+        and not any(isinstance(node, Call) and node.key in _BEYOND for node in _nodes(decided))
+    )
+
+
+def _nodes(within: Expression) -> Iterator[Expression]:
+    pending = [within]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(children(node))
+
+
+def _value(of: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
+    try:
+        return of.evaluate(my, target, context)
+    except EvaluationError:
+        return ERROR
+
+
+def truth_of(text: str) -> Truth:
+    """The truth of a noted value."""
+    literal = expression(text)
+    return None if literal is None else _truth(_value(literal, None, None, None))
+
+
+def _truth(value: Value) -> Truth:
+    """True, false, or None for neither; a number counts as it does for the reference's daemons."""
+    if isinstance(value, bool):
+        return value
+    return value != 0 if isinstance(value, int | float) else None

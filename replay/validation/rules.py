@@ -1,0 +1,164 @@
+"""What must hold in every log: the rules by name, and the tables that say it of single words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from ...domain.state_machines.rows import HTCONDOR_25
+from ...domain.state_machines.slot_tables import SLOT_PAIRS
+
+RULES: Final[dict[str, str]] = {
+    "order": "positions count from 1 without a gap, and times never fall",
+    "instant": "what follows from one stimulus happens at one instant",
+    "kind": "an event is of a kind that a log may hold",
+    "cause": "an event's cause is one of the closed list",
+    "founded": "a pool is founded once, before anything else happens in it",
+    "epoch": "each writer's epoch is one more than the last",
+    "reference": "what an event names is there, and what it makes is not there yet",
+    "value": "a number is one, in its unit's range",
+    "source": "a transition begins where the thing is",
+    "row": "a transition is a row of the dialect's table",
+    "match": "a match is made for a waiting job and a slot, with a reason if somebody has the slot, and claimed, "
+    "waited for or voided",
+    "claim": "a slot in Claimed or Preempting has one claim, and no other slot has any",
+    "usage": "a claim's usage is the time that it was held, times its weight",
+    "activation": "a job runs once at a time, on a slot that its submitter holds, and a slot runs one job at a time",
+    "end": "how a job ended agrees with what it was told, and with the row that follows",
+    "queue": "a job at its end leaves the queue as soon as nothing of it runs, unless its LeaveJobInQueue is true",
+    "resources": "what dynamic slots have, and what is left of the slot that they were carved from, add up",
+    "answer": "what somebody asked for is answered",
+    "waiting": "a better match waits for a slot that somebody has, one at a time, and is the next that gets it",
+    "drain": "a machine has one drain at a time, which is complete when each slot is in Drained; no slot is there else",
+    "shutdown": "an execution point that is to end takes no more claims, and does not end more gently than it was told",
+    "retirement": "a job that must go keeps its retirement time, unless the drain or whoever asked was quicker",
+    "lease": "a claim is given up for its holder's silence when its lease is over",
+    "evidence": "a cycle that matches notes what it read; a transition that an expression decided names what it noted: "
+    "the slot's own expression, in the same decision, with the truth that the transition needs",
+    "decision": "an expression that was noted has the truth that was noted, with the values that it read",
+    "granted": "the pool's owner alone sets things of submitters: what can be set, in its range; a lease keeps its end",
+    "priority": "a real priority is what the formula makes of the last one and of what was used since then",
+    "immutable": "what the pool itself keeps of a job is not edited",
+}
+"""Every rule that a violation may name."""
+
+REASONS: Final = ("rank", "priority")
+"""Why a slot that somebody has may be matched."""
+
+ASKED: Final = frozenset(
+    {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
+     "suspend_command", "continue_command", "drain_command", "granted"}
+)  # fmt: skip
+"""The causes that are somebody's request: its answer is in the log under the same stimulus."""
+
+
+class Needs(NamedTuple):
+    """What a slot in a state and activity has, once all is done that follows from a stimulus."""
+
+    claim: bool
+    job: bool | None
+    match: bool | None
+    """None: it may have one or not."""
+
+
+def _needs(pair: str) -> Needs:
+    state, _, activity = pair.partition("/")
+    claim = state in ("Claimed", "Preempting")
+    job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
+    if activity == "Cleaning":  # the job has ended, its starter is there
+        job = None
+    # Where the slot is not told of its match, it is where it can be matched until it is claimed, or waited for.
+    may_match = claim or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
+    return Needs(claim, job, True if state == "Matched" else None if may_match else False)
+
+
+NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in SLOT_PAIRS[HTCONDOR_25]}
+
+
+class Outcome(NamedTuple):
+    """What goes together when the processes of an activation are gone."""
+
+    rows: tuple[str, ...]
+    told: bool | None
+    """Whether they had been told to end; None: either."""
+
+
+OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
+    # (outcome, cause): the rows that may follow while the job runs, whether it was told to end
+    ("exited", "exited"): Outcome(("complete", "requeue", "hold"), False),
+    ("evicted", "evicted"): Outcome(("evict",), True),
+    ("evicted", "limit_exceeded"): Outcome(("hold",), None),
+    ("failed", "execution_failed"): Outcome(("hold",), None),
+    ("lost", "lost"): Outcome(("evict",), None),
+}
+
+
+# What machines may be told
+
+COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
+"""What may be asked to follow on a drain; empty: nothing."""
+ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
+"""The rows by which a drain that is complete goes on by itself, and what was asked for then."""
+SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")
+"""How an execution point may end, the gentlest first."""
+
+# What expressions decide
+
+Truth: TypeAlias = bool | None
+"""Of a value: None is neither, as of what is undefined."""
+
+
+class Decided(NamedTuple):
+    """Which expressions may decide a transition, by their names in small letters, and what they are then."""
+
+    names: tuple[str, ...]
+    truths: tuple[Truth, ...]
+    always: bool = True
+    """Whether evidence is missed where the expression reads what every slot has."""
+
+
+DECIDED: Final[dict[str, Decided]] = {
+    # cause: which expression, its truth
+    "not_owner": Decided(("is_owner",), (False, None)),
+    "is_owner": Decided(("is_owner",), (True,)),
+    "start_false": Decided(("start",), (False,)),
+    "better_match_refused": Decided(("start",), (False,), always=False),
+    "run_benchmarks": Decided(("runbenchmarks",), (True,)),
+    "suspend": Decided(("suspend",), (True,)),
+    "continue": Decided(("continue",), (True,)),
+    "preempt": Decided(("preempt",), (True,)),
+    "kill": Decided(("kill",), (True,)),
+    "retirement_over": Decided(("maxjobretirementtime", "want_vacate"), (True, False, None), always=False),
+    "worklife": Decided(("claim_worklife",), (True, False), always=False),
+}
+"""The transitions that expressions decide, by their causes."""
+
+OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
+    # row: which expression of the job's own policy may have decided it, and what it is then
+    "complete": {"onexitremove": (True, None)},
+    "requeue": {"onexitremove": (False,)},
+    "hold": {"onexithold": (True,)},
+    "leave": {"leavejobinqueue": (False, None)},
+}
+"""The transitions of jobs that their own policies decide: at the end of a run, and behind it."""
+
+WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
+"""What holds for a job without the expression."""
+
+JOB_POLICY: Final = frozenset(WITHOUT)
+
+VARIANT: Final = "_vanilla"
+"""Behind its name, what an expression of the policy is for jobs of the vanilla universe."""
+
+POLICY: Final = frozenset(
+    {"maxjobretirementtime", "machinemaxvacatetime"}
+    | {name + variant for each in DECIDED.values() for name in each.names for variant in ("", VARIANT)}
+)
+"""The expressions that are kept of a slot's ad: what transitions are compared with."""
+
+ALWAYS_READ: Final = frozenset(
+    {"state", "activity", "enteredcurrentstate", "enteredcurrentactivity", "mycurrenttime", "keyboardidle",
+     "consoleidle", "loadavg", "condorloadavg", "totalloadavg", "totalcondorloadavg", "clockmin", "clockday",
+     "cpubusytime"}
+)  # fmt: skip
+"""Attributes that every slot has at every moment, in small letters: what asks for one of them has evidence."""

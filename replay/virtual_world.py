@@ -1,0 +1,272 @@
+"""A world without processes: a clock that is set by hand, jobs that run for as long as they are said to, and machines
+whose sensors say what they are told to say.
+
+The live pool's own code runs in it: nothing of a decision knows whether its world is real. Time stands still while the
+pool decides and jumps to the next instant at which something happens.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import define, evolve, field, frozen
+
+from ..domain.ports.sensor_readings import NOTHING_READ, Readings
+from ..domain.ports.stimuli import BenchmarksDone, Ended, Started, Stimulus
+from ..domain.ports.world import How, Launch
+from ..domain.state.job_ad import unquoted
+
+SECOND = 1_000_000
+EPOCH = 1_800_000_000 * SECOND
+"""Where a virtual clock begins unless it is told otherwise: in January 2027."""
+
+
+@frozen
+class Behaviour:
+    """What a job's processes do: run for ``seconds`` and end with ``code`` or by ``signal``; told softly to end, they
+    do so after ``grace`` seconds, or never (None). ``failure``: they cannot be started, and why. ``lost``: they vanish
+    at their end without a record. ``immortal``: no signal ends them. ``load``: what they add to the load average of
+    their machine while they are not stopped."""
+
+    seconds: float = 60.0
+    code: int = 0
+    signal: int | None = None
+    grace: float | None = 0.0
+    failure: str = ""
+    lost: bool = False
+    immortal: bool = False
+    load: float = 0.0
+
+
+@frozen
+class Speed:
+    """What a machine's benchmarks find: MIPS and KFLOPS, and how many seconds they run."""
+
+    mips: int = 20_000
+    kflops: int = 1_500_000
+    seconds: float = 5.0
+
+
+_SOFTLY: tuple[How, ...] = ("soft", "hold", "remove")
+
+
+Behave = Callable[[Launch], Behaviour]
+
+
+def sleeps(launch: Launch) -> Behaviour:
+    """The behaviour that a job's ad asks for: `sleep N` runs N seconds, anything else a minute; an attribute
+    VirtualSeconds, VirtualCode or VirtualGrace says otherwise."""
+    ad = launch.job_ad
+    arguments = unquoted(ad.get("Args") or ad.get("Arguments") or "").split()
+    seconds = 60.0
+    if ad.get("Cmd", "").rstrip('"').endswith("sleep") and arguments and arguments[0].isdigit():
+        seconds = float(arguments[0])
+    return Behaviour(
+        seconds=float(ad.get("VirtualSeconds", seconds)),
+        code=int(ad.get("VirtualCode", 0)),
+        grace=float(ad["VirtualGrace"]) if "VirtualGrace" in ad else 0.0,
+    )
+
+
+@define
+class _Run:
+    behaviour: Behaviour
+    slot: str
+    left: int
+    since: int
+    ends: Sequence[Stimulus] = ()
+    """What comes in at its end, if it is not the pool's own."""
+    running: bool = True
+    version: int = 0
+    killed_by: int | None = None
+
+
+@define
+class VirtualWorld:
+    """The world of a simulation; ``behave`` says what each job does. ``steady``: the sensors say the same until
+    ``set_readings`` is called or ``wait`` returns something, so that nobody need ask before."""
+
+    behave: Behave = sleeps
+    clock: int = EPOCH
+    steady: bool = True
+    speeds: dict[str, Speed] = field(factory=dict)
+    """What benchmarks find, by machine."""
+    _readings: dict[str, Readings] = field(factory=dict)
+    _stirred: set[str] = field(factory=set)
+    _loads: dict[str, dict[str, float]] = field(factory=dict)
+    """By machine: what the jobs on its slots add to its load; what runs without any is not here."""
+    _loaded: dict[str, Readings] = field(factory=dict)
+    """The readings of a machine with the load of its jobs."""
+    _runs: dict[str, _Run] = field(factory=dict)
+    _agenda: list[tuple[int, int, str, int]] = field(factory=list)
+    _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
+    _started: list[Stimulus] = field(factory=list)
+    _serial: int = 0
+    seen: set[str] = field(factory=set)
+    """Every activation that was ever started here."""
+
+    def now(self) -> int:
+        return self.clock
+
+    def sense(self, machine: str) -> Readings:
+        """What was set for the machine, and on top of it the load that its jobs make."""
+        loads = self._loads.get(machine)
+        if not loads:
+            return self._readings.get(machine, NOTHING_READ)
+        known = self._loaded.get(machine)
+        if known is None:
+            readings = self._readings.get(machine, NOTHING_READ)
+            condor = {**readings.condor_load, **loads}
+            load = readings.load + sum(loads.values())
+            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor)
+        return known
+
+    def set_readings(self, machine: str, readings: Readings) -> None:
+        """What the machine's sensors say from now on."""
+        self._readings[machine] = readings
+        self._loaded.pop(machine, None)
+        self._stirred.add(machine)
+
+    def stirred(self) -> set[str]:
+        found, self._stirred = self._stirred, set()
+        return found
+
+    def benchmark(self, slot: str) -> None:
+        speed = self.speeds.get(slot.partition("@")[2], Speed())
+        done = BenchmarksDone(f"benchmarks-{slot}-{self.clock}", slot, speed.mips, speed.kflops)
+        self.plan(self.clock + round(speed.seconds * SECOND), done)
+
+    def plan(self, at: int, stimulus: Stimulus) -> None:
+        """Let `stimulus` come in at the instant `at`: what happens outside of the pool and is no job's own end."""
+        self._serial += 1
+        heapq.heappush(self._planned, (at, self._serial, stimulus))
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        for launch in launches:
+            if launch.key in self.seen:
+                continue
+            self.seen.add(launch.key)
+            behaviour = self.behave(launch)
+            if behaviour.failure:
+                self._started.append(
+                    Ended(
+                        f"end-{launch.key}", launch.key, self.clock, failed=True, hold_reason=behaviour.failure,
+                        hold_code=6, hold_subcode=2,
+                    )
+                )  # fmt: skip
+                continue
+            self._started.append(
+                Started(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock)
+            )
+            self._begin(launch.key, launch.slot, behaviour, ())
+
+    def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
+        """A job that is not of this pool runs on a slot, and hears signals under this key; ``ends`` is what comes in
+        when it is over."""
+        self._begin(key, slot, behaviour, ends)
+
+    def _begin(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
+        run = self._runs[key] = _Run(behaviour, slot, round(behaviour.seconds * SECOND), self.clock, ends)
+        self._burden(run, behaviour.load)
+        self._plan(key, run)
+
+    def _burden(self, run: _Run, load: float) -> None:
+        """From now on the run makes this load."""
+        if run.behaviour.load:
+            machine = run.slot.partition("@")[2]
+            loads = self._loads.setdefault(machine, {})
+            loads.pop(run.slot, None)
+            self._loaded.pop(machine, None)
+            self._stirred.add(machine)
+            if load:
+                loads[run.slot] = load
+
+    def _plan(self, key: str, run: _Run) -> None:
+        self._serial += 1
+        run.version = self._serial
+        heapq.heappush(self._agenda, (run.since + run.left, self._serial, key, run.version))
+
+    def signal(self, key: str, how: How) -> None:
+        run = self._runs.get(key)
+        if run is None:
+            return
+        if how in (*_SOFTLY, "hard") and run.behaviour.immortal:
+            return
+        if how == "suspend" and run.running:
+            run.left -= self.clock - run.since
+            run.running, run.version = False, 0
+            self._burden(run, 0.0)
+        elif how == "continue" and not run.running:
+            self._resume(key, run)
+        elif how == "hard" or (how in _SOFTLY and run.killed_by is None):
+            self._kill(key, run, hard=how == "hard")
+
+    def _resume(self, key: str, run: _Run) -> None:
+        run.running, run.since = True, self.clock
+        self._burden(run, run.behaviour.load)
+        self._plan(key, run)
+
+    def _kill(self, key: str, run: _Run, hard: bool) -> None:
+        if not run.running:  # what is stopped goes on to hear of it
+            self._resume(key, run)
+        grace = 0.0 if hard else run.behaviour.grace
+        if grace is not None:
+            run.killed_by = 9 if hard else 15
+            run.since, run.left = self.clock, round(grace * SECOND)
+            self._plan(key, run)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        pass
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        """Jump to the next thing that happens, `until` at most, and return all that happens then."""
+        came: list[Stimulus] = []
+        if self._started:
+            came, self._started = self._started, came
+            return came
+        when = self.next()
+        if when is None or (until is not None and when > until):
+            if until is not None:
+                self.clock = max(self.clock, until)
+            return []
+        self.clock = max(self.clock, when)
+        while self._planned and self._planned[0][0] <= self.clock:
+            came.append(heapq.heappop(self._planned)[2])
+        while (when := self._next_end()) is not None and when <= self.clock:
+            key = heapq.heappop(self._agenda)[2]
+            run = self._runs.pop(key)
+            self._burden(run, 0.0)
+            came += run.ends or [self._end(key, run)]
+        return came
+
+    def next(self) -> int | None:
+        """When the next thing happens by itself: a job's end, or what was planned; None if nothing does."""
+        end = self._next_end()
+        if not self._planned:
+            return end
+        planned = self._planned[0][0]
+        return planned if end is None else min(planned, end)
+
+    def _next_end(self) -> int | None:
+        while self._agenda:
+            when, _, key, version = self._agenda[0]
+            run = self._runs.get(key)
+            if run is not None and run.version == version and run.running:
+                return when
+            heapq.heappop(self._agenda)
+        return None
+
+    def _end(self, key: str, run: _Run) -> Ended:
+        done = run.behaviour
+        signal = run.killed_by if run.killed_by is not None else done.signal
+        return Ended(
+            f"end-{key}", key, self.clock, code=None if signal is not None else done.code, signal=signal, lost=done.lost
+        )
+
+    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+        self.start(launches)
+        return []
+
+    def close(self) -> None:
+        pass

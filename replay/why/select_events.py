@@ -1,0 +1,78 @@
+"""Which events of a log an answer needs: a few streams for a job, and for a slot what happened since its last claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...domain import events as e
+from ...domain.ports.log import Log
+from ..narration.sentences import WANTED, Told
+from .rejections import fits_none
+from .unmatchable import SLOT_EVENTS
+
+_SHARED = ("negotiator", "requests", "evidence")
+_WAITS = (e.ClaimWaits, e.ClaimWithdrawn)
+_HOLDS = (e.ClaimMade, e.ClaimEnded)
+
+
+def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
+    """What ``why_job`` needs to tell of any job of a cluster, in order. Without `slots` it does not tell what the slots
+    lack, and the log is not read through for them."""
+    found = dict(log.read_stream(f"cluster/{cluster}"))
+    used = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
+    for slot in used:
+        found.update(_decided(log.read_stream(f"slot/{slot}")))
+    for stream in _SHARED:
+        found.update(log.read_stream(stream))
+    cycles = [event for event in found.values() if isinstance(event, e.CycleHeld)]
+    jobs = {reason.job for cycle in cycles for reason in cycle.unmatched}
+    used |= {match.slot for cycle in cycles for match in cycle.matches if _cluster(match.job) == str(cluster)}
+    for slot in used:
+        found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided, *_WAITS, *_HOLDS))
+    for other in {_cluster(job) for job in jobs} - {str(cluster)}:
+        found.update(_of_kind(log.read_stream(f"cluster/{other}"), e.ClusterSubmitted, e.JobsEdited))
+    if slots and any(fits_none(reason) for cycle in cycles for reason in cycle.unmatched):
+        found.update(_of_kind(log.read(), *SLOT_EVENTS))
+    return sorted(found.items())
+
+
+def _cluster(job: str) -> str:
+    return job.partition(".")[0]
+
+
+def _of_kind(events: Iterable[Told], *kinds: type[e.Event]) -> dict[int, e.Event]:
+    return {position: event for position, event in events if isinstance(event, kinds)}
+
+
+def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
+    """The transitions of a slot that its policy decided, or by which its claim began to end because somebody wanted
+    so; and who waited for it."""
+    return {
+        position: event
+        for position, event in events
+        if isinstance(event, _WAITS) or (isinstance(event, e.SlotMoved) and (event.evidence or event.cause in WANTED))
+    }
+
+
+def slot_events(log: Log, slot: str) -> list[Told]:
+    """What ``why_slot`` needs to tell of a slot as it is now, in order: its own stream, and all of the log since the
+    cycle before its last claim."""
+    own = list(log.read_stream(f"slot/{slot}"))
+    begin = _before_the_last_claim(own)
+    found = {position: event for position, event in own if position <= begin}
+    found.update(log.read_stream("negotiator"))
+    found.update(log.read(begin))
+    return sorted(found.items())
+
+
+def _before_the_last_claim(own: list[Told]) -> int:
+    """The position behind which all has to be read: nothing of before the slot could last be matched."""
+    claims = [position for position, event in own if isinstance(event, e.ClaimMade)]
+    last = claims[-1] if claims else 0
+    free = [
+        position
+        for position, event in own
+        if position < last
+        and (isinstance(event, e.SlotBorn) or (isinstance(event, e.SlotMoved) and event.target == "Unclaimed/Idle"))
+    ]
+    return max(0, free[-1] - 1) if free else 0

@@ -1,0 +1,72 @@
+"""What is said of a job or slot that a log does not have under the name: what it has. The whole log is read for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import tzinfo
+from difflib import get_close_matches
+
+from ...domain import events as e
+from ...domain.imported.packed_ads import index
+from ...domain.ports.log import Log
+from ..forensics.imported_log import singly
+from ..narration.wording import counted, instant
+
+NEAR_NAMES = 5
+_KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)
+"""A job's key in the schedd's table; its cluster's begins with 0."""
+
+
+def unknown_job(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
+    """What is said of a job, or a whole cluster, of which no record tells: which jobs there are. Reads the whole
+    log."""
+    jobs = {job for _, event in singly(log.read()) for job in _jobs_of(event)}
+    procs = {number for other, number in jobs if other == cluster and number >= 0}
+    clusters = {number for number, _ in jobs if number > 0}  # 0.0 is nobody's: the schedd's own entries
+    name = f"cluster {cluster}" if proc is None else f"job {cluster}.{proc}"
+    head = f"the log has no {name}{'' if at is None else f' at {instant(at, zone)}'}"
+    if procs:
+        return f"{head}; of cluster {cluster} it has {_range([f'{cluster}.{number}' for number in sorted(procs)])}"
+    if clusters:
+        return f"{head}; it has jobs of {_range([str(number) for number in sorted(clusters)], 'cluster ', 'clusters ')}"
+    return f"{head}: it has no records of jobs"
+
+
+def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
+    """The jobs of which an event tells."""
+    if isinstance(event, e.JobLogged | e.JobReported):
+        yield event.cluster, event.proc
+    elif isinstance(event, e.AdsKept) and event.kind in ("history", "epochs", "job_ads"):
+        columns = index(event)
+        yield from zip(columns.wholes("cluster"), columns.wholes("proc"), strict=True)
+    elif isinstance(event, e.TableWritten) and event.kind == "queue":
+        found = (_KEY.fullmatch(key) for _, key, _, _ in event.operations)
+        yield from ((int(key[1]), int(key[2])) for key in found if key)
+
+
+def _range(names: list[str], one: str = "", many: str = "") -> str:
+    if len(names) == 1:
+        return one + names[0]
+    return f"{many}{', '.join(names)}" if len(names) <= 5 else f"{many}{names[0]} to {names[-1]} ({len(names):,})"
+
+
+def slots_called(log: Log, name: str) -> list[str]:
+    """The slots of this name, on whichever machine: what stands before the @. Reads the whole log."""
+    return [slot for slot in _slots(log) if slot.partition("@")[0] == name]
+
+
+def _slots(log: Log) -> list[str]:
+    return sorted({event.slot for _, event in log.read() if isinstance(event, e.SlotEvent)})
+
+
+def unknown_slot(log: Log, name: str, at: int | None, zone: tzinfo) -> str:
+    """What is said of a slot of which no record tells: which there are. Reads the whole log."""
+    names = _slots(log)
+    head = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
+    near = get_close_matches(name, names, NEAR_NAMES, 0.5)
+    if name in names or not names:
+        return head if names else f"{head}: it has no records of slots"
+    if near:
+        return f"{head}; near: {', '.join(near)}"
+    return f"{head}; it has {counted(len(names), 'slot')}, from {names[0]} to {names[-1]}"
