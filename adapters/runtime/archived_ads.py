@@ -1,4 +1,4 @@
-"""Fetch the ads that an import kept from the log, by the places in ``projections/imported_ads``."""
+"""Fetch the ads that an import kept from the log, by the places in ``projections/imported_ads``.
 
 A log in a file is read with nothing but SQLite: loading what opens a log takes longer than finding an ad in it. What is
 not simply there, and logs of other kinds, are read by opening the log.
