@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .adapters.runtime.verdicts import Verification
     from .domain.classad import ClassAdSyntaxError, EvaluationError
     from .domain.config import ConfigError, ConfigWarning
-    from .domain.decide import Refusal
+    from .domain.decision.draft import Refusal
     from .domain.errors import PoolbookError
     from .domain.negotiator.accounting import Standing
     from .domain.ports.log import AlreadyServed, Fenced, LogClosed, LogDamaged, LogError, LogNewer, LogUnavailable
@@ -61,7 +61,7 @@ _LATE = {
     "NotKnown": ".replay.forensics.daemon_tables",
     "Pool": ".adapters.library.pool",
     "PoolbookError": ".domain.errors",
-    "Refusal": ".domain.decide",
+    "Refusal": ".domain.decision.draft",
     "SlotTypeError": ".domain.startd.slot_types",
     "Spent": ".projections.imported_ads",
     "Standing": ".domain.negotiator.accounting",

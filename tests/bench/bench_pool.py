@@ -103,7 +103,7 @@ COMMAND = "from poolbook.adapters.cli.main import entry; entry()"
 MEMORY = """
 import gc, sys, tracemalloc
 from poolbook.adapters.stores import open_log
-from poolbook.domain.evolve import fold
+from poolbook.domain.state.evolve import fold
 once, path, traced = sys.argv[1:]
 def used():
     gc.collect()
@@ -119,8 +119,8 @@ print(used() - before)
 """
 COLD = """
 import sys, time
-from poolbook.adapters.engine import Engine
-from poolbook.adapters.idle_world import IdleWorld
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.null_world import IdleWorld
 from poolbook.adapters.stores import open_log
 engine = Engine(open_log(sys.argv[1], create=False, read_only=True), IdleWorld(), executing=False)
 begun = time.perf_counter()

@@ -139,7 +139,7 @@ def read(folder: Path) -> list[bool]:
         log.append([e.JobsEdited(AT, "user_edit", "e", 1, ((0, JOBS - 1),), {"JobPrio": str(time.perf_counter_ns())})])
         catch_up(log, writer)
 
-    opened = f"from poolbook.adapters.views import views_current\nviews = views_current({path!r})\n"
+    opened = f"from poolbook.adapters.runtime.views import views_current\nviews = views_current({path!r})\n"
     figures = [
         tell("one event into views that are open", min(spent) * 1e3, "ms", 2),
         tell(f"a change of all {JOBS:,} jobs, appended and folded", best(held) * 1e3, "ms", 20),

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 POOL = """
 import os, signal, sys
 from pathlib import Path
-from poolbook.adapters.execution import Activation, Started, Supervisor
+from poolbook.adapters.machine.execution import Activation, Started, Supervisor
 home = Path(sys.argv[1])
 supervisor = Supervisor(home / "pool")
 work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; while ! [ -e stop ]; do sleep 0.01; done; exit 6"

@@ -16,7 +16,7 @@ STORY = """
 import sys
 sys.path[:0] = [{root!r}]
 from tests.replay.contested_pool import contested
-from poolbook.replay.decisions import take_again
+from poolbook.replay.recheck_cycles import take_again
 for dialect in ("manual", "htcondor-25"):
     pool = contested(dialect)
     found = take_again(pool.log.read())

@@ -362,7 +362,7 @@ def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None
     from sys import executable
 
     code = (
-        "import sys; from poolbook.adapters.views import views_current; views = views_current(sys.argv[1]); "
+        "import sys; from poolbook.adapters.runtime.views import views_current; views = views_current(sys.argv[1]); "
         "views.totals(); views.batches(); list(views.columns(['ClusterId', 'ProcId', 'JobStatus'])); "
         "print(*sorted({name.partition('.')[0] for name in sys.modules} & "
         "{'attrs', 'attr', 'msgspec', 'sqlite_utils', 'eventsourcing', 'numpy'}), "

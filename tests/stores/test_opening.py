@@ -198,7 +198,7 @@ def test_head_of_an_sqlite_log_loads_no_library_but_sqlite3(sqlite: Place) -> No
 )
 def test_a_store_does_not_load_anothers_library(tmp_path: Path, url: str, loaded: set[str]) -> None:
     program = (
-        "from poolbook.adapters.stores import open_log\nfrom poolbook.domain.log import LogError\n"
+        "from poolbook.adapters.stores import open_log\nfrom poolbook.domain.ports.log import LogError\n"
         f"try: open_log({url.format(folder=tmp_path)!r}, create={'nobody' not in url})\nexcept LogError: pass"
     )
     assert imported(program, "sqlite3", "psycopg") == loaded

@@ -292,7 +292,7 @@ def unloaded(program: str) -> bool:
 
 def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
     assert unloaded(
-        "from poolbook.adapters.tools import formats, queue\n"
+        "from poolbook.adapters.condor_tools import formats, queue\n"
         "query = queue.read(['-af', 'ClusterId', 'ProcId'])\n"
         "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"
         "assert ''.join(formats.join_lines(query.arguments, [('1', '0')])) == '1 0\\n'\n"
