@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .replay.forensics.daemon_tables import NotKnown
     from .replay.validation import Violation
     from .replay.virtual_world import Behaviour
-    from .replay.why import UnknownThingError
+    from .replay.narration.sentences import UnknownThingError
 
 __version__ = "0.1.0"
 
@@ -69,7 +69,7 @@ _LATE = {
     "SubmitWarning": ".domain.submit",
     "SupervisorError": ".adapters.machine.execution.client",
     "UnknownDialectError": ".domain.state_machines",
-    "UnknownThingError": ".replay.why",
+    "UnknownThingError": ".replay.narration.sentences",
     "Verification": ".adapters.runtime.verdicts",
     "Violation": ".replay.validation",
     "follow_pool": ".adapters.condor_files.importing.session",

@@ -181,8 +181,8 @@ def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: C
 
 def test_the_tables_are_there_before_the_library_is_imported() -> None:
     program = (
-        "import sys; from poolbook.domain import state_machines as l; before = 'transitions' in sys.modules or 'attr' in "
-        "sys.modules; l.slot_machine('manual'); print(before, 'transitions' in sys.modules)"
+        "import sys; from poolbook.domain import state_machines as l; before = 'transitions' in sys.modules or 'attr' "
+        "in sys.modules; l.slot_machine('manual'); print(before, 'transitions' in sys.modules)"
     )
     root = Path(__file__).resolve().parent.parent.parent / ".path"
     ran = subprocess.run(
