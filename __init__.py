@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from .projections.imported_ads import Spent
     from .replay.forensics.audit.verdict import Audit
     from .replay.forensics.daemon_tables import NotKnown
+    from .replay.narration.sentences import UnknownThingError
     from .replay.validation import Violation
     from .replay.virtual_world import Behaviour
-    from .replay.narration.sentences import UnknownThingError
 
 __version__ = "0.1.0"
 
