@@ -1,7 +1,8 @@
-"""Keep a log for the releases to come: `python tests/golden/make.py RELEASE [LOG.db]`.
+"""Keep logs for the releases to come: `python tests/golden/make.py RELEASE [LOG.db]`.
 
-Copies a closed SQLite log to tests/golden/RELEASE.db.gz, with what it holds (RELEASE.txt, a line an event: position,
-stream, topic) beside it, and the head in its last line. Without LOG.db it makes a log of one event of each kind.
+Copies a closed SQLite log to tests/golden/RELEASE.db.gz, with what it holds (RELEASE.txt.gz, a line an event: position,
+stream, topic) beside it, and the head in its last line; and with what it tells (RELEASE.answers.json.gz: answers.py).
+Without LOG.db it makes a log of one event of each kind, RELEASE-kinds, and one of each story, RELEASE-STORY.
 What a release has once written stays as it is: an existing file is not overwritten.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
+from tests.golden.answers import answers_of, keep_answers  # noqa: E402
 from tests.stores.samples import AT, KINDS, sample  # noqa: E402
 
 from poolbook.adapters.stores import open_log, verify_seal  # noqa: E402
@@ -25,7 +27,7 @@ GOLDEN = Path(__file__).parent
 
 
 def written(log: Path) -> str:
-    """What the log in this file holds, in the words of RELEASE.txt."""
+    """What the log in this file holds, in the words of RELEASE.txt.gz."""
     tables = open_sqlite(str(log), create=False, read_only=True)
     if tables is None:
         raise LogError(f"there is no log at {log}; look at the name")
@@ -33,6 +35,11 @@ def written(log: Path) -> str:
     lines = [f"{position}\t{stream!r}\t{topic}" for position, stream, _, topic, _ in tables.rows(0, head.position)]
     tables.close()
     return "\n".join([*lines, f"head\t{head.epoch}\t{head.position}\t{head.digest}", ""])
+
+
+def noted(release: str, folder: Path = GOLDEN) -> str:
+    """What the log of `release` held when it was kept, in the same words."""
+    return gzip.decompress((folder / f"{release}.txt.gz").read_bytes()).decode()
 
 
 def one_of_each_kind(path: Path) -> None:
@@ -44,8 +51,11 @@ def one_of_each_kind(path: Path) -> None:
     log.close()
 
 
-def keep(release: str, path: Path, folder: Path = GOLDEN) -> None:
-    """Keep the log in the file `path` as that of `release`. Raises `LogError` if it is not sound or was kept before."""
+def keep(release: str, path: Path, folder: Path = GOLDEN, told: bool = True) -> None:
+    """Keep the log in the file `path` as that of `release`. Raises `LogError` if it is not sound or was kept before.
+
+    :param told: its events make a story, of which there are answers
+    """
     kept = folder / f"{release}.db.gz"
     if kept.exists():
         raise LogError(f"{kept} is there, and a log once released is not changed; name another release")
@@ -54,15 +64,21 @@ def keep(release: str, path: Path, folder: Path = GOLDEN) -> None:
     if problems or (wal.exists() and wal.stat().st_size):
         raise LogError(f"{path} cannot be kept: {problems or 'it is open; close it first'}")
     kept.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-    (folder / f"{release}.txt").write_text(written(path), encoding="utf-8")
+    (folder / f"{release}.txt.gz").write_bytes(gzip.compress(written(path).encode(), mtime=0))
+    keep_answers(folder / f"{release}.answers.json.gz", answers_of(path, told))
 
 
 def main(release: str, *log: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(*log) if log else Path(folder) / "log.db"
-        if not log:
-            one_of_each_kind(path)
-        keep(release, path)
+    if log:
+        keep(release, Path(*log))
+        return
+    from tests.golden.stories import STORIES
+
+    for name, story in {"kinds": one_of_each_kind, **STORIES}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log.db"
+            story(path)
+            keep(f"{release}-{name}", path, told=name != "kinds")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,183 @@
+"""Golden: every log that was kept tells today what it told the version that wrote it.
+
+What is compared has no name of a class or topic in it: a kind of event may be renamed with an upcast, and where a field
+of one is, `FIELDS` in answers.py says so. Everything else that differs is a log that no longer means what it meant.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from poolbook import Log
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+
+from .answers import (
+    Answers,
+    answers_of,
+    as_kept,
+    differences,
+    events_of,
+    explained,
+    folded,
+    judged,
+    keep_answers,
+    kept_answers,
+    things,
+    viewed,
+)
+from .make import GOLDEN, one_of_each_kind
+from .stories import STORIES
+from .test_golden import RELEASES
+
+NEWEST = "0.2.0a2"
+
+
+@cache
+def kept(release: str) -> Answers:
+    return kept_answers(GOLDEN / f"{release}.answers.json.gz")
+
+
+def having(what: str) -> list[str]:
+    """The logs of which the answers have this."""
+    return [release for release in RELEASES if what in kept(release)]
+
+
+@pytest.fixture
+def log(release: str, tmp_path: Path) -> Path:
+    """The release's log, unpacked."""
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
+    return path
+
+
+@pytest.fixture
+def store(log: Path) -> Iterator[Any]:
+    with closing(open_log(str(log), create=False, read_only=True)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_event_has_the_fields_that_it_had(release: str, store: Any) -> None:
+    events = [event for _, event in store.read()]
+    assert len(events) == len(kept(release)["events"])
+    found = [
+        f"{position}{difference}"
+        for position, (event, (_, fields)) in enumerate(zip(events, kept(release)["events"], strict=True), 1)
+        for difference in differences(fields, event)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_was_one_kind_of_event_is_one_kind(release: str, store: Any) -> None:
+    now: dict[int, set[type[Any]]] = {}
+    for (kind, _), (_, event) in zip(kept(release)["events"], store.read(), strict=True):
+        now.setdefault(kind, set()).add(type(event))
+    assert [kinds for kinds in now.values() if len(kinds) > 1] == []
+
+
+@pytest.mark.parametrize("release", having("judged"))
+def test_it_is_judged_as_it_was(release: str, log: Path) -> None:
+    with Log.open(log) as opened:
+        found = as_kept(judged(opened))
+    assert found["sound"]
+    assert found["findings"][0] == [0, []]
+    assert found == kept(release)["judged"]
+
+
+@pytest.mark.parametrize("release", having("folded"))
+def test_its_fold_is_the_state_that_it_was(release: str, store: Any) -> None:
+    assert as_kept(folded(store.read())) == kept(release)["folded"]
+
+
+@pytest.mark.parametrize("release", having("viewed"))
+def test_its_views_show_what_they_showed(release: str, log: Path) -> None:
+    with Log.open(log) as opened:
+        found = as_kept(viewed(opened))
+    for what, shown in kept(release)["viewed"].items():
+        assert found[what] == shown, what
+
+
+@pytest.mark.parametrize("release", having("why"))
+def test_its_jobs_and_slots_are_explained_by_the_same_events(release: str, store: Any) -> None:
+    reasons = kept(release)["why"]
+    found = as_kept(explained(store, reasons))
+    for name, why in reasons.items():
+        assert found[name] == why, name
+
+
+def test_the_newest_logs_hold_every_kind_that_there_was(tmp_path: Path) -> None:
+    release = f"{NEWEST}-kinds"
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
+    with closing(open_log(str(path), create=False, read_only=True)) as opened:
+        assert {type(event) for _, event in opened.read()} == set(e.TOPICS.values())
+    assert having("folded") and having("why") != having("folded")
+
+
+def test_the_newest_logs_are_of_all_stories() -> None:
+    ours = {release.removeprefix(f"{NEWEST}-") for release in RELEASES if release.startswith(NEWEST)}
+    assert ours == {"kinds", *STORIES}
+
+
+@pytest.mark.parametrize("name", ["queue", "play-taken-back"])
+def test_a_story_gives_answers_that_come_back(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    STORIES[name](path)
+    answers = as_kept(answers_of(path, told=True))
+    assert answers["judged"]["sound"]
+    assert answers.keys() == kept(f"{NEWEST}-{name}").keys()
+
+
+# The checks above, checked: a difference is found.
+
+MOVED = e.SlotMoved(7, "claimed", "s-1", "slot1@h", "11", "Claimed/Idle", "Claimed/Busy")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda kept: kept, []),
+        (lambda kept: kept | {"row": "12"}, [".row is '11' and not '12'"]),
+        (lambda kept: kept | {"gone": 1}, [".gone is gone: it was 1"]),
+        (lambda kept: {name: kept[name] for name in kept if name != "reason"}, []),
+        (
+            lambda kept: {name: kept[name] for name in kept if name != "row"},
+            [".row is new, and not its default: '11'"],
+        ),
+    ],
+)
+def test_a_difference_is_found(change: Callable[[Answers], Answers], found: list[str]) -> None:
+    ((_, fields),) = events_of([(1, MOVED)])
+    assert list(differences(change(fields), MOVED)) == found
+
+
+def test_a_difference_is_found_within_what_an_event_holds() -> None:
+    match = e.Match("1.0", "slot1@h", 0.0)
+    cycle = e.CycleHeld(7, "negotiated", "s-1", (match, match), ())
+    ((_, fields),) = events_of([(1, attrs.evolve(cycle, matches=(match, attrs.evolve(match, rank=2.0))))])
+    assert list(differences(fields, cycle)) == [".matches[1].rank is 0.0 and not 2.0"]
+    ((_, fields),) = events_of([(1, attrs.evolve(cycle, matches=(match,)))])
+    assert list(differences(fields, cycle)) == [".matches has 2 and not 1"]
+
+
+def test_answers_are_kept_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    one_of_each_kind(path)
+    answers = answers_of(path, told=False)
+    keep_answers(tmp_path / "answers.json.gz", answers)
+    assert kept_answers(tmp_path / "answers.json.gz") == as_kept(answers)
+
+
+@pytest.mark.parametrize("release", [f"{NEWEST}-queue"])
+def test_the_things_that_are_explained_are_all_that_the_log_has(release: str, store: Any) -> None:
+    assert things(store) == list(kept(release)["why"])
