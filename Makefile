@@ -51,6 +51,10 @@ coverage: .venv/ready
 	$(BIN)/coverage run -m pytest -q
 	$(BIN)/coverage report
 
+# Figures of how the tree is built; of two trees, before / after: `make structure BEFORE=DIR`.
+structure:
+	$(PYTHON) tests/structure.py $(if $(BEFORE),$(BEFORE)) .
+
 # Removes all that the targets above make, .venv included.
 clean:
 	rm -rf .venv build dist .coverage .hypothesis .benchmarks .pytest_cache .mypy_cache .ruff_cache
@@ -61,4 +65,4 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-.PHONY: run test check bench soak realpool coverage clean
+.PHONY: run test check bench soak realpool coverage structure clean
