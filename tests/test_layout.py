@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,15 @@ ROOT = Path(__file__).resolve().parent.parent
 # A room may import itself and the rooms before it.
 ROOMS = ["domain", "projections", "replay", "adapters"]
 
-# The clock, randomness and the world, by module. Time zones (zoneinfo) are data, hence not here.
+# The clock, randomness and the world, by module. Time zones (zoneinfo) are data, hence not here; so are the data files
+# of a module's own folder, which `pkgutil.get_data` reads (see `foreign_data`).
 IMPURE_MODULES = {
     "asyncio",
     "http",
+    "importlib.resources",
     "multiprocessing",
     "os",
+    "pkgutil",
     "random",
     "secrets",
     "select",
@@ -34,6 +38,8 @@ IMPURE_MODULES = {
     "urllib",
     "uuid",
 }
+DATA_READER = "pkgutil.get_data"
+OWN_DATA = re.compile(r"get_data\(__package__, '\w[\w.]*'\)")
 IMPURE_BUILTINS = {"input", "open", "print"}
 CLOCK_READINGS = {"now", "today", "utcnow"}
 
@@ -88,14 +94,25 @@ def wrong_imports(source: str, package: str) -> list[str]:
     return wrong
 
 
+def is_impure(name: str) -> bool:
+    """Whether an imported name is of a module that the domain may not have."""
+    return name != DATA_READER and any(f"{name}.".startswith(f"{one}.") for one in (*IMPURE_MODULES, "numpy.random"))
+
+
+def foreign_data(tree: ast.AST) -> list[str]:
+    """Where `get_data` reads, or may read, anything but a data file of the module's own folder."""
+    nodes = list(ast.walk(tree))
+    renamed = [node for node in nodes if isinstance(node, ast.alias) and node.name == "get_data" and node.asname]
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == "get_data"]
+    own = {id(node.func) for node in nodes if isinstance(node, ast.Call) and OWN_DATA.fullmatch(ast.unparse(node))}
+    return [ast.unparse(node) for node in (*renamed, *uses) if id(node) not in own]
+
+
 def impurities(source: str) -> list[str]:
     """Where `source` reaches for the clock, for randomness or for the world."""
     tree = ast.parse(source)
-    found = [
-        name
-        for level, name in imports(tree)
-        if level == 0 and (name.split(".")[0] in IMPURE_MODULES or f"{name}.".startswith("numpy.random."))
-    ]
+    found = [name for level, name in imports(tree) if level == 0 and is_impure(name)]
+    found += foreign_data(tree)
     clocks, numpys = set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -194,6 +211,18 @@ def test_a_wrong_import_is_found(package: str, source: str, wrong: bool) -> None
         ("context.now", False),
         ("import numpy as np\nnp.zeros(3)", False),
         ("from .time import x", False),
+        ("from pkgutil import get_data", False),
+        ("from pkgutil import get_data\nget_data(__package__, 'defaults.conf')", False),
+        ("from pkgutil import get_data\nget_data(__package__, '../defaults.conf')", True),
+        ("from pkgutil import get_data\nget_data(__package__, '/etc/hosts')", True),
+        ("from pkgutil import get_data\nget_data(__package__, name)", True),
+        ("from pkgutil import get_data\nget_data('poolbook.adapters', 'defaults.conf')", True),
+        ("from pkgutil import get_data\nread = get_data", True),
+        ("from pkgutil import get_data as read\nread('os', 'x')", True),
+        ("from pkgutil import iter_modules", True),
+        ("import pkgutil\npkgutil.get_data(__package__, 'x')", True),
+        ("from importlib.resources import files", True),
+        ("from importlib import resources", True),
         ("import time", True),
         ("from os import path", True),
         ("import os.path", True),

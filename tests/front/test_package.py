@@ -47,6 +47,12 @@ def test_it_has_the_rooms_the_pages_and_the_examples_and_nothing_of_the_workshop
     assert rooms == {"__init__.py", "events.py", "py.typed", "domain", "projections", "replay", "adapters", "docs"}
 
 
+def test_it_has_the_data_files_of_the_domain(package: ZipFile) -> None:
+    data = [path for path in (ROOT / "domain").rglob("*.*") if path.suffix not in (".py", ".pyc")]
+    assert len(data) > 2
+    assert {f"poolbook/{path.relative_to(ROOT)}" for path in data} <= set(package.namelist())
+
+
 def test_a_source_package_makes_the_same_wheel(package: ZipFile, tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
     subprocess.run([*build, "-t", "sdist"], cwd=ROOT, check=True, capture_output=True)

@@ -1,0 +1,20 @@
+"""Read the data files that stand beside the domain's code, each a table of HTCondor's own.
+
+A data file is a part of the code: it is installed with it and changes with it alone, so that the domain stays pure. A
+module passes ``get_data(__package__, "NAME")``, a file of its own folder. (``importlib.resources`` does the same; its
+import takes 11 ms.)
+"""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+
+
+def lines(data: bytes | None) -> list[str]:
+    """Return the lines of a data file, without the comments at its head."""
+    assert data is not None, "every loader of Python's own has the data of its packages"
+    return list(dropwhile(_is_comment, data.decode().splitlines()))
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#")
