@@ -15,7 +15,7 @@ from attrs import frozen
 
 from ..coverage.machine_attributes import ability, unadvertised
 from ..coverage.patterns import Names
-from ..coverage.settings import LIMIT_SUFFIX, LIMITED, MACROS, follower, subject, unenforced
+from ..coverage.settings import LIMIT_SUFFIX, LIMITED, follower, macros, subject, unenforced
 from ..submit.macros import Definition
 from ..submit.submit_context import SubmitError
 from .errors import Source
@@ -169,7 +169,7 @@ def _unenforced(key: str, values: Values) -> str:
 
 @lru_cache(maxsize=1)
 def _plain_names() -> frozenset[str]:
-    names = {key.rpartition(".")[2] for key in defaults()} | {name.lower() for name in (*SPECIAL, *MACROS)}
+    names = {key.rpartition(".")[2] for key in defaults()} | {name.lower() for name in (*SPECIAL, *macros())}
     return frozenset(names | {name.lower() for name in without_default()})
 
 

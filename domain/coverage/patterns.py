@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ _PARTS = {"<N>": "[0-9]+", "<SUBSYS>": f"(?:{_DAEMONS})"}
 
 
 def _regex(pattern: str) -> str:
-    """A pattern as a regular expression: ``<N>`` is a number, ``<SUBSYS>`` a daemon, any other part whatever."""
+    """Return a pattern as a regular expression: ``<N>`` is a number, ``<SUBSYS>`` a daemon, any other part whatever."""
     pieces = (re.escape(piece.lower()) for piece in _PART.split(pattern))
     parts = [_PARTS.get(part, ".+") for part in _PART.findall(pattern)]
     return "".join(piece + part for piece, part in zip(pieces, [*parts, ""], strict=True))
@@ -30,13 +30,8 @@ class Names(Generic[T]):
         self._names = {name.lower(): value for name, value in table.items() if "<" not in name}
         self._patterns = [(re.compile(_regex(name)), value) for name, value in table.items() if "<" in name]
 
-    @classmethod
-    def of(cls, rows: Iterable[tuple[str, T]]) -> Names[T]:
-        """The rows of a table in which names that share a value stand together, parted by blanks."""
-        return cls({name: value for names, value in rows for name in names.split()})
-
     def get(self, name: str) -> T | None:
-        """The value of a name; None where the table has none."""
+        """Return the value of a name; None where the table has none."""
         key = name.lower()
         if key in self._names:
             return self._names[key]

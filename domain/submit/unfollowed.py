@@ -7,12 +7,13 @@ slot has. What counts is the ad: a command that leaves everything as it would be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses
 from ..classad.tree import Attribute, Parentheses
-from ..coverage.job_attributes import CHOICES, COMMANDS, IDLE, LANGUAGE, OTHER_COMMANDS, UNNOTICED
+from ..coverage.job_attributes import attributes, commands
 from ..coverage.machine_attributes import unadvertised
 from ..coverage.patterns import Names
 from .build import Batch
@@ -35,14 +36,22 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
 }
 """Attribute to the commands that ask for it, beside its own name."""
 
-_OTHERS = Names.of((name, True) for name in (*COMMANDS, *OTHER_COMMANDS.split()))
 EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
 """The commands whose expressions read the attributes of slots."""
 
 
 def is_read(command: str) -> bool:
     """Whether HTCondor reads a command that makes no attribute here: then it is no typo."""
-    return command in LANGUAGE or _OTHERS.get(command) is not None
+    return command in commands("the parser") or _has_no_effect(command)
+
+
+@cache
+def _without_effect() -> Names[bool]:
+    return Names(dict.fromkeys((*commands("condor_submit"), *commands("what is not here")), True))
+
+
+def _has_no_effect(command: str) -> bool:
+    return _without_effect().get(command) is not None
 
 
 def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, str]) -> str:
@@ -51,10 +60,10 @@ def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, 
     :param written: the commands that were given, in small letters (``my.name`` for ``+name``), to how they were spelled
     :param expressions: ``requirements`` and ``rank`` as their owner wrote them, macros expanded
     """
-    idle = [name for attribute in (*IDLE, *CHOICES) for name in _asked(batch, attribute, written)]
-    unnoticed = [name for attribute in UNNOTICED for name in _asked(batch, attribute, written)]
-    unnoticed += [spelled for command, spelled in written.items() if _OTHERS.get(command) is not None]
-    return "; ".join(_parts(list(dict.fromkeys(idle)), list(dict.fromkeys(unnoticed)), batch, expressions))
+    idle = _asked(batch, {**attributes("not acted on"), **attributes("partly followed")}, written)
+    unnoticed = _asked(batch, attributes("no effect"), written)
+    unnoticed += [spelled for command, spelled in written.items() if _has_no_effect(command)]
+    return "; ".join(_parts(idle, list(dict.fromkeys(unnoticed)), batch, expressions))
 
 
 def _parts(
@@ -76,18 +85,17 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _asked(batch: Batch, attribute: str, written: Mapping[str, str]) -> list[str]:
-    """The commands by which an attribute has a value that asks for something, as they were spelled."""
-    texts = batch.columns.get(attribute) or [batch.ad.get(attribute, "")]
-    if attribute in CHOICES:
-        nothing = CHOICES[attribute] | {""}
-    else:
-        usual = IDLE.get(attribute, UNNOTICED.get(attribute, ""))
-        nothing = frozenset({"", "undefined", usual, "0" if usual == "false" else usual})
-    if nothing.issuperset(texts):
-        return []
-    commands = (*COMMANDS_OF.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
-    return list(dict.fromkeys(written[name] for name in commands if name in written))
+def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[str, str]) -> list[str]:
+    """Return the commands by which an attribute of a table has a value that asks for something, as they were spelled.
+
+    :param table: attributes with the texts that ask for nothing
+    """
+    found: dict[str, None] = {}
+    for attribute, nothing in table.items():
+        if not nothing.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
+            names = (*COMMANDS_OF.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
+            found |= dict.fromkeys(written[name] for name in names if name in written)
+    return list(found)
 
 
 def _in_vain(batch: Batch) -> Iterator[str]:

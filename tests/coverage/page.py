@@ -14,9 +14,9 @@ from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import ConfigError, is_followed, is_known, read
 from poolbook.domain.config.names import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
-from poolbook.domain.coverage.job_attributes import CHOICES, IDLE, UNNOTICED
+from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.coverage.machine_attributes import ability, unadvertised
-from poolbook.domain.coverage.settings import FOLLOWED, LIMITED, SUBJECTS, follower, subject, unenforced
+from poolbook.domain.coverage.settings import LIMITED, follower, rows, subject, unenforced
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.unfollowed import COMMANDS_OF, is_read
@@ -90,11 +90,11 @@ def of_command(name: str) -> str:
     if plain in dict(REFUSED):
         return f"refused: {dict(REFUSED)[plain]}"
     idle = [one for one, commands in COMMANDS_OF.items() if plain in commands or plain == one.lower()]
-    if any(one in IDLE for one in idle):
+    if any(one in attributes("not acted on") for one in idle):
         return "told at each submission: kept in the ad and not acted on yet"
-    if any(one in UNNOTICED for one in idle) or is_read(plain):
+    if any(one in attributes("no effect") for one in idle) or is_read(plain):
         return "told at each submission: it has no effect yet"
-    if any(one in CHOICES for one in idle):
+    if any(one in attributes("partly followed") for one in idle):
         return "followed in part: told at each submission where not"
     return "followed" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
 
@@ -104,7 +104,7 @@ def of_attribute(name: str) -> str:
         return "no slot has it; told where a configuration or a job asks for it"
     if unadvertised(name):
         return "no slot has it; told where START, requirements or rank reads it"
-    if name in IDLE or name in UNNOTICED:
+    if name in attributes("not acted on") or name in attributes("no effect"):
         return "told at each submission: kept in the job's ad and not acted on yet"
     return "as in HTCondor" if code.has_word(name) else "in no ad: undefined where it is read"
 
@@ -188,12 +188,12 @@ def _spelled(found: list[str]) -> str:
 def _all_settings() -> Iterator[str]:
     known = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
     rest = sorted((name for name in known if not is_followed(name) and not unenforced(name)), key=str.lower)
-    by_subject: dict[str, list[str]] = {words: [] for _, words in SUBJECTS}
+    by_subject: dict[str, list[str]] = {about: [] for about, _ in rows("subject")}
     for name in rest:
         by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)
     yield "## All settings of HTCondor's\n"
     yield "Followed, by whom:\n"
-    yield from _table(("who", "settings"), [(who, _spelled(of.split())) for who, of in FOLLOWED])
+    yield from _table(("who", "settings"), [(who, _spelled(of)) for who, of in rows("followed")])
     yield "Not followed, by what they are about; each is told where it is set:\n"
     yield from _table(
         ("about", "settings"),

@@ -8,7 +8,7 @@ from poolbook import Behaviour, ConfigWarning, Pool
 from poolbook.adapters.machine.cpu import TOLD, system_names
 from poolbook.adapters.machine.detection import system_ad
 from poolbook.adapters.simulation.machines import system
-from poolbook.domain.coverage.machine_attributes import ABILITIES, FACTS, ability, unadvertised
+from poolbook.domain.coverage.machine_attributes import ability, listed, unadvertised
 
 from . import code
 
@@ -54,4 +54,4 @@ def test_every_attribute_of_the_manual_is_named_by_the_code_or_known_as_unadvert
 
 
 def test_the_two_lists_have_no_name_in_common() -> None:
-    assert not set(ABILITIES.split()) & set(FACTS.split())
+    assert not set(listed("abilities")) & set(listed("facts"))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from poolbook.domain.config import is_followed, is_known
-from poolbook.domain.coverage.job_attributes import IDLE, UNNOTICED
+from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.unfollowed import COMMANDS_OF
 
@@ -43,7 +43,11 @@ def _commands(text: str) -> list[str]:
 
 def test_a_feature_that_works_asks_for_nothing_that_is_not_followed() -> None:
     working = [one for one in features() if one.status == "works"]
-    idle = {command for one in (*IDLE, *UNNOTICED) for command in COMMANDS_OF.get(one, ())}
+    idle = {
+        command
+        for one in (*attributes("not acted on"), *attributes("no effect"))
+        for command in COMMANDS_OF.get(one, ())
+    }
     assert [one.feature for one in working if not all(map(is_followed, _settings(one.feature)))] == []
     assert [one.feature for one in working if idle.intersection(_commands(one.feature))] == []
 

@@ -16,7 +16,7 @@ from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import Configuration, is_followed, is_known, read
 from poolbook.domain.config.names import SPECIAL
 from poolbook.domain.config.tables import defaults, without_default
-from poolbook.domain.coverage.settings import FOLLOWED, OTHER_SUBJECT, UNENFORCED, subject
+from poolbook.domain.coverage.settings import OTHER_SUBJECT, rows, subject
 from poolbook.domain.negotiator.settings import followed
 from poolbook.domain.startd import provisioning
 from poolbook.domain.startd.settings import SETTINGS
@@ -79,7 +79,7 @@ def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
     assert all(map(is_followed, spelled))
 
 
-@pytest.mark.parametrize("name", [name for _, names in FOLLOWED for name in names.split()])
+@pytest.mark.parametrize("name", [name for _, names in rows("followed") for name in names])
 def test_a_name_that_counts_as_followed_is_named_by_the_code_that_reads_it(name: str) -> None:
     assert code.names(name)
 
@@ -187,7 +187,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("names", [name for names, _ in UNENFORCED for name in names.split()] + ["XSW_LIMIT"])
+@pytest.mark.parametrize("names", [name for _, names in rows("unenforced") for name in names] + ["XSW_LIMIT"])
 def test_a_pool_does_not_start_under_what_it_would_not_keep(
     names: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

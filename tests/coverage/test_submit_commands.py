@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.domain.coverage.job_attributes import CHOICES, COMMANDS, IDLE, LANGUAGE, OTHER_COMMANDS, UNNOTICED
+from poolbook.domain.coverage.job_attributes import attributes, commands
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.requirements import REQUIREMENTS
@@ -29,8 +29,8 @@ FOR_PEOPLE = {
     "WantTransferPluginMethods", "JobMaxRetries", "JobSuccessExitCode", "OnExitHoldReason", "OnExitHoldSubCode",
 }  # fmt: skip
 """Attributes that no other code names, and that ask for nothing by themselves."""
-NOT_FOLLOWED = {*IDLE, *UNNOTICED}
-PARTLY = set(CHOICES)
+NOT_FOLLOWED = {*attributes("not acted on"), *attributes("no effect")}
+PARTLY = set(attributes("partly followed"))
 
 
 def read_elsewhere(attribute: str) -> bool:
@@ -109,7 +109,7 @@ def test_nothing_is_said_of_a_command_that_asks_for_what_is_done_anyway(line: st
     assert submit(f"{line}\nqueue").warnings == []
 
 
-@pytest.mark.parametrize("command", [*sorted(LANGUAGE), *sorted(COMMANDS), "ec2_tag_names", "vm_type"])
+@pytest.mark.parametrize("command", [*commands("the parser"), *commands("condor_submit"), "ec2_tag_names", "vm_type"])
 def test_a_command_of_the_manual_is_no_typo(command: str) -> None:
     assert not any("unused" in warning for warning in submit(f"{command} = 1\nqueue").warnings)
 
@@ -130,5 +130,5 @@ def test_all_that_is_not_followed_is_named_in_one_message(
 
 
 def test_the_lists_of_commands_name_each_command_once() -> None:
-    assert not set(IDLE) & set(UNNOTICED)
-    assert len(OTHER_COMMANDS.split()) == len(set(OTHER_COMMANDS.split()))
+    assert not set(attributes("not acted on")) & set(attributes("no effect"))
+    assert len(commands("what is not here")) == len(set(commands("what is not here")))
