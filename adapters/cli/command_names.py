@@ -85,14 +85,13 @@ def meant(name: str, commands: Collection[str]) -> str:
 
 def unknown(name: str, commands: Iterable[str]) -> str:
     """What is said of a word that means no command."""
-    from difflib import get_close_matches
+    from ...domain.suggestions import did_you_mean
 
     plain = name.removeprefix(PREFIX)
     if plain in INSTEAD:
         return f"poolbook: there is no command {name}: {INSTEAD[plain]}"
-    near = get_close_matches(plain, commands, 3, 0.6)
-    if near:
-        return f"poolbook: there is no command {name!r}; did you mean {' or '.join(near)}?"
+    if hint := did_you_mean(plain, commands):
+        return f"poolbook: there is no command {name!r}; {hint}"
     if name != plain:
         return f"poolbook: Poolbook has no counterpart of {name}; `poolbook -help` lists its commands"
     return f"poolbook: there is no command {name!r}; `poolbook -help` lists the commands"

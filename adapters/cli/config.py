@@ -134,9 +134,9 @@ def _reading(found: Configuration, arguments: Arguments) -> Callable[[str], str 
 
 
 def _near(found: Configuration, name: str) -> str:
-    from ...domain.config import nearest
+    from ...domain.config import similar_setting
 
-    near = nearest(name) if found.raw(name) is None else None
+    near = similar_setting(name) if found.raw(name) is None else None
     return "" if near is None else f"; did you mean {near}?"
 
 

@@ -58,13 +58,12 @@ def doc(argv: Sequence[str]) -> int:
 
 def _named(word: str) -> Path:
     """The file that a word means: ``play``, and also ``docs/play.md``, as other pages write it."""
-    from difflib import get_close_matches
+    from ...domain.suggestions import did_you_mean
 
     known = files()
     name = PurePath(word).name
     found = known.get(name) or known.get(name.removesuffix(".md"))
     if found is None:
-        near = get_close_matches(name, known, 3, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`poolbook doc` lists the pages"
+        hint = did_you_mean(name, known, "`poolbook doc` lists the pages", likeness=0.5)
         raise UsageError(f"poolbook doc: there is no page or example {word!r}; {hint}")
     return found

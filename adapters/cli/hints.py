@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
     if not names:
         return
     from ...domain.state.job_ad import LIVED
+    from ...domain.suggestions import did_you_mean
 
     missing = {lower: name for lower, name in names.items() if lower not in LIVED}
     known: dict[str, str] = {}
@@ -28,10 +28,10 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
             return
         known |= {name.lower(): name for name in ad}
         missing = {lower: name for lower, name in missing.items() if lower not in known}
-    for lower, name in missing.items() if known else ():
-        near = get_close_matches(lower, known, 1, 0.8)
-        hint = f"; did you mean {known[near[0]]}?" if near else ""
-        print(f"poolbook {command}: no job has the attribute {name}{hint}", file=sys.stderr)
+    for name in missing.values() if known else ():
+        hint = did_you_mean(name, known.values(), most=1, likeness=0.8)
+        told = "; ".join(filter(None, [f"no job has the attribute {name}", hint]))
+        print(f"poolbook {command}: {told}", file=sys.stderr)
 
 
 def _read(constraint: Expression) -> Iterable[str]:

@@ -206,10 +206,10 @@ def find(command: Command, word: str) -> tuple[Option, str | None]:
 
 
 def _near(command: Command, name: str) -> str:
-    from difflib import get_close_matches
+    from ...domain.suggestions import close_names
 
     names = [option.name for option in command.options]
-    close = [other for other in names if name and other.startswith(name)] or get_close_matches(name, names)
+    close = [other for other in names if name and other.startswith(name)] or close_names(name, names)
     return f" (near: {', '.join('-' + other for other in close[:3])})" if close else ""
 
 

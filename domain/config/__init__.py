@@ -4,8 +4,8 @@ Nothing here reads a file, runs a command, asks the time or draws by chance: the
 machine is like as a mapping of detected names, chance as a seed. ``reader`` takes the lines (by the rules of
 ``submit.lines`` and ``conditions``) and ``uses`` the templates, into ``values``, where macros are expanded by the rules
 of ``submit.macros``; ``tables`` has what needs no file; ``sources`` has the order of it all. The outcome is a
-``Configuration``, a value; ``near`` warns of what is probably misspelled, ``faults`` of what is an error for every job,
-``unfollowed`` of what nothing here follows.
+``Configuration``, a value; ``misspelled`` warns of what is probably misspelled, ``faults`` of what is an error for
+every job, ``unfollowed`` of what nothing here follows.
 """
 
 if __name__ != "poolbook.domain.config":
@@ -13,7 +13,7 @@ if __name__ != "poolbook.domain.config":
 
 from .configuration import Configuration
 from .errors import ConfigError, ConfigWarning, Source
-from .near import nearest
+from .misspelled import similar_setting
 from .reader import Files
 from .sources import NoFiles, read
 from .unfollowed import Unfollowed, is_followed, is_known
@@ -28,6 +28,6 @@ __all__ = [
     "Unfollowed",
     "is_followed",
     "is_known",
-    "nearest",
     "read",
+    "similar_setting",
 ]

@@ -17,8 +17,8 @@ from .conditions import ConfigConditions
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
 from .faults import erroneous
+from .misspelled import misspelled
 from .names import SPECIAL, is_expression
-from .near import misspelled
 from .reader import Files, Reader
 from .tables import defaults, templates
 from .unfollowed import message

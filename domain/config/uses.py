@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
+from ..suggestions import did_you_mean
 from .errors import ConfigError
 from .tables import Template, templates
 
@@ -41,9 +41,8 @@ def asked(category: str, text: str) -> Iterator[tuple[Template, str]]:
         at = found.end()
         template = mine.get(found[1].lower())
         if template is None:
-            near = get_close_matches(found[1].lower(), mine, 3, 0.5)
-            names = " or ".join(mine[one].name for one in near)
-            hint = f"did you mean {names}?" if near else f"`poolbook config use {category}` lists them"
+            listed = f"`poolbook config use {category}` lists them"
+            hint = did_you_mean(found[1], (one.name for one in mine.values()), listed, likeness=0.5)
             raise ConfigError(f"use {category} : {found[1]}: there is no such template; {hint}")
         if text[at : at + 1] == "(":
             end = closing(text, at)

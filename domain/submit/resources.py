@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
+from ..suggestions import close_names
 from .functions import evaluated
 from .job import Action, Job, Section, stripped
 from .submit_context import SubmitError
@@ -99,7 +99,7 @@ def _misspelt(command: str) -> Action:
 
 
 def _custom(command: str, tag: str) -> Section:
-    near = get_close_matches(command, _SPECIAL, 1, _ALIKE)
+    near = close_names(command, _SPECIAL, 1, _ALIKE)
     meant = f"Did you mean {near[0]}?" if near else ""
 
     def action(job: Job) -> None:

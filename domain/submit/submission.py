@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from difflib import get_close_matches
 
 from attrs import field, frozen
 
+from ..suggestions import close_names
 from .build import Batch, Builder, known_commands
 from .functions import FUNCTIONS
 from .lines import Lines
@@ -175,7 +175,7 @@ class _Cluster:
                 continue
             where = "" if definition.line is None else f", line {definition.line}"
             # An attribute's name, which is a command too, is left out where the command itself is near.
-            close = sorted(get_close_matches(key[:60], known, 4, 0.75), reverse=True)
+            close = sorted(close_names(key[:60], known, 4, 0.75), reverse=True)
             near = {name.replace("_", ""): name for name in close}.values()
             meant = f" Did you mean {' or '.join(near)}?" if near else ""
             value = definition.value if len(definition.value) <= 60 else f"{definition.value[:57]}..."

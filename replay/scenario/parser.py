@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, tzinfo
-from difflib import get_close_matches
 from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 from attrs import define, field
 
 from ...domain.state_machines import DIALECTS
+from ...domain.suggestions import did_you_mean
 from .errors import PlayError
 from .scenario import Machine, Scenario, Source, Step
 from .statements import MOST, Known, happening, instant
@@ -163,7 +163,7 @@ def read(text: str) -> Scenario:
         with _at(line):
             words = split(source.lines[line - 1])
             if words and words[0] not in heads:
-                raise ValueError(f"{words[0]!r} begins no line of a scenario{near(words[0], heads)}")
+                raise ValueError(f"{words[0]!r} begins no line of a scenario{_suggested(words[0], heads)}")
             if words:
                 heads[words[0]](words[1:])
     return _scenario(reader)
@@ -183,7 +183,7 @@ def _scenario(reader: _Reader) -> Scenario:
         reader.machines[DEFAULT] = Machine(DEFAULT)
     for each in reader.sources:
         if each.machine and each.machine not in reader.machines:
-            raise PlayError(f"there is no machine {each.machine}{near(each.machine, reader.machines)}", each.line)
+            raise PlayError(f"there is no machine {each.machine}{_suggested(each.machine, reader.machines)}", each.line)
     calendar = Calendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
     line, words = reader.until
     with _at(line):
@@ -211,14 +211,14 @@ def _scenario(reader: _Reader) -> Scenario:
     )
 
 
+def _suggested(word: str, known: Mapping[str, object]) -> str:
+    """Return the words that are spelled alike, or all, as the rest of a sentence."""
+    hint = did_you_mean(word, known)
+    return f"; {hint}" if hint else f": there are {', '.join(list(known)[:30])}"
+
+
 def usage(head: str) -> NoReturn:
     raise ValueError(f"wanted is: {HEADS[head]}")
-
-
-def near(word: str, known: Mapping[str, object]) -> str:
-    """The words that are spelled alike, or all, as the rest of a sentence."""
-    close = get_close_matches(word, known, 3, 0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else f": there are {', '.join(list(known)[:30])}"
 
 
 def _zone(name: str) -> ZoneInfo:

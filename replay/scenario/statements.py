@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 
 from attrs import define, evolve, frozen
 
 from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.state_machines.slot_rows import PAIRS
 from ...domain.state_machines.slot_tables import SLOT_TABLES
+from ...domain.suggestions import did_you_mean
 from .scenario import Source, Step
 from .times import DAY, Calendar, is_clock, length, takes_two
 from .tokens import ASSIGNED, NAME
@@ -175,8 +175,7 @@ def _step(step: Step, words: list[str], sources: tuple[Source, ...], known: Know
         return _read(step, words)
     if rest and (_SLOT.fullmatch(first) or first in known.machines):
         return _read(_of(step, first, known), rest)
-    close = get_close_matches(first, [*VERBS, *OTHERS, *known.machines], 3, 0.6)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"write {READ}, or one of {_EVERY}"
+    hint = did_you_mean(first, [*VERBS, *OTHERS, *known.machines], f"write {READ}, or one of {_EVERY}")
     raise ValueError(f"{first!r} is nothing that can happen; {hint}")
 
 
@@ -312,7 +311,5 @@ def _expected(step: Step, words: list[str], known: Known) -> Step:
 
 def _one_of(word: str, known: Collection[str], what: str) -> None:
     if word not in known:
-        small = {name.lower(): name for name in known}
-        near = [small[name] for name in get_close_matches(word.lower(), small, 1, 0.6)]
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+        hint = did_you_mean(word, known, f"there are {', '.join(sorted(known))}", most=1)
         raise ValueError(f"{word!r} is no {what}; {hint}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import tzinfo
-from difflib import get_close_matches
 
 from ...domain import events as e
 from ...domain.imported.packed_ads import index
 from ...domain.ports.log import Log
+from ...domain.suggestions import close_names
 from ..forensics.imported_log import singly
 from ..narration.wording import counted, instant
 
@@ -64,7 +64,7 @@ def unknown_slot(log: Log, name: str, at: int | None, zone: tzinfo) -> str:
     """What is said of a slot of which no record tells: which there are. Reads the whole log."""
     names = _slots(log)
     head = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
-    near = get_close_matches(name, names, NEAR_NAMES, 0.5)
+    near = close_names(name, names, NEAR_NAMES, 0.5)
     if name in names or not names:
         return head if names else f"{head}: it has no records of slots"
     if near:

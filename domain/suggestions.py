@@ -1,0 +1,56 @@
+"""Suggest what a misspelled name may be meant for: every "did you mean" comes from here.
+
+``close_names`` is for whoever asked for something that does not exist: the likest names, however far they are.
+``NearMisses`` is for names that may well be right: it finds one letter too many, too few or wrong, or two that changed
+places, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+
+def close_names(word: str, known: Iterable[str], most: int = 3, likeness: float = 0.6) -> list[str]:
+    """Return the known names that are spelled most like a word, the likest first; case does not count.
+
+    :param likeness: the least that counts, from 0 to 1, as ``difflib`` measures it
+    """
+    from difflib import get_close_matches  # a command that finds all its names starts without
+
+    spelled = {name.lower(): name for name in known}
+    return [spelled[name] for name in get_close_matches(word.lower(), spelled, most, likeness)]
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 3, likeness: float = 0.6) -> str:
+    """Return the question with the known names that are spelled most like a word; without any, ``otherwise``."""
+    close = close_names(word, known, most, likeness)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
+
+
+class NearMisses:
+    """Names that are found by what is almost their spelling.
+
+    :param names: the spellings to compare, each with the name to suggest
+    """
+
+    LEAST_LETTERS = 4
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names: dict[str, list[str]] = {}
+        for key, name in names.items():
+            if len(key) >= self.LEAST_LETTERS:
+                for part in _shortened(key):
+                    self._names.setdefault(part, []).append(name)
+
+    def suggested(self, word: str) -> str | None:
+        """Return the first name that a word is a near miss of; None where there is none."""
+        if len(word) < self.LEAST_LETTERS - 1:  # KIL is KILL
+            return None
+        return next((name for part in _shortened(word) for name in self._names.get(part, ())), None)
+
+
+def _shortened(word: str) -> Iterator[str]:
+    """Yield the word, and the word without each of its letters in turn."""
+    yield word
+    for at in range(len(word)):
+        yield word[:at] + word[at + 1 :]
