@@ -1,11 +1,20 @@
 """HTCondor's configuration language: from the text of condor_config files to settings in force.
 
-Nothing here reads a file, runs a command, asks the time or draws by chance: the disk comes as ``Files``, what the
-machine is like as a mapping of detected names, chance as a seed. ``reader`` takes the lines (by the rules of
-``submit.lines`` and ``conditions``) and ``uses`` the templates, into ``values``, where macros are expanded by the rules
-of ``submit.macros``; ``tables`` has what needs no file; ``sources`` has the order of it all. The outcome is a
-``Configuration``, a value; ``misspelled`` warns of what is probably misspelled, ``faults`` of what is an error for
-every job, ``unfollowed`` of what nothing here follows.
+Nothing here reads a file of a pool, runs a command, asks the time or draws by chance: the disk comes as ``Files``, what
+the machine is like as a mapping of detected names, chance as a seed.
+
+======================  ================================================================================================
+``sources``             the order in which files, local files, the environment and detected names are read: ``read``
+``reader``              the lines of a text: settings, ``if``, ``include``, ``use``, by the rules of ``submit.lines``
+``templates``           ``use CATEGORY : NAME``: the lines that it stands for
+``values``              the definitions, and macros by the rules of ``submit.macros``; ``functions``: function macros
+``tables``              HTCondor's defaults, templates and names without a default, as data files
+``param_info``          which settings are expressions, have a range, or are predefined
+``configuration``       the outcome, a value: settings as texts, numbers, truth values and expressions
+``misspelled``          warns of settings that are almost the name of one
+``policy_errors``       warns of policy expressions that are an error for every job
+``unsupported``         warns of settings that HTCondor knows and nothing here follows
+======================  ================================================================================================
 """
 
 if __name__ != "poolbook.domain.config":
@@ -16,7 +25,7 @@ from .errors import ConfigError, ConfigWarning, Source
 from .misspelled import similar_setting
 from .reader import Files
 from .sources import NoFiles, read
-from .unfollowed import Unfollowed, is_followed, is_known
+from .unsupported import UnsupportedSetting, is_known, is_supported
 
 __all__ = [
     "ConfigError",
@@ -25,9 +34,9 @@ __all__ = [
     "Files",
     "NoFiles",
     "Source",
-    "Unfollowed",
-    "is_followed",
+    "UnsupportedSetting",
     "is_known",
+    "is_supported",
     "read",
     "similar_setting",
 ]

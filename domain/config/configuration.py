@@ -13,9 +13,9 @@ from ..classad.syntax import parse_old_value
 from ..submit.functions import whole_number
 from ..submit.submit_context import SubmitError
 from .errors import ConfigError, Source
-from .names import RANGES, is_expression
+from .param_info import RANGES, is_expression
 from .tables import defaults
-from .unfollowed import Unfollowed, not_enforced, unfollowed
+from .unsupported import UnsupportedSetting, not_enforced, unsupported_settings
 from .values import Values
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -38,7 +38,7 @@ class Configuration:
     # -- by name -----------------------------------------------------------------------------------------------------
 
     def _key(self, name: str) -> str | None:
-        """The key of a name's value; None where it has none."""
+        """Return the key of a name's value; None where it has none."""
         if name not in self._keys:
             prefixes = reversed(self._prefixes) if is_expression(name) else self._prefixes
             candidates = (*(prefix + name for prefix in prefixes), name)
@@ -47,7 +47,7 @@ class Configuration:
         return self._keys[name]
 
     def get(self, name: str, default: str = "") -> str:
-        """A setting's value, macros expanded; ``default`` where there is none or it is empty.
+        """Return a setting's value, macros expanded; ``default`` where there is none or it is empty.
 
         :raises ConfigError: where it cannot be expanded, with the file and line of its definition
         """
@@ -64,7 +64,7 @@ class Configuration:
         return value or default
 
     def expanded(self, text: str) -> str:
-        """A text with its macros replaced by values, as if it stood in this configuration.
+        """Return a text with its macros replaced by values, as if it stood in this configuration.
 
         :raises ConfigError: where that cannot be
         """
@@ -74,26 +74,26 @@ class Configuration:
             raise ConfigError(problem.message) from None
 
     def raw(self, name: str) -> str | None:
-        """A setting's value as it was written; None where there is none."""
+        """Return a setting's value as it was written; None where there is none."""
         key = self._key(name)
         return None if key is None else self._values.lookup(key)
 
     def defined(self, name: str) -> bool:
-        """Whether a setting has a value that is not empty, as ``if defined NAME`` asks."""
+        """Tell whether a setting has a value that is not empty, as ``if defined NAME`` asks."""
         return bool(self.raw(name))
 
     def source(self, name: str) -> Source:
-        """Where a setting's value comes from; ``<Default>`` also for a name that has none."""
+        """Return where a setting's value comes from; ``<Default>`` also for a name that has none."""
         key = self._key(name)
         return self._values.source(name.lower() if key is None else key)
 
     def spelled(self, name: str) -> str:
-        """The name under which a setting's value was found, as it was written: SLOT1_START for START."""
+        """Return the name under which a setting's value was found, as it was written: SLOT1_START for START."""
         key = self._key(name)
         return name if key is None else self._values.spelled(key)
 
     def default(self, name: str) -> str | None:
-        """HTCondor's default, raw; None where there is none."""
+        """Return HTCondor's default, raw; None where there is none."""
         default = defaults().get(name.lower())
         return None if default is None else default.value
 
@@ -105,7 +105,7 @@ class Configuration:
     # -- by kind -----------------------------------------------------------------------------------------------------
 
     def expression(self, name: str) -> Expression | None:
-        """A setting as a ClassAd expression; None where it is undefined or empty.
+        """Return a setting as a ClassAd expression; None where it is undefined or empty.
 
         :raises ConfigError: where it is none
         """
@@ -121,7 +121,7 @@ class Configuration:
         return self._expressions[key]
 
     def integer(self, name: str, default: int) -> int:
-        """A setting as a whole number; it may be an expression, such as ``10 * $(MINUTE)``, and reals are cut.
+        """Return a setting as a whole number; it may be an expression, such as ``10 * $(MINUTE)``, and reals are cut.
 
         Where it is empty, HTCondor's default is taken, and ``default`` where there is no such.
 
@@ -137,11 +137,11 @@ class Configuration:
         return int(self._ranged(name, value))
 
     def seconds(self, name: str, default: int) -> int:
-        """A setting as a length of time in whole seconds."""
+        """Return a setting as a length of time in whole seconds."""
         return self.integer(name, default)
 
     def number(self, name: str, default: float) -> float:
-        """A setting as a real number, by the same rules as ``integer``."""
+        """Return a setting as a real number, by the same rules as ``integer``."""
         text = self._number_text(name)
         if not text:
             return default
@@ -151,7 +151,7 @@ class Configuration:
         return float(self._ranged(name, float(value)))
 
     def boolean(self, name: str, default: bool) -> bool:
-        """A setting as a truth value; a number is true unless it is 0.
+        """Return a setting as a truth value; a number is true unless it is 0.
 
         :raises ConfigError: for what is neither
         """
@@ -182,8 +182,9 @@ class Configuration:
     # -- as a whole --------------------------------------------------------------------------------------------------
 
     def for_slot(self, slot_id: int, type_id: int) -> Configuration:
-        """The same settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X. Of a policy
-        expression that of the type goes first, since a real startd has none of single slots.
+        """Return the settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
+
+        Of a policy expression that of the type goes first, since a real startd has none of single slots.
 
         Within a value, ``$(X)`` is X, as in the reference.
         """
@@ -198,34 +199,34 @@ class Configuration:
         return view
 
     def names(self) -> list[str]:
-        """The names that files, templates and the environment set, in the order in which each was set first."""
+        """Return the names that files, templates and the environment set, in the order in which each was set first."""
         sources = self._values.sources
         return [one.name for key, one in self._values.definitions.items() if sources[key].kind != "detected"]
 
     def all_names(self) -> list[str]:
-        """All names that have a value, defaults too, sorted; as a daemon's own where it has one of its own."""
+        """Return all names that have a value, defaults too, sorted; as a daemon's own where it has one of its own."""
         keys = dict.fromkeys(self._values.definitions)
         for key in self._values.defaults:
             if "." not in key:
                 keys.setdefault(self._values.resolved(key) or key)
         return sorted((self._values.spelled(key) for key in keys), key=str.lower)
 
-    def unfollowed(self) -> list[Unfollowed]:
-        """What a person set that HTCondor knows and Poolbook does not follow, in the order in which it was written."""
-        return unfollowed(self._values)
+    def unsupported_settings(self) -> list[UnsupportedSetting]:
+        """Return what a person set and Poolbook does not follow, in the order in which it was written."""
+        return unsupported_settings(self._values)
 
     def check_enforced(self, way_out: str) -> None:
-        """Make sure that nothing in it would keep out what Poolbook lets in: job transforms, quotas, limits ...
+        """Refuse a configuration that would keep out what Poolbook lets in: job transforms, quotas, limits ...
 
         :param way_out: how to go on in spite of it, for the message
         :raises ConfigError: something would
         """
-        found = [one for one in self.unfollowed() if one.unenforced]
+        found = [one for one in self.unsupported_settings() if one.unenforced]
         if found:
             raise ConfigError(f"{not_enforced(found)}. Leave them out, or {way_out}")
 
     def changed(self, other: Configuration) -> list[str]:
-        """The names whose expanded values differ in another configuration, sorted: what a reconfiguration changes."""
+        """Return the names whose expanded values differ in another configuration, sorted."""
         names = {name.lower(): name for name in (*self.all_names(), *other.all_names())}
         return sorted((name for name in names.values() if self._told(name) != other._told(name)), key=str.lower)
 

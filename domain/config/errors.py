@@ -44,7 +44,7 @@ class Source:
     used: str = ""
 
     def __str__(self) -> str:
-        """The source as condor_config_val names it."""
+        """Return the source as condor_config_val names it."""
         if self.kind not in ("file", "template"):
             return self.file
         return f"{self.file}, line {self.line}" + (f", use {self.template}" if self.template else "")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ..suggestions import NearMisses
-from .names import without_prefix
+from .param_info import without_prefix
 from .tables import defaults, without_default
 from .values import Values
 

@@ -1,10 +1,10 @@
-"""Reading: the lines of files and templates become settings.
+"""Read the lines of files and templates: they become settings.
 
-The rule: a line is a condition (see ``conditions``); ``include : FILE`` with ``ifexist``, ``command`` or ``into``;
-``use CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which says nothing; or
-a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the manual's page
-"Introduction to Configuration"; the order in which a line is tried, and what stands between a name and its operator
-without a meaning, is the reference's.
+The rule: a line is a condition (see ``submit.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or
+``into``; ``use CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which says
+nothing; or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the
+manual's page "Introduction to Configuration"; the order in which a line is tried, and what stands between a name and
+its operator without a meaning, is the reference's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
+from ..submit.conditions import Conditions
 from ..submit.lines import Lines
 from ..submit.macros import VALID_NAME
 from ..submit.submit_context import SubmitError
-from .conditions import ConfigConditions
 from .errors import ConfigError, Source
-from .tables import Template, defaults
-from .uses import asked, filled
+from .tables import Template, defaults, templates
+from .templates import expanded_lines, used_templates
 from .values import Values
 
 MAX_DEPTH = 20
@@ -33,16 +33,16 @@ class Files(Protocol):
     """The view of the disk, and of what commands print, that a configuration needs."""
 
     def read(self, path: str) -> str:
-        """A file's text.
+        """Return a file's text.
 
         :raises OSError: where it cannot be read
         """
 
     def listing(self, path: str) -> list[str]:
-        """The paths of a directory's files, sorted; empty where it cannot be listed."""
+        """Return the paths of a directory's files, sorted; empty where it cannot be listed."""
 
     def run(self, command: str) -> str:
-        """What a command prints.
+        """Return what a command prints.
 
         :raises OSError: where it cannot be run, or fails
         """
@@ -52,6 +52,17 @@ class Files(Protocol):
 
         :raises OSError: where it cannot be written
         """
+
+
+class ConfigConditions(Conditions):
+    """The ``if`` blocks around the present line, which also know ``if defined use CATEGORY:NAME``."""
+
+    def _defined(self, name: str) -> bool | None:
+        use = re.fullmatch(r"use\s+([^:\s]+)(?::(\S*))?", name, re.IGNORECASE)
+        if use is None:
+            return super()._defined(name)
+        category, template = use[1].lower(), (use[2] or "").lower()
+        return any(kind == category and template in ("", one) for kind, one in templates())
 
 
 class Reader:
@@ -99,7 +110,7 @@ class Reader:
         """
         if depth >= MAX_DEPTH:
             raise ConfigError(f"templates use each other more than {MAX_DEPTH} deep")
-        place = _InTemplate(template, filled(template, arguments), source)
+        place = _InTemplate(template, expanded_lines(template, arguments), source)
         conditions = ConfigConditions(self.values, self._version)
         while (line := place.next()) is not None:
             if not conditions.take(line, source.line) and conditions.live:
@@ -120,7 +131,7 @@ class Reader:
                 self._warned(place, f"obsolete use of ':' at {name} : {value}; write {name} = {value}")
             self._set(name, operator, value, place)
         elif directive == "use":
-            for template, arguments in asked(between if place.literal else self.values.expand(between), value):
+            for template, arguments in used_templates(between if place.literal else self.values.expand(between), value):
                 self.template(template, arguments, place.source(), depth + 1)
         elif directive == "warning":
             self._warned(place, self.values.expand(value))
@@ -176,7 +187,7 @@ class Reader:
         self.file(name, text, depth + 1)
 
     def _kept(self, into: str, name: str) -> tuple[str, str]:
-        """The name and text of what was kept from an earlier run; else of the command, whose output is kept now."""
+        """Return the name and text of an earlier run's output; without one, run the command and keep what it prints."""
         if not into or into.endswith("|"):
             raise ConfigError(f"include command into {into} : {name}: 'into' wants the name of a file")
         try:
@@ -188,7 +199,7 @@ class Reader:
 
 
 def _parts(line: str) -> tuple[str, str, str, str]:
-    """A statement's name, what stands between it and the operator, the operator (empty: there is none), the value."""
+    """Return a statement's name, what stands between it and its operator, the operator (or nothing), the value."""
     name = _NAME.match(line)[0]  # type: ignore[index]
     rest = line[len(name) :]
     if rest[:1] in ("=", ":"):
@@ -200,7 +211,7 @@ def _parts(line: str) -> tuple[str, str, str, str]:
 
 
 def _options(between: str) -> tuple[bool, bool, str]:
-    """What the words between ``include`` and its colon say: it may lack, it is a command, which file keeps it."""
+    """Return what the words behind ``include`` say: it may lack, it is a command, which file keeps its output."""
     words = between.split()
     optional = words[:1] in (["ifexist"], ["ifexists"])
     rest = words[1:] if optional else words
@@ -234,10 +245,10 @@ class _Place(Protocol):
     def literal(self) -> bool: ...
 
     def next(self) -> str | None:
-        """The next line that is neither blank nor a comment."""
+        """Return the next line that is neither blank nor a comment."""
 
     def source(self) -> Source:
-        """The present line."""
+        """Return the present line."""
 
 
 class _InFile:

@@ -13,15 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..submit.macros import CircleError
 from ..submit.submit_context import SubmitError
-from .conditions import ConfigConditions
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
-from .faults import erroneous
 from .misspelled import misspelled
-from .names import SPECIAL, is_expression
-from .reader import Files, Reader
+from .param_info import PREDEFINED, is_expression
+from .policy_errors import policy_errors
+from .reader import ConfigConditions, Files, Reader
 from .tables import defaults, templates
-from .unfollowed import message
+from .unsupported import warning
 from .values import Values
 
 
@@ -79,7 +78,7 @@ def read(
     _read_local(reader, files or NoFiles())
     _read_environment(values, given)
     for name, value in found.items():
-        if name.upper() in SPECIAL:
+        if name.upper() in PREDEFINED:
             values.put(name, value, DETECTED)
     if Configuration(values, ()).boolean("COUNT_HYPERTHREAD_CPUS", True):
         _limit_cores(values, found.get("DETECTED_CPUS", ""), grants)
@@ -87,7 +86,7 @@ def read(
         values.put("DETECTED_CPUS", physical, DETECTED)
     _read_automatic(reader)
     _check(values)
-    warnings += [*misspelled(values), *erroneous(values), *filter(None, [message(values)])]
+    warnings += [*misspelled(values), *policy_errors(values), *filter(None, [warning(values)])]
     return Configuration(values, warnings)
 
 
@@ -96,7 +95,7 @@ _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
 
 
 def _limit_cores(values: Values, cores: str, environment: Mapping[str, str]) -> None:
-    """DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer than there are."""
+    """Set DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer than there are."""
     given = [found for name in _LIMITS if (found := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
     least = min((int(found[1]) for found in given if int(found[1])), default=0)
     if least and cores.isdigit() and least < int(cores):
@@ -113,7 +112,7 @@ def _read_environment(values: Values, environment: Mapping[str, str]) -> None:
 
 
 def _value(values: Values, name: str) -> str:
-    """A setting that is needed while others are read."""
+    """Return a setting that is needed while others are read."""
     try:
         return values.value(name) or ""
     except SubmitError as problem:
@@ -126,7 +125,7 @@ def _placed(values: Values, key: str, problem: SubmitError) -> ConfigError:
 
 
 def _read_local(reader: Reader, files: Files) -> None:
-    """What the configuration itself says is to be read next; the lists may change while it is."""
+    """Read what the configuration itself says is to be read next; the lists may change while it is."""
     required = _value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
     excluded = _value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
     before = ""

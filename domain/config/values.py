@@ -60,7 +60,7 @@ class Values(Macros):
             self.define(Definition(self.definitions[key].name if key in self.definitions else name, value))
 
     def _without(self, value: str, key: str) -> str:
-        """The value with what it says of its own name replaced by the value so far."""
+        """Return the value with what it says of its own name replaced by the value so far."""
         own = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
         out, at = [], 0
         for macro in macros_in(value, self._function_names):
@@ -75,7 +75,7 @@ class Values(Macros):
         return self.lookup(macro.body) or macro.default or ""
 
     def resolved(self, name: str) -> str | None:
-        """The key under which a name's value stands, by the order of look-ups; None where there is no value."""
+        """Return the key under which a name's value stands, by the order of look-ups; None where there is no value."""
         key = name.lower()
         for candidate in (*(prefix + key for prefix in self._prefixes), key):
             if candidate in self.definitions or candidate in self.defaults:
@@ -83,22 +83,22 @@ class Values(Macros):
         return None
 
     def slot_prefixes(self) -> frozenset[str]:
-        """The prefixes of slots and types of slots, in small letters, under which anything is set."""
+        """Return the prefixes of slots and types of slots, in small letters, under which anything is set."""
         if self._slot_prefixes is None:
             found = map(_SLOT_PREFIX.match, self.definitions)
             self._slot_prefixes = frozenset(one[1] for one in found if one is not None)
         return self._slot_prefixes
 
     def source(self, key: str) -> Source:
-        """Where the value under a key comes from."""
+        """Return where the value under a key comes from."""
         return self.sources.get(key, DEFAULT)
 
     def spelled(self, key: str) -> str:
-        """The name under a key, as it was written first."""
+        """Return the name under a key, as it was written first."""
         return self.definitions[key].name if key in self.definitions else self.defaults[key].name
 
     def value(self, name: str) -> str | None:
-        """As for submit descriptions, but with ``$(DOLLAR)`` expanded: what it leaves may be a macro again."""
+        """Return a value as submit descriptions do, and expand ``$(DOLLAR)``: what it leaves may be a macro again."""
         found = super().value(name)
         return None if found is None else self._dollars(found)
 
@@ -108,7 +108,7 @@ class Values(Macros):
 
 
 def _same(default: str, value: str) -> bool:
-    """Whether a value is the default's; an empty default equals nothing."""
+    """Tell whether a value is the default's; an empty default equals nothing."""
     if not default:
         return False
     return default == value or (default.lower() in ("true", "false") and default.lower() == value.lower())

@@ -16,7 +16,7 @@ from .queue import Items, arguments_of
 from .reader import Reader
 from .submit_context import Facts, Files, SubmitError
 from .text import printed
-from .unfollowed import EXPRESSIONS, is_read, message
+from .unsupported import EXPRESSIONS, is_read, message
 
 
 @frozen
@@ -152,11 +152,11 @@ class _Cluster:
             self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
         self._warn_of_the_unused()
         batch = _merged(self.batches)
-        self._warn_of_the_unfollowed(batch)
+        self._warn_of_the_unsupported(batch)
         ad = {**batch.ad, "ClusterId": str(self.facts.cluster)}
         return Submission(ad, batch.columns, batch.count, list(self.warned))
 
-    def _warn_of_the_unfollowed(self, batch: Batch) -> None:
+    def _warn_of_the_unsupported(self, batch: Batch) -> None:
         definitions = self.macros.definitions
         written = {key: definition.name for key, definition in definitions.items()} | self.variables
         spelled = {key: f"+{name[3:]}" if key.startswith("my.") else name for key, name in written.items()}

@@ -11,15 +11,15 @@ from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
 from poolbook.adapters.cli.command_tables import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import UsageError, find
-from poolbook.domain.config import ConfigError, is_followed, is_known, read
-from poolbook.domain.config.names import without_prefix
+from poolbook.domain.config import ConfigError, is_known, is_supported, read
+from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.coverage.machine_attributes import ability, unadvertised
 from poolbook.domain.coverage.settings import LIMITED, follower, rows, subject, unenforced
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
-from poolbook.domain.submit.unfollowed import COMMANDS_OF, is_read
+from poolbook.domain.submit.unsupported import COMMANDS_OF, is_read
 
 from . import code
 
@@ -76,7 +76,8 @@ def of_setting(name: str) -> str:
 
 def of_template(name: str) -> str:
     try:
-        found = read(f"use {name}(1, 2, 3)" if name.endswith(("Group", "File")) else f"use {name}").unfollowed()
+        text = f"use {name}(1, 2, 3)" if name.endswith(("Group", "File")) else f"use {name}"
+        found = read(text).unsupported_settings()
     except ConfigError as error:
         return f"refused: {error.message}"
     told = [one.name for one in found if not one.unenforced]
@@ -187,7 +188,7 @@ def _spelled(found: list[str]) -> str:
 
 def _all_settings() -> Iterator[str]:
     known = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
-    rest = sorted((name for name in known if not is_followed(name) and not unenforced(name)), key=str.lower)
+    rest = sorted((name for name in known if not is_supported(name) and not unenforced(name)), key=str.lower)
     by_subject: dict[str, list[str]] = {about: [] for about, _ in rows("subject")}
     for name in rest:
         by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from poolbook.domain.config import is_followed, is_known
+from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.submit.build import known_commands
-from poolbook.domain.submit.unfollowed import COMMANDS_OF
+from poolbook.domain.submit.unsupported import COMMANDS_OF
 
 from .page import PAGE, STATUSES, WHAT, features, names, page
 
@@ -48,10 +48,10 @@ def test_a_feature_that_works_asks_for_nothing_that_is_not_followed() -> None:
         for one in (*attributes("not acted on"), *attributes("no effect"))
         for command in COMMANDS_OF.get(one, ())
     }
-    assert [one.feature for one in working if not all(map(is_followed, _settings(one.feature)))] == []
+    assert [one.feature for one in working if not all(map(is_supported, _settings(one.feature)))] == []
     assert [one.feature for one in working if idle.intersection(_commands(one.feature))] == []
 
 
 def test_a_feature_that_is_told_asks_for_something_that_is_not_followed() -> None:
     told = [one for one in features() if one.status in ("told", "refused") and _settings(one.feature)]
-    assert [one.feature for one in told if all(map(is_followed, _settings(one.feature)))] == []
+    assert [one.feature for one in told if all(map(is_supported, _settings(one.feature)))] == []

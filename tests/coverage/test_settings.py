@@ -13,8 +13,8 @@ from poolbook.adapters.cli.main import main
 from poolbook.adapters.machine.sensors.cron import cron_jobs
 from poolbook.adapters.machine.sensors.sensors import Sensors
 from poolbook.adapters.runtime.configuration import load
-from poolbook.domain.config import Configuration, is_followed, is_known, read
-from poolbook.domain.config.names import SPECIAL
+from poolbook.domain.config import Configuration, is_known, is_supported, read
+from poolbook.domain.config.param_info import PREDEFINED
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.coverage.settings import OTHER_SUBJECT, rows, subject
 from poolbook.domain.negotiator.settings import followed
@@ -67,7 +67,7 @@ def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: se
     Sensors.configured(configuration).close()
     known = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}  # refused in words
     own = {"Cogs", "date"}
-    told = {name for name in asked - known if not is_followed(name) and not own.intersection(name.split("_"))}
+    told = {name for name in asked - known if not is_supported(name) and not own.intersection(name.split("_"))}
     assert told == set()
 
 
@@ -76,7 +76,7 @@ def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
     spelled = (
         {one for names, _ in [provisioning.POLICY[name]] for one in names} if name in provisioning.POLICY else {name}
     )
-    assert all(map(is_followed, spelled))
+    assert all(map(is_supported, spelled))
 
 
 @pytest.mark.parametrize("name", [name for _, names in rows("followed") for name in names])
@@ -91,17 +91,17 @@ def manual(kind: str) -> list[str]:
 
 def untold(names: list[str]) -> list[str]:
     """Those of these settings that are neither followed nor named where a person sets them."""
-    rest = [name for name in names if not is_followed(name) and "." not in name and name not in SPECIAL]
+    rest = [name for name in names if not is_supported(name) and "." not in name and name not in PREDEFINED]
     warnings = read("\n".join(f"{name} = 7" for name in rest)).warnings
     told = set(re.findall(r"[\w-]+", " ".join(warnings)))
     return [name for name in rest if name not in told]
 
 
-def test_every_setting_of_the_five_documents_is_followed_or_named_when_it_is_set() -> None:
+def test_every_setting_of_the_five_documents_is_supported_or_named_when_it_is_set() -> None:
     assert untold([re.sub("<[^>]*>", "1", name) for name in manual("setting")]) == []
 
 
-def test_every_setting_of_the_manual_is_followed_or_named_when_it_is_set() -> None:
+def test_every_setting_of_the_manual_is_supported_or_named_when_it_is_set() -> None:
     named = (code.DATA / "settings.txt").read_text().split()
     plain = [name.replace("<SUBSYS>", "SCHEDD").replace("<DaemonName>", "SCHEDD").partition("[")[0] for name in named]
     assert untold([re.sub("<[^>]*>|[*]", "1", name) for name in plain]) == []
@@ -110,7 +110,7 @@ def test_every_setting_of_the_manual_is_followed_or_named_when_it_is_set() -> No
 def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> None:
     names = {one.name.rpartition(".")[2] for one in defaults().values()} | set(without_default())
     assert all(is_known(name) for name in names if "<" not in name)
-    without = [name for name in sorted(names) if not is_followed(name) and subject(name) == OTHER_SUBJECT]
+    without = [name for name in sorted(names) if not is_supported(name) and subject(name) == OTHER_SUBJECT]
     assert len(without) < len(names) / 6
 
 
@@ -167,12 +167,12 @@ def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
         'START = Note != "HasVM"',
     ],
 )
-def test_nothing_is_said_of_what_is_followed_used_or_left_as_it_is(text: str) -> None:
+def test_nothing_is_said_of_what_is_supported_used_or_left_as_it_is(text: str) -> None:
     assert read(text).warnings == []
 
 
 def test_each_setting_is_named_once_in_one_message() -> None:
-    names = [name for name in manual("setting") if not is_followed(name) and "<" not in name and "." not in name]
+    names = [name for name in manual("setting") if not is_supported(name) and "<" not in name and "." not in name]
     (warning,) = read("\n".join(f"{name} = 7" for name in names)).warnings
     words = warning.replace(":", " ").replace(",", " ").split()
     assert [name for name in names if words.count(name) != 1] == []
@@ -240,7 +240,7 @@ def test_the_config_command_names_what_is_not_followed(folder: Path, capsys: pyt
 
 def test_a_configuration_of_the_environment_is_read_like_a_file() -> None:
     found = load(text="", environment={"_CONDOR_HAD_LIST": "a:1"})
-    assert [one.name for one in found.unfollowed()] == ["HAD_LIST"]
+    assert [one.name for one in found.unsupported_settings()] == ["HAD_LIST"]
 
 
 def test_what_the_environment_sets_counts_without_a_file(

@@ -14,7 +14,7 @@ from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.requirements import REQUIREMENTS
 from poolbook.domain.submit.resources import TRANSFER, requests
 from poolbook.domain.submit.sections import FIRST, LAST, MIDDLE
-from poolbook.domain.submit.unfollowed import is_read
+from poolbook.domain.submit.unsupported import is_read
 
 from ..submit.world import submit
 from . import code

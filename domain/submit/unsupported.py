@@ -1,4 +1,4 @@
-"""What a description asks for that nothing here acts on yet, in one message for its user.
+"""Warn of what a description asks for that nothing here acts on yet, in one message for its user.
 
 ``coverage.job_attributes`` says which attributes those are, and ``coverage.machine_attributes`` which of a slot's no
 slot has. What counts is the ad: a command that leaves everything as it would be without it is not told.
@@ -41,7 +41,7 @@ EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
 
 
 def is_read(command: str) -> bool:
-    """Whether HTCondor reads a command that makes no attribute here: then it is no typo."""
+    """Tell whether HTCondor reads a command that makes no attribute here: then it is no typo."""
     return command in commands("the parser") or _has_no_effect(command)
 
 
@@ -55,7 +55,7 @@ def _has_no_effect(command: str) -> bool:
 
 
 def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, str]) -> str:
-    """One message that names all that is not followed; empty: there is nothing.
+    """Return one message that names all that is not followed; empty: there is nothing.
 
     :param written: the commands that were given, in small letters (``my.name`` for ``+name``), to how they were spelled
     :param expressions: ``requirements`` and ``rank`` as their owner wrote them, macros expanded
@@ -99,7 +99,7 @@ def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[s
 
 
 def _in_vain(batch: Batch) -> Iterator[str]:
-    """The abilities that no slot here has and without which no slot is good enough for some of the jobs."""
+    """Yield the abilities that no slot here has and without which no slot is good enough for some of the jobs."""
     own = _own(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
@@ -113,12 +113,12 @@ def _in_vain(batch: Batch) -> Iterator[str]:
 
 
 def _own(batch: Batch) -> set[str]:
-    """The attributes of the jobs themselves, in small letters."""
+    """Return the attributes of the jobs themselves, in small letters."""
     return {name.lower() for name in (*batch.ad, *batch.columns)}
 
 
 def _unadvertised(text: str, batch: Batch) -> list[str]:
-    """The attributes of slots that an expression reads and no slot here has."""
+    """Return the attributes of slots that an expression reads and no slot here has."""
     try:
         read = parse(expression_text(text)).references(ClassAd()).external if text else ()
     except (ClassAdSyntaxError, EvaluationError):

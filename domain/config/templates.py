@@ -24,8 +24,8 @@ MAX_LENGTH = 1_000_000
 MAX_REPLACED = 1_000
 
 
-def asked(category: str, text: str) -> Iterator[tuple[Template, str]]:
-    """The templates that the text behind the colon names, each with its arguments.
+def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
+    """Yield the templates that the text behind the colon names, each with its arguments.
 
     :raises ConfigError: for a category or name that does not exist, with the near ones
     """
@@ -54,7 +54,7 @@ def asked(category: str, text: str) -> Iterator[tuple[Template, str]]:
 
 
 def closing(text: str, at: int, depth: int = MAX_BRACKETS) -> int | None:
-    """Where the bracket that opens at ``at`` closes; brackets within it must close, too."""
+    """Return where the bracket that opens at ``at`` closes; brackets within it must close, too."""
     ends = {"(": ")", "[": "]"}
     open_now: list[str] = []
     for place in range(at, len(text)):
@@ -70,8 +70,8 @@ def closing(text: str, at: int, depth: int = MAX_BRACKETS) -> int | None:
     return None
 
 
-def filled(template: Template, arguments: str) -> list[str]:
-    """A template's lines with its arguments put in."""
+def expanded_lines(template: Template, arguments: str) -> list[str]:
+    """Return a template's lines with its arguments put in."""
     text = "\n".join(template.lines)
     given = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
     at = 0
@@ -92,7 +92,7 @@ def filled(template: Template, arguments: str) -> list[str]:
 
 
 def _default_end(text: str, at: int) -> int | None:
-    """Where the bracket stands that ends a default; one pair of brackets is stepped over at a time."""
+    """Return where the bracket stands that ends a default; one pair of brackets is stepped over at a time."""
     while (found := _BRACKET.search(text, at)) is not None:
         if found[0] == ")":
             return found.start()
@@ -113,7 +113,7 @@ def _argument(index: int, suffix: str, default: str, arguments: str, given: list
 
 
 def _from(arguments: str, index: int) -> str:
-    """All arguments from one on, as they are written."""
+    """Return all arguments from one on, as they are written."""
     rest = arguments
     for _ in range(index - 1):
         rest = rest.lstrip(", \t")

@@ -1,4 +1,4 @@
-"""What the table of defaults does not tell: which names are expressions, have a range, or have no default.
+"""Tell what the table of defaults does not: which settings are expressions, have a range, or are predefined.
 
 Source: the manual's pages "Policy Configuration for Execution Points" and "Configuration Macros".
 """
@@ -53,7 +53,7 @@ EXPRESSIONS = frozenset(
 _EXPRESSIONS_OF_EACH_RESOURCE = ("consumption_", "modify_request_expr_")
 
 # What detection says of these goes before all that is configured.
-SPECIAL = frozenset(
+PREDEFINED = frozenset(
     [
         "TILDE",
         "HOSTNAME",
@@ -101,12 +101,12 @@ _PREFIX = re.compile(r"(?:[a-z]+\.)?(?:slot[0-9]+_|slot_type_[0-9]+_)?(.+)", re.
 
 
 def without_prefix(name: str) -> str:
-    """A name without ``STARTD.``, ``SLOT1_`` or ``SLOT_TYPE_1_``."""
+    """Return a name without ``STARTD.``, ``SLOT1_`` or ``SLOT_TYPE_1_``."""
     found = _PREFIX.fullmatch(name)
     return name if found is None else found[1]
 
 
 def is_expression(name: str) -> bool:
-    """Whether a setting is a policy expression: also of one slot, of a type of slots, or for the vanilla universe."""
+    """Tell whether a setting is a policy expression, also of one slot, a type of slots, or the vanilla universe."""
     bare = without_prefix(name).lower()
     return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_EXPRESSIONS_OF_EACH_RESOURCE)

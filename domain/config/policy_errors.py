@@ -1,4 +1,4 @@
-"""Policy expressions that are an error for every job: a START that starts none, a RANK that prefers none."""
+"""Warn of policy expressions that are an error for every job: a START that starts none, a RANK that prefers none."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ..classad import Expression
 from ..classad.syntax_errors import fault, kinds
 from ..classad.tree import Binary, Unary, children
 from .configuration import Configuration
-from .names import is_expression
+from .param_info import is_expression
 from .values import Values
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-def erroneous(values: Values) -> Iterator[str]:
-    """A sentence for each policy expression of files, templates and the environment that no job makes a value of."""
+def policy_errors(values: Values) -> Iterator[str]:
+    """Yield a sentence for each policy expression that somebody set and no job makes a value of."""
     whole = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
@@ -40,7 +40,7 @@ def _reason(culprit: Expression) -> str:
 
 
 def _hints(expression: Expression, culprit: Expression) -> Iterator[str]:
-    """The ways out of what is written most often."""
+    """Yield the ways out of what is written most often."""
     parts = list(_parts(expression))
     for part in parts:
         if isinstance(part, Binary) and part.op in _COMPARISONS and culprit in (part.left, part.right):

@@ -1,4 +1,4 @@
-"""What a person set that HTCondor knows and Poolbook does not follow.
+"""Warn of what a person set that HTCondor knows and Poolbook does not follow.
 
 A setting counts as set by a person where a file, a template that a file uses, or the environment gives it a value
 other than its default. It is of use, and not told, if what Poolbook follows refers to it by ``$(NAME)`` or lists it as
@@ -19,13 +19,13 @@ from ..coverage.settings import LIMIT_SUFFIX, LIMITED, follower, macros, subject
 from ..submit.macros import Definition
 from ..submit.submit_context import SubmitError
 from .errors import Source
-from .names import SPECIAL, is_expression, without_prefix
+from .param_info import PREDEFINED, is_expression, without_prefix
 from .tables import defaults, without_default
 from .values import Values
 
 
 @frozen
-class Unfollowed:
+class UnsupportedSetting:
     """A setting that is not followed.
 
     :ivar name: as it was written
@@ -39,8 +39,8 @@ class Unfollowed:
     unenforced: bool
 
 
-def unfollowed(values: Values) -> list[Unfollowed]:
-    """The settings that a person set and nothing follows, in the order in which they were written."""
+def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
+    """Return the settings that a person set and nothing follows, in the order in which they were written."""
     found = []
     used = _used(values)
     for key, definition in _by_a_person(values):
@@ -49,16 +49,18 @@ def unfollowed(values: Values) -> list[Unfollowed]:
             continue
         about = _unenforced(key, values)
         if about:
-            found.append(Unfollowed(definition.name, source, about, True))
-        elif not is_followed(key) and is_known(key):
-            found.append(Unfollowed(definition.name, source, subject(without_prefix(key)), False))
+            found.append(UnsupportedSetting(definition.name, source, about, True))
+        elif not is_supported(key) and is_known(key):
+            found.append(UnsupportedSetting(definition.name, source, subject(without_prefix(key)), False))
     return found
 
 
-def message(values: Values) -> str:
-    """One message that names all that a person set in vain: what nothing follows, what would keep something out, and
-    what is said or asked of slots and no slot here has. Empty: there is nothing."""
-    found = unfollowed(values)
+def warning(values: Values) -> str:
+    """Return one message that names all that a person set in vain; empty: there is nothing.
+
+    These are settings that nothing follows, that would keep something out, and that say or ask of slots what none has.
+    """
+    found = unsupported_settings(values)
     idle = [one for one in found if not one.unenforced]
     unenforced = [one for one in found if one.unenforced]
     parts = []
@@ -74,7 +76,7 @@ def message(values: Values) -> str:
 
 
 def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
-    """The definitions that stand in files, in templates that these use, and in the environment."""
+    """Return the definitions that stand in files, in templates that these use, and in the environment."""
     found = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
     return [
         (key, definition)
@@ -84,7 +86,7 @@ def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
 
 
 def _promised(values: Values) -> list[str]:
-    """The abilities that a person lists among the attributes of slots, and that slots here have not."""
+    """Return the abilities that a person lists among the attributes of slots, and that slots here have not."""
     listed = {
         name.lower(): name
         for key, definition in _by_a_person(values)
@@ -96,10 +98,10 @@ def _promised(values: Values) -> list[str]:
 
 
 def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
-    """The policy expressions that read what no slot here has, with the names."""
+    """Yield the policy expressions that read what no slot here has, with the names."""
     own = {without_prefix(key).lower() for key in values.definitions}
     for key, definition in _by_a_person(values):
-        if is_expression(key) and is_followed(key):
+        if is_expression(key) and is_supported(key):
             words = _WORD.findall(_TEXT.sub("", _expanded(values, key)))
             read = [name for word in dict.fromkeys(words) if (name := unadvertised(word)) and word.lower() not in own]
             if read:
@@ -113,8 +115,8 @@ def _expanded(values: Values, key: str) -> str:
         return values.lookup(key) or ""  # whoever asks for it is told
 
 
-def not_enforced(found: list[Unfollowed]) -> str:
-    """What is wrong with settings all of which are ``unenforced``."""
+def not_enforced(found: list[UnsupportedSetting]) -> str:
+    """Return what is wrong with settings all of which are ``unenforced``."""
     *first, last = dict.fromkeys(one.about for one in found)
     about = f"{', '.join(first)} and {last}" if first else last
     return f"{_names(found)}: Poolbook does not enforce {about} yet, and would let in what they keep out"
@@ -124,8 +126,8 @@ _OF_A_TEMPLATE = 2
 """So many of the settings that came with one template are named."""
 
 
-def _names(found: list[Unfollowed]) -> str:
-    """The names, each once; a template that was used stands for those that came with it."""
+def _names(found: list[UnsupportedSetting]) -> str:
+    """Return the names, each once; a template that was used stands for those that came with it."""
     by_template: dict[str, list[str]] = {}
     for one in found:
         by_template.setdefault(one.source.used, []).append(one.name)
@@ -139,19 +141,19 @@ def _shortened(names: list[str]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def is_followed(name: str) -> bool:
-    """Whether a setting has the effect that HTCondor gives it, whatever daemon or slot its prefix names."""
+def is_supported(name: str) -> bool:
+    """Tell whether a setting has the effect that HTCondor gives it, whatever daemon or slot its prefix names."""
     return any(follower(one) is not None for one in _spellings(name))
 
 
 @lru_cache(maxsize=4096)
 def is_known(name: str) -> bool:
-    """Whether HTCondor has such a setting."""
+    """Tell whether HTCondor has such a setting."""
     return any(one in _plain_names() or _patterns().get(one) for one in _spellings(name.lower()))
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """A name as it stands, without its daemon, and without its slot."""
+    """Yield a name as it stands, without its daemon, and without its slot."""
     yield name
     yield name.rpartition(".")[2]
     yield without_prefix(name)
@@ -169,7 +171,7 @@ def _unenforced(key: str, values: Values) -> str:
 
 @lru_cache(maxsize=1)
 def _plain_names() -> frozenset[str]:
-    names = {key.rpartition(".")[2] for key in defaults()} | {name.lower() for name in (*SPECIAL, *macros())}
+    names = {key.rpartition(".")[2] for key in defaults()} | {name.lower() for name in (*PREDEFINED, *macros())}
     return frozenset(names | {name.lower() for name in without_default()})
 
 
@@ -184,9 +186,9 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def _used(values: Values) -> set[str]:
-    """The names that what is followed refers to, directly or by way of others, in small letters."""
+    """Return the names that what is followed refers to, directly or by way of others, in small letters."""
     used: set[str] = set()
-    waiting = [key for key in values.definitions if is_followed(key)]
+    waiting = [key for key in values.definitions if is_supported(key)]
     while waiting:
         key = waiting.pop()
         text = values.lookup(key) or ""
