@@ -6,8 +6,7 @@ while one of them holds it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, NoReturn
+from collections.abc import Collection
 from weakref import WeakValueDictionary
 
 from eventsourcing.persistence import StoredEvent
@@ -15,11 +14,12 @@ from eventsourcing.popo import POPOApplicationRecorder
 
 from ...domain.ports.log import Fenced, Head
 from .format import FORMAT
+from .recorder import SealedInserts
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored
 
 
-class MemoryTables(POPOApplicationRecorder):
+class MemoryTables(SealedInserts, POPOApplicationRecorder):
     """A log in the library's store for plain Python objects, with a head and a list of appends."""
 
     def __init__(self, name: str) -> None:
@@ -28,10 +28,6 @@ class MemoryTables(POPOApplicationRecorder):
         self._head = Head(0, 0, GENESIS)
         self._appends: list[Appended] = []
 
-    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> NoReturn:
-        """Not for a log: events that do not move the head would break the seal. Raises `TypeError`."""
-        raise TypeError("events enter a log by append(), which moves its head")
-
     def append(self, old: Head, new: Head, batch: Batch) -> None:
         with self._database_lock:
             if self._head != old:
@@ -39,6 +35,7 @@ class MemoryTables(POPOApplicationRecorder):
             self._insert_events(list(map(StoredEvent, batch.streams, batch.versions, batch.topics, batch.states)))
             self._appends.append((new.position, FORMAT, new.epoch, new.digest))
             self._head = new
+        self._notify_listeners()
 
     def heads(self) -> list[tuple[int, Head]]:
         return [(FORMAT, self._head)]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import psycopg
-from eventsourcing.persistence import PersistenceError, StoredEvent
+from eventsourcing.persistence import PersistenceError
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
@@ -20,6 +20,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
+from .recorder import SealedInserts
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored
 
@@ -71,8 +72,9 @@ def _told(name: str) -> Iterator[None]:
         raise kind(f"{name}: {words} (PostgreSQL: {str(cause or error).strip()})") from error
 
 
-class PostgresTables(PostgresApplicationRecorder):
-    """A log in a schema. The library's own readers (`select_events`, `select_notifications`) work on it too."""
+class PostgresTables(SealedInserts, PostgresApplicationRecorder):
+    """A log in a schema. It is a recorder of the library's too: `insert_events`, `select_events`,
+    `select_notifications`."""
 
     def __init__(self, datastore: PostgresDatastore, name: str) -> None:
         super().__init__(datastore)
@@ -85,9 +87,12 @@ class PostgresTables(PostgresApplicationRecorder):
             "SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[])"
         )
 
-    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> NoReturn:
-        """Not for a log: events that do not move the head would break the seal. Raises `TypeError`."""
-        raise TypeError("events enter a log by append(), which moves its head")
+    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> NoReturn:
+        """Not here: a NOTIFY at each append would make all appends of a server wait for one another.
+
+        :raises NotImplementedError: always
+        """
+        raise NotImplementedError("appends notify nobody: poll select_notifications(), or refresh() and read() the log")
 
     def append(self, old: Head, new: Head, batch: Batch) -> None:
         with _told(self.name), self.datastore.transaction(commit=True) as c:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import count
 from time import monotonic, sleep
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import quote
 
-from eventsourcing.persistence import ConnectionPoolClosedError, PersistenceError, StoredEvent
+from eventsourcing.persistence import ConnectionPoolClosedError, PersistenceError
 from eventsourcing.sqlite import (
     SQLiteApplicationRecorder,
     SQLiteConnection,
@@ -27,6 +27,7 @@ from eventsourcing.sqlite import (
 
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
+from .recorder import SealedInserts
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored
 
@@ -131,8 +132,9 @@ class _Datastore(SQLiteDatastore):
                 raise
 
 
-class SQLiteTables(SQLiteApplicationRecorder):
-    """A log in an SQLite file. The library's own readers (`select_events`, `select_notifications`) work on it too."""
+class SQLiteTables(SealedInserts, SQLiteApplicationRecorder):
+    """A log in an SQLite file. It is a recorder of the library's too: `insert_events`, `select_events`,
+    `select_notifications`."""
 
     def __init__(self, datastore: SQLiteDatastore, name: str) -> None:
         super().__init__(datastore)
@@ -140,10 +142,6 @@ class SQLiteTables(SQLiteApplicationRecorder):
 
     def construct_create_table_statements(self) -> list[str]:
         return list(TABLES)
-
-    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> NoReturn:
-        """Not for a log: events that do not move the head would break the seal. Raises `TypeError`."""
-        raise TypeError("events enter a log by append(), which moves its head")
 
     def append(self, old: Head, new: Head, batch: Batch) -> None:
         with _told(self.name), self.datastore.transaction(commit=True) as c:

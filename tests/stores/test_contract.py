@@ -9,8 +9,10 @@ from pathlib import Path
 
 import attrs
 import pytest
+from eventsourcing.persistence import IntegrityError, StoredEvent
 
-from poolbook.domain.events import MachineLeft, WriterBegan
+from poolbook.adapters.stores.codec import CODEC
+from poolbook.domain.events import Event, MachineLeft, WriterBegan
 from poolbook.domain.ports.log import Fenced, Head, LogError, LogUnavailable
 
 from .places import DURABLE, Place
@@ -277,8 +279,52 @@ def test_the_librarys_own_readers_work_on_a_log(place: Place) -> None:
     assert recorder.max_notification_id() == 3
     assert [note.id for note in recorder.select_notifications(1, 10)] == [1, 2, 3]
     assert [event.originator_version for event in recorder.select_events(changed(1).stream)] == [1, 2]
-    with pytest.raises(TypeError, match="by append"):
-        recorder.insert_events([])
+
+
+def stored(event: Event, version: int) -> StoredEvent:
+    topics, states = CODEC.encode([event])
+    return StoredEvent(event.stream, version, topics[0], states[0])
+
+
+def test_events_that_the_library_inserts_are_sealed_and_read_as_all_others(place: Place) -> None:
+    log = place.open()
+    log.append([changed(1)])
+    recorder = log._tables  # type: ignore[attr-defined]
+    assert list(recorder.insert_events([stored(changed(2), 2), stored(changed(3, slot="b"), 1)])) == [2, 3]
+    assert list(recorder.insert_events([])) == []
+    log.refresh()
+    assert list(log.read()) == [(1, changed(1)), (2, changed(2)), (3, changed(3, slot="b"))]
+    assert place.problems() == []
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_a_version_that_is_not_the_next_of_its_stream_is_not_inserted(place: Place, version: int) -> None:
+    log = place.open()
+    log.append([changed(1)])
+    recorder = log._tables  # type: ignore[attr-defined]
+    with pytest.raises(IntegrityError, match=f"version {version} .* its next version is 2"):
+        recorder.insert_events([stored(changed(2, slot="b"), 1), stored(changed(2), version)])
+    assert log.refresh().position == 1
+
+
+def test_a_writer_is_fenced_by_what_the_library_inserted(place: Place) -> None:
+    log = place.open()
+    recorder = log._tables  # type: ignore[attr-defined]
+    recorder.insert_events([stored(changed(1), 1)])
+    with pytest.raises(Fenced):
+        log.append([changed(2)])
+    log.refresh()
+    assert log.append([changed(2)]) == 2
+
+
+def test_inserts_of_several_threads_are_all_there(place: Place) -> None:
+    log = place.open()
+    recorder = log._tables  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(12):
+            threads.submit(recorder.insert_events, [stored(changed(number, slot=f"s{number}"), 1)])
+    assert log.refresh().position == 12
+    assert place.problems() == []
 
 
 def test_more_streams_than_are_remembered_are_appended_in_one_batch(
