@@ -19,7 +19,8 @@ import msgspec
 from attrs import define
 
 from ..domain import events as e
-from ..domain.state.job_ad import LEFT, STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
+from ..domain.state.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
+from ..domain.state_machines import LEFT
 from .schema import insertion
 
 _TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)

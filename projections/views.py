@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..domain.state_machines import DIALECTS
 from . import imported_ads
 from .checkpoint import reached
 from .job_ads import Clusters, ad_of, ads, attributes
@@ -384,7 +385,7 @@ def _published(
 
     closed = bool(machine.shutdown) or "Draining" in machine.facts or "PreemptingUser" in facts
     willing = _willing(texts) if "Start" in texts else None
-    return published(texts, dialect, state, closed=closed, start=machine.start, willing=willing)
+    return published(texts, DIALECTS[dialect], state, closed=closed, start=machine.start, willing=willing)
 
 
 def _willing(texts: dict[str, str]) -> bool | None:

@@ -21,15 +21,15 @@ from ..domain.imported.job_event_log import ENTRIES
 from ..domain.imported.record_sources import KINDS as REPORT_KINDS
 from ..domain.ports.log import Log
 from ..domain.state.job_ad import job_procs, unquoted
+from ..domain.state_machines import DIALECTS
 from ..domain.state_machines.drain import OPEN
 from ..domain.state_machines.job import UNSUBMITTED
 from ..domain.state_machines.slot_rows import BORN
-from ..domain.state_machines.slot_tables import SLOT_TABLES
 from .narration.wording import counted, instant, interval, iso, memory, shortened
 
 EVER = 1 << 62
 """An instant after all others."""
-LETTERS: dict[str, str] = {row.number: row.letter for rows in SLOT_TABLES.values() for row in rows}
+LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
 
 

@@ -131,15 +131,14 @@ def _seal(found: Audit) -> Iterator[str]:
 
 
 def _transitions(found: Audit) -> Iterator[str]:
-    from ...domain.state_machines.rows import MANUAL
-    from ...domain.state_machines.slot_tables import SLOT_TABLES
+    from ...domain.state_machines import DIALECTS, MANUAL
     from ...replay.listing import LETTERS
 
     taken = {number: count for number, count in found.transitions.items() if count}
     if not taken:
         yield "  slot transitions: none"
         return
-    rows = {row.number: row for row in (*SLOT_TABLES[MANUAL], *SLOT_TABLES.get(found.dialect, ()))}
+    rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(found.dialect, MANUAL).slot_rows)}
     yield f"  slot transitions: {sum(taken.values()):,}"
     yield "     no.      count  from -> to"
     for number, count in sorted(taken.items(), key=lambda item: _order(item[0])):

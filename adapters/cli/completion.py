@@ -37,11 +37,11 @@ _OF_COMMANDS = ("help", "man")
 
 def _offers() -> dict[tuple[str, str], Sequence[str]]:
     """The words that a command takes, or an option of one, where they are few and known."""
-    from ...domain.state_machines.slot_triggers import TOLD
+    from ...domain.state_machines import DIALECTS
     from ...replay.runs.usage_sums import BY
     from .doc import files
 
-    dialects = {(name, "dialect"): tuple(TOLD) for name in ("play", "run", "serve")}
+    dialects = {(name, "dialect"): tuple(DIALECTS) for name in ("play", "run", "serve")}
     return {("doc", ""): tuple(files()), ("completion", ""): tuple(_SCRIPTS), ("usage", "by"): BY, **dialects}
 
 

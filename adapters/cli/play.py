@@ -53,7 +53,7 @@ RECORDED = {
 
 
 def play(argv: Sequence[str]) -> int:
-    from ...domain.state_machines.rows import DIALECTS
+    from ...domain.state_machines import DIALECTS
 
     arguments = parse(COMMAND, argv)
     given = arguments.last("dialect")

@@ -84,7 +84,7 @@ SERVE = Command(
 def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
     """Become the pool of the log that a command's arguments name, and find what ran before. `create`: begin a log if
     there is none; `measured`: measure how fast this machine is, unless a configuration says whether."""
-    from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+    from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
     from ..runtime.server import Server
 
@@ -130,7 +130,7 @@ def _tell_what_stays(server: Server, settings: Mapping[str, str], dialect: str) 
     """Say what a log that was there already does not take over."""
     state = server.engine.state
     asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
-    asked[f"-dialect {dialect}"] = dialect not in ("", state.dialect)
+    asked[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
     for given in (name for name, differs in asked.items() if differs):
         print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
 

@@ -25,7 +25,7 @@ from typing import Final
 from attrs import Factory, define
 
 from ...domain.events import Ad, DaemonReported, Event, SlotBorn, SlotDied, SlotMoved, SlotReported
-from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, SLOT_PAIRS, classify
+from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
 from .log_lines import GAP, Lines
 from .reader import Source, State, without_secrets
 
@@ -489,7 +489,7 @@ def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
     if what == "state and activity":
         return [(old, new)]
     state, _, activity = pair.partition("/")
-    pairs = [p.partition("/") for p in SLOT_PAIRS[HTCONDOR_25]]
+    pairs = [p.partition("/") for p in HTCONDOR_25.state_activities]
     if what == "activity":
         states = [state, *_LIKELY] if state else _LIKELY
         return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]

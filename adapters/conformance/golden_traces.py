@@ -19,6 +19,7 @@ from typing import Final
 from attrs import frozen
 
 from ...domain.events import SlotMoved
+from ...domain.state_machines import SlotRow
 from ..condor_files.reader import Source
 from ..condor_files.startlog import StartLogReader
 from .trace_files import TraceFiles
@@ -79,10 +80,17 @@ class Comparison:
         return not self.differences
 
 
+_ECHO = (SlotRow.START_BENCHMARKS, SlotRow.END_BENCHMARKS)
+
+
 def _without_echoes(real: list[Move], ours: list[Move]) -> tuple[list[Move], list[Move]]:
     kept: list[Move] = []
     for move in real:
-        if kept and move.at == kept[-1].at and (kept[-1].row, move.row) == ("3", "4"):
+        if (
+            kept
+            and move.at == kept[-1].at
+            and (kept[-1].row, move.row) == (SlotRow.START_BENCHMARKS, SlotRow.END_BENCHMARKS)
+        ):
             kept.pop()
         else:
             kept.append(move)

@@ -26,7 +26,7 @@ from ...domain.startd.public_ad import shown, with_unsaid
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.job_ad import quoted
 from ...domain.state.state import Slot
-from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...replay.virtual_world import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from ..machine.host import user_name

@@ -43,7 +43,7 @@ from ...domain.schedd.leave_queue import to_be_asked
 from ...domain.state.cluster import IDLE
 from ...domain.state.evolve import PUBLISHED, fold
 from ...domain.state.state import Activation, State
-from ...domain.state_machines import job_machine, slot_machine
+from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
 from .leave_in_queue import Staying
 from .round_schedule import Rounds
 
@@ -167,7 +167,7 @@ class Engine:
 
     def _tables(self) -> Tables:
         if self.tables is None:
-            self.tables = Tables(slot_machine(self.state.dialect), job_machine(self.state.dialect))
+            self.tables = Tables(slot_machine(self.state.dialect.name), job_machine(self.state.dialect.name))
         return self.tables
 
     def read_on(self) -> None:
@@ -256,7 +256,7 @@ class Engine:
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
         if isinstance(stimulus, s.Found):
-            tables = Tables(slot_machine("manual"), job_machine("manual"))
+            tables = Tables(slot_machine(DEFAULT_DIALECT), job_machine(DEFAULT_DIALECT))
         else:
             tables = self._tables()
         position = self.state.position
@@ -304,7 +304,7 @@ class Engine:
 
     def _follow_up(self, now: int, events: list[Event]) -> None:
         """What the pool does by itself when something came in: negotiate if that may help, and claim the matches."""
-        if not (self.executing and self.matching) or not self.state.dialect:
+        if not (self.executing and self.matching) or not self.state.name:
             return
         if self._cycle_due(now):
             self._last_cycle = now

@@ -10,8 +10,7 @@ from ...domain.ports.log import Log, LogError
 from ...domain.ports.stimuli import Found
 from ...domain.state.settings import SUPER_USERS, super_users
 from ...domain.state.state import State
-from ...domain.state_machines import job_machine, slot_machine
-from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
 from ...replay.forensics.imported_log import is_imported
 from ..machine.host import VERSION, host_name, user_name
 from ..stores import open_log

@@ -19,10 +19,10 @@ from ...domain.classad import Context
 from ...domain.events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotMoved
 from ...domain.ports.effects import BENCHMARKING
 from ...domain.ports.sensor_readings import Sense
-from ...domain.startd.evaluation import Look
 from ...domain.startd.next_change import horizon
 from ...domain.startd.policy_rounds import grid, interval, unfinished
 from ...domain.startd.settings import MICROSECONDS, setting
+from ...domain.startd.slot_policy import SlotPolicy
 from ...domain.state.job_ad import job_procs
 from ...domain.state.state import Machine, State
 
@@ -182,7 +182,7 @@ class Rounds:
         context = Context(now=now // MICROSECONDS, seed=now // MICROSECONDS, timezone=zone)
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
-                known[name] = horizon(state.dialect, Look(state, slot, sense, now, context))
+                known[name] = horizon(SlotPolicy(state, slot, sense, now, context))
         for name in [name for name in known if name not in machine.slots]:
             del known[name]
         return min((when for when in known.values() if when is not None), default=None)

@@ -13,7 +13,7 @@ from ...domain.ports.log import Log
 from ...domain.ports.world import Launch
 from ...domain.state.job_ad import unquoted
 from ...domain.state.state import Slot
-from ...domain.state_machines.slot_triggers import DEFAULT_DIALECT
+from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.scenario import PlayError, Scenario, Step
 from ...replay.scenario.transcript import Entry, Tale
 from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps

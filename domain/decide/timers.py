@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..decision.draft import Draft
 from ..startd.job_signals import signal_job
 from ..startd.settings import duration
-from ..startd.transitions import tell
+from ..startd.transitions import trigger
 from ..startd.vacating import kill, void
 from ..state.state import Activation, State
 
@@ -65,7 +65,7 @@ def _escalate(draft: Draft, activation: Activation) -> None:
     """The time to end is up: the slot goes from Vacating to Killing (transition 21) where its dialect says so, and the
     processes are killed."""
     slot = draft.state.slots.get(activation.slot)
-    if slot is not None and tell(draft, slot, "vacate time over", "vacate_timeout"):
+    if slot is not None and trigger(draft, slot, "vacate time over", "vacate_timeout"):
         return
     signal_job(draft, activation, "hard", "kill_timeout")
 

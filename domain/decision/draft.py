@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from typing import Protocol
+from typing import Any, Protocol
 
 from attrs import Factory, frozen
 
-from ..classad import Context, unparse
+from ..classad import Context
 from ..errors import PoolbookError
 from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
 from ..ports.sensor_readings import Sense, nothing
-from ..startd.evaluation import Look
 from ..state.cluster import Cluster
 from ..state.evolve import evolve
 from ..state.state import Slot, State
@@ -32,7 +31,7 @@ class Refusal(PoolbookError):
 
 
 class Table(Protocol):
-    """A state machine built from a table of rows (``lifecycle``)."""
+    """A state machine built from a table of rows (``state_machines``)."""
 
     def fire(self, source: str, number: str, target: str | None = None) -> str: ...
 
@@ -60,7 +59,8 @@ class Draft:
         self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
         self.events: list[Event] = []
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
-        self._looks: dict[str, tuple[int, Look]] = {}
+        self.policies: dict[str, tuple[int, Any]] = {}
+        """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
         second = now // 1_000_000
         # What is drawn at random holds for a second, like what was found.
         self.context = Context(now=second, seed=second, timezone=zone)
@@ -77,7 +77,7 @@ class Draft:
 
     def move(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
         """One transition, with those of the slot's claim and match that are the same step, and nothing of what follows
-        from it (``point.change`` does that)."""
+        from it (``startd.transitions`` does that)."""
         reached = self.tables.slot.fire(slot.pair, row, target)
         if slot.claim is not None:
             job = slot.activation is not None
@@ -100,24 +100,11 @@ class Draft:
         if match_state(slot.pair) == MADE:
             self.tables.match.step(MADE, row)
 
-    def look(self, slot: Slot) -> Look:
-        """The slot's policy, as of now: what was found out of it is kept until the next event."""
-        known = self._looks.get(slot.name)
-        if known is None or known[0] != len(self.events):
-            known = self._looks[slot.name] = (
-                len(self.events), Look(self.state, slot, self.sense, self.now, self.context)
-            )  # fmt: skip
-        return known[1]
-
-    def evidence(self, look: Look) -> int:
-        """Write down the expression that was asked last and what it read, and where that stands in the log; what was
-        written in this decision already is not written again. 0 if it read nothing: a constant needs no evidence."""
-        if look.verdict is None:
-            return 0
-        return self.note(look.verdict.name, unparse(look.verdict.expression), look.verdict.words, look.read())
-
     def note(self, name: str, text: str, value: str, read: Ad) -> int:
-        """The same of any expression, given what came of it."""
+        """Write down an expression, its value and what it read, and return where that stands in the log.
+
+        What was written in this decision already is not written again. 0: it read nothing.
+        """
         if not read:
             return 0
         key = (name, text, value, tuple(read.items()))

@@ -28,7 +28,6 @@ from ..classad import Context
 from ..events import CycleHeld, PrioritiesUpdated
 from ..state.cluster import IDLE
 from ..state.state import State
-from ..state_machines.rows import MANUAL
 from .autocluster_cache import Kinds
 from .autoclusters import significance, words
 from .cycle_accounts import Account, Accounts
@@ -131,7 +130,7 @@ class _Turn:
         self.total, self.lightest = self.chooser.weigh()
         self.kinds = Kinds(pool, likeness, self.rules, self.accounts, self.chooser.ranks, self.total)
         self.reasons = Reasons(self.chooser, self.kinds, self.requests)
-        if self.rules.match_limits and state.dialect != MANUAL:
+        if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.most = self.rules.most_matches
         self.promised = self._promised()
         self.chooser.publish()

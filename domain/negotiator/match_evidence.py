@@ -6,6 +6,13 @@ from ..classad import ClassAd, EvaluationError, unparse
 from ..decision.draft import Draft
 from ..events import EvidenceNoted
 from ..startd.evaluation import written
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of
+
+
+def job_ad(cluster: Cluster, proc: int) -> ClassAd:
+    """Return the ad of a job as a match sees it."""
+    return ad_of(cluster.attributes(proc))
 
 
 def evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvidenceNoted:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from ..decision.draft import Draft
 from ..events import EvidenceNoted, SlotChanged
 from ..ports.sensor_readings import NOTHING_READ, nothing
-from ..schedd.claim_reuse import job_ad
 from ..startd.dynamic_slots import carve
-from ..startd.transitions import settle, tell
+from ..startd.slot_policy import policy_of
+from ..startd.transitions import reevaluate, trigger
 from ..startd.updates import news, told_by
 from ..state.state import Slot
-from ..state_machines.slot_triggers import INFORMS
 from .cycle import Cycle, asked, hold, waits
-from .match_evidence import evidence
+from .match_evidence import evidence, job_ad
 from .slot_table import pool_of
 
 
@@ -38,10 +37,10 @@ def negotiate(draft: Draft) -> None:
         slot = state.slots[choice.slot]
         if choice.name != choice.slot:
             slot = carve(draft, slot, choice.name, job_ad(choice.cluster, choice.proc))
-            if INFORMS[state.dialect]:
-                settle(draft, slot)
-        if INFORMS[state.dialect] and not choice.reason:
-            tell(draft, slot, "match", "matched")
+            if state.dialect.informs_startd_of_matches:
+                reevaluate(draft, slot)
+        if state.dialect.informs_startd_of_matches and not choice.reason:
+            trigger(draft, slot, "match", "matched")
 
 
 def _publish(draft: Draft) -> None:
@@ -69,7 +68,7 @@ def _publish(draft: Draft) -> None:
 def _tell(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
     """Publish the slot's news, if anything of this was never published."""
     if not wanted <= {name.lower() for name in slot.public}:
-        changes = news(draft.look(slot), wanted)
+        changes = news(policy_of(draft, slot), wanted)
         if changes:
             draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 

@@ -21,7 +21,6 @@ from ..events import Denied, Match
 from ..startd.slot_resources import dynamic_name
 from ..state.cluster import Cluster
 from ..state.state import State
-from ..state_machines.rows import MANUAL
 from .candidates import (
     LEAST,
     NOBODY,
@@ -409,7 +408,7 @@ class Chooser:
     def _behind(self, one: Account, places: Places) -> Mask:
         """Whether those who have the slots come behind the submitter. The reference leaves that to
         PREEMPTION_REQUIREMENTS."""
-        if self.state.dialect != MANUAL:
+        if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(places), bool)
         priorities = np.array([self.accounts.of(name).priority for name in self.pool.submitters] or [0.0])
         behind: Mask = priorities[self.pool.users[places]] > one.priority

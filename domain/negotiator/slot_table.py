@@ -24,7 +24,7 @@ from ..classad.functions import FUNCTIONS, Needs
 from ..classad.tree import Attribute, Call, Literal, children
 from ..events import Unmatched
 from ..ports.sensor_readings import NOTHING_READ, Readings
-from ..startd.evaluation import Look, integer
+from ..startd.evaluation import PolicyEvaluation, integer
 from ..startd.next_change import moving_of
 from ..startd.public_ad import REFUSING, shown
 from ..startd.settings import setting
@@ -32,8 +32,6 @@ from ..startd.slot_ad import MAKES_NAMES, MOMENT, Moment, of_other_slots, start_
 from ..startd.time_limits import drain_left, retirement_left
 from ..state.expression_cache import expression
 from ..state.state import Machine, Slot, State
-from ..state_machines.rows import MANUAL
-from ..state_machines.slot_triggers import told
 from .autoclusters import Signature
 
 Mask = npt.NDArray[np.bool_]
@@ -241,7 +239,7 @@ class Pool:
         matched = slot.name in state.matches
         self.free[place] = claim is None and not matched and free(state, slot, see)
         held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
-        self.held[place] = held and (state.dialect != MANUAL or slot.activity != "Idle")
+        self.held[place] = held and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
         self.shared[place] = slot.kind == "partitionable"
         self.counted[place] = slot.kind != "dynamic"
         self.users[place] = -1 if claim is None else self.submitters.setdefault(claim.submitter, len(self.submitters))
@@ -403,7 +401,7 @@ def free(state: State, slot: Slot, see: _Sight) -> bool:
     unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
     run."""
     machine = state.machines.get(slot.machine)
-    takes = bool(told(state.dialect, "claim", slot.pair)) and slot.pair != "Matched/Idle"
+    takes = bool(state.dialect.steps("claim", slot.pair)) and slot.pair != "Matched/Idle"
     if machine is None or (machine.drain is None and not machine.shutdown):
         return takes
     drain = machine.drain
@@ -463,8 +461,8 @@ class _Sight:
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
         return Moment(self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context)
 
-    def look(self, slot: Slot) -> Look:
-        return Look(self.state, slot, self._sense, self.now, self.context)
+    def look(self, slot: Slot) -> PolicyEvaluation:
+        return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context)
 
     def _sense(self, machine: str) -> Readings:
         known = self.state.machines.get(machine)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..classad import ClassAd, symmetric_match
 from ..decision.draft import Draft
 from ..negotiator.autoclusters import Signature, words
+from ..negotiator.match_evidence import job_ad
 from ..startd.slot_ad import matched_by, moment, static, view
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
 from ..state.state import Slot
 
 _FITS_KEPT = 10_000
@@ -34,7 +34,3 @@ def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
 
 
 _ALWAYS_READ = frozenset({"state", "activity"})
-
-
-def job_ad(cluster: Cluster, proc: int) -> ClassAd:
-    return ad_of(cluster.attributes(proc))

@@ -15,17 +15,19 @@ from ..decision.draft import Draft, job_id
 from ..events import ClaimMade, ClaimWaits, ClaimWithdrawn, JobActivated
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
-from ..negotiator.match_evidence import evidence
+from ..negotiator.match_evidence import evidence, job_ad
 from ..startd import time_limits
 from ..startd.claiming import HELD, job_gone, queue_up, rank, release, take
 from ..startd.draining import accepts
 from ..startd.dynamic_slots import weight
 from ..startd.job_signals import signal_job
-from ..startd.transitions import tell
+from ..startd.slot_policy import policy_of
+from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
 from ..state.cluster import IDLE, Cluster
 from ..state.state import Activation, Slot, State
-from .claim_reuse import fits, job_ad, slot_ad
+from ..state_machines import SlotRow
+from .claim_reuse import fits, slot_ad
 
 
 def claim_matches(draft: Draft) -> None:
@@ -111,16 +113,16 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log."""
     assert slot.claim is not None
     draft.tables.job.fire("Idle", "activate")
-    promised = time_limits.machine_vacate_time(draft.look(slot))
+    promised = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
     draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised))
-    tell(draft, slot, "activate", "activated")
+    trigger(draft, slot, "activate", "activated")
 
 
 def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
     """The last process of the slot's job, of this cluster, is gone: the slot goes on, and if it is still claimed and
     idle then, so does its holder."""
-    tell(draft, slot, "job reported", "job_ended")
+    trigger(draft, slot, "job reported", "job_ended")
     job_gone(draft, slot)
     if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Idle" and _goes_on(draft, slot):
         reuse(draft, slot, cluster)
@@ -180,7 +182,7 @@ def stop(draft: Draft, activation: Activation, cause: str) -> None:
     """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it."""
     slot = draft.state.slots.get(activation.slot)
     if slot is not None and slot.pair == "Claimed/Suspended":
-        draft.move(slot, "15", cause)
+        draft.move(slot, SlotRow.CONTINUE, cause)
     signal(draft, activation, "soft", cause)
 
 

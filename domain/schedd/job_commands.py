@@ -18,6 +18,7 @@ from ..classad.match import accepts
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, ClusterSubmitted, JobsEdited
+from ..negotiator.match_evidence import job_ad
 from ..ports.stimuli import Act, ContinueClaim, Edit, Selection, Submit, SuspendClaim, VacateSlot
 from ..startd.vacating import continue_claim, suspend_claim
 from ..state.cluster import Cluster
@@ -27,7 +28,6 @@ from ..state.proc_ads import pack, unpack
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
 from .accounting_group import GROUP, submitter_of
-from .claim_reuse import job_ad
 from .claims import signal, stop, vacate, withdraw
 
 HELD_BY_USER = 1

@@ -24,17 +24,17 @@ from ..events import (
 from ..ports import stimuli as s
 from ..state.expression_cache import ad_of
 from ..state.state import Slot
+from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
-from ..state_machines.rows import MANUAL
-from ..state_machines.slot_triggers import told
 from . import time_limits
 from .draining import accepts
 from .dynamic_slots import carve, weight
 from .evaluation import given
 from .job_signals import signal
 from .settings import MICROSECONDS, duration
+from .slot_policy import note_evidence, policy_of
 from .slot_resources import dynamic_name
-from .transitions import change, end_claim, follow_policy, leave_preempting, mark, settle, tell
+from .transitions import apply_policy, end_claim, leave_preempting, mark, reevaluate, trigger
 
 HELD = ("Claimed", "Preempting")
 """The states of a slot that somebody has."""
@@ -46,16 +46,16 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
     A slot without a RANK values all jobs alike, says the manual. The real startd looks for what its ad lacks in the
     job's (Resource::compute_rank), and so takes the job's own Rank of the slot for it.
     """
-    look = draft.look(slot)
-    asked, swapped = look.expression("Rank"), False
-    if asked is None and draft.state.dialect != MANUAL:
+    policy = policy_of(draft, slot)
+    asked, swapped = policy.expression("Rank"), False
+    if asked is None and draft.state.dialect.takes_job_rank_for_missing_rank:
         asked, swapped = ad_of(job).get("Rank"), True
     if asked is None:
         return 0.0
     if isinstance(asked, Literal):
         value = asked.value
     else:
-        ads = look.whole()[0], ad_of(job)
+        ads = policy.whole()[0], ad_of(job)
         mine, target = ads[::-1] if swapped else ads
         try:
             value = asked.evaluate(mine, target, draft.context)
@@ -66,7 +66,7 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
 
 def take(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
     """The slot is claimed. False if it could not be, or if its policy took the claim back at once."""
-    steps = told(draft.state.dialect, "claim", slot.pair)
+    steps = draft.state.dialect.steps("claim", slot.pair)
     draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
@@ -76,19 +76,19 @@ def take(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
     for step in steps:
         draft.move(slot, step.row, "claimed", step.target)
     draft.emit(made)
-    if time_limits.draining(draft.look(slot)):
+    if time_limits.draining(policy_of(draft, slot)):
         mark(draft, slot, "late")
-    if told(draft.state.dialect, "revert", slot.pair) and _unwanted(draft, slot):
+    if draft.state.dialect.steps("revert", slot.pair) and _unwanted(draft, slot):
         end_claim(draft, slot, "start_false")
-        change(draft, slot, "5b", "claim_failed", before)
+        trigger(draft, slot, "revert", "claim_failed", before)
         return False
-    settle(draft, slot)
+    reevaluate(draft, slot)
     return slot.claim is not None
 
 
 def _unwanted(draft: Draft, slot: Slot) -> bool:
     """Whether the policy would end the claim in the instant in which it begins."""
-    return draft.look(slot).true("IS_OWNER")
+    return policy_of(draft, slot).true("IS_OWNER")
 
 
 # What a slot hears from outside
@@ -103,7 +103,7 @@ def _slot(draft: Draft, name: str) -> Slot:
 
 def notified(draft: Draft, stimulus: s.NotifyMatch) -> None:
     """The negotiator tells of a match (6): the slot waits for its claim."""
-    tell(draft, _slot(draft, stimulus.slot), "match", "matched")
+    trigger(draft, _slot(draft, stimulus.slot), "match", "matched")
 
 
 def requested(draft: Draft, stimulus: s.RequestClaim) -> None:
@@ -135,7 +135,7 @@ def queue_up(draft: Draft, slot: Slot, waits: ClaimWaits) -> None:
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
     draft.emit(waits)
-    follow_policy(draft, slot)  # at once, as the real startd does
+    apply_policy(draft, slot)  # at once, as the real startd does
 
 
 def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot:
@@ -150,9 +150,9 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
     if parent is None or parent.kind != "partitionable":
         raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
     slot = carve(draft, parent, name, ad_of(stimulus.ad))
-    look = draft.look(slot)
-    if not told(draft.state.dialect, "claim", slot.pair) and not look.true("IS_OWNER"):
-        draft.move(slot, "1", "not_owner", evidence=draft.evidence(look))
+    policy = policy_of(draft, slot)
+    if not draft.state.dialect.steps("claim", slot.pair) and not policy.true("IS_OWNER"):
+        draft.move(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=note_evidence(draft, policy))
     return slot
 
 
@@ -165,7 +165,7 @@ def _default_lease(draft: Draft, slot: Slot) -> int:
 
 def failed(draft: Draft, stimulus: s.FailClaim) -> None:
     """The claiming protocol failed: a slot in Matched or Unclaimed goes back to Owner."""
-    tell(draft, _slot(draft, stimulus.slot), "claim failed", "claim_failed")
+    trigger(draft, _slot(draft, stimulus.slot), "claim failed", "claim_failed")
 
 
 def withdrawn(draft: Draft, stimulus: s.WithdrawClaim) -> None:
@@ -183,10 +183,10 @@ def activated(draft: Draft, stimulus: s.ActivateClaim) -> None:
     machine = draft.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown:
         raise Refusal(f"machine {machine.name} is shut down: no job can start there any more")
-    promised = time_limits.machine_vacate_time(draft.look(slot))
+    promised = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
     draft.emit(ClaimActivated(*draft.why("activated"), slot.name, slot.claim.id, stimulus.job, stimulus.ad, promised))
-    tell(draft, slot, "activate", "activated")
+    trigger(draft, slot, "activate", "activated")
 
 
 def deactivated(draft: Draft, stimulus: s.DeactivateClaim) -> None:
@@ -196,7 +196,7 @@ def deactivated(draft: Draft, stimulus: s.DeactivateClaim) -> None:
     if stimulus.closing or _closes(draft, slot):
         if slot.activity == "Cleaning":
             mark(draft, slot, "closing")
-        if tell(draft, slot, "deactivate and close", "deactivated"):
+        if trigger(draft, slot, "deactivate and close", "deactivated"):
             return
     signal(draft, slot, "hard" if stimulus.fast else "soft", "deactivated")
 
@@ -205,9 +205,9 @@ def _closes(draft: Draft, slot: Slot) -> bool:
     """Whether the claim gets no further job: it retires, a better match waits, the machine drains, or it is too old."""
     if slot.claim is None:
         return False
-    look = draft.look(slot)
+    policy = policy_of(draft, slot)
     retires = slot.activity == "Retiring" or slot.waiting is not None
-    return retires or time_limits.draining(look) or time_limits.worklife_over(look)
+    return retires or time_limits.draining(policy) or time_limits.worklife_over(policy)
 
 
 def released(draft: Draft, stimulus: s.ReleaseClaim) -> None:
@@ -219,11 +219,11 @@ def release(draft: Draft, slot: Slot, cause: str) -> None:
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")
     else:
-        tell(draft, slot, "release", cause)
+        trigger(draft, slot, "release", cause)
 
 
 def reported(draft: Draft, stimulus: s.StarterReported) -> None:
-    tell(draft, _slot(draft, stimulus.slot), "job reported", "job_ended")
+    trigger(draft, _slot(draft, stimulus.slot), "job reported", "job_ended")
 
 
 def gone(draft: Draft, stimulus: s.StarterGone) -> None:
@@ -255,9 +255,9 @@ def job_gone(draft: Draft, slot: Slot) -> None:
         leave_preempting(draft, slot, "claim_over")
         return
     closing = slot.claim is not None and "closing" in slot.claim.marks
-    if (closing or slot.waiting is not None) and tell(draft, slot, "job gone, claim closing", "job_ended"):
+    if (closing or slot.waiting is not None) and trigger(draft, slot, "job gone, claim closing", "job_ended"):
         return
-    tell(draft, slot, "job gone", "job_ended")
+    trigger(draft, slot, "job gone", "job_ended")
 
 
 # Leases
@@ -277,7 +277,7 @@ def lease(draft: Draft, slot: Slot) -> int:
     that it was claimed for; where that is undefined or 0, what the holder asked for; else MAX_CLAIM_ALIVES_MISSED times
     ALIVE_INTERVAL (the manual's "The Claimed State and Leases")."""
     claim = slot.claim
-    wish = draft.look(slot).of_job("JobLeaseDuration") or 0
+    wish = policy_of(draft, slot).of_job("JobLeaseDuration") or 0
     if wish <= 0 and claim is not None:
         text = given(claim.ad, "JobLeaseDuration")
         wish = int(text) if text.isdecimal() else claim.lease

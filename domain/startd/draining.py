@@ -16,7 +16,8 @@ from ..state.state import Drain, Machine, Slot
 from ..state_machines import drain_machine
 from .evaluation import truth
 from .settings import setting
-from .transitions import follow_policy, mark
+from .slot_policy import policy_of
+from .transitions import apply_policy, mark
 from .vacating import kill, retire
 
 SCHEDULES = ("Graceful", "Quick", "Fast")
@@ -106,7 +107,7 @@ def _check(draft: Draft, machine: Machine, text: str) -> None:
         return
     _parsed("check", text)
     for slot in slots_of(draft, machine):
-        found = truth(parse(text), draft.look(slot).whole()[0], None, draft.context)
+        found = truth(parse(text), policy_of(draft, slot).whole()[0], None, draft.context)
         if found is not True:
             value = "false" if found is False else "neither true nor false"
             raise Refusal(f"Draining check expression is {value} on {slot.name}: {text}")
@@ -140,7 +141,7 @@ def run(draft: Draft, machine: Machine) -> None:
     """Ask the policy of all slots of the machine, and see whether its drain is done."""
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
-            follow_policy(draft, slot)
+            apply_policy(draft, slot)
     progress(draft, machine)
 
 
@@ -168,7 +169,7 @@ def finalize(draft: Draft, machine: Machine) -> None:
             if draft.state.slots.get(slot.name) is slot:
                 retire(draft, slot, "draining", reversible=True)
             if draft.state.slots.get(slot.name) is slot:  # a dynamic one may be gone by now
-                follow_policy(draft, slot)
+                apply_policy(draft, slot)
 
 
 def advances(machine: Machine) -> bool:

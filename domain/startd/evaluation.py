@@ -7,7 +7,7 @@ vanilla universe the variant with _VANILLA counts, if there is one that has a va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -39,7 +39,7 @@ class Verdict:
         return "undefined" if self.value is None else str(self.value).lower()
 
 
-class Look:
+class PolicyEvaluation:
     """One slot at one instant. Nothing of it holds when the slot has moved."""
 
     def __init__(self, state: State, slot: Slot, sense: Sense, now: int, context: Context) -> None:
@@ -98,9 +98,9 @@ class Look:
                     self._loose = frozenset(name for name in read if not isinstance(job[name], Literal))
         return self._job
 
-    def matched(self, job: Ad) -> Look:
+    def matched(self, job: Ad) -> PolicyEvaluation:
         """The same slot matched with another job: that of a match that waits."""
-        other = Look(self.state, self.slot, self.sense, self.now, self.context)
+        other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context)
         other._ad, other._job, other._job_known = view(self.moment(), whole=True), ad_of(job), True
         return other
 
@@ -287,6 +287,3 @@ def written(value: object) -> str:
     ad = ClassAd()
     ad["v"] = UNDEFINED if value is None else value
     return unparse(ad["v"])
-
-
-Condition = Callable[[Look], bool]

@@ -12,8 +12,9 @@ from ..events import JobSignalled, StarterTold
 from ..state.job_ad import quoted
 from ..state.state import RUNS, Activation, Slot
 from . import time_limits
-from .evaluation import Look
+from .evaluation import PolicyEvaluation
 from .settings import duration
+from .slot_policy import policy_of
 
 HELD_BY_STARTD = 21
 """HoldReasonCode of a job that the machine's WANT_HOLD puts on hold."""
@@ -61,11 +62,11 @@ def _patience(draft: Draft, activation: Activation, how: str) -> int:
     if how == "hard":
         return duration(draft.state, machine, "KILLING_TIMEOUT")
     if slot is not None:
-        return time_limits.vacate_time(draft.look(slot))
+        return time_limits.vacate_time(policy_of(draft, slot))
     return round(draft.state.setting("MachineMaxVacateTime"))
 
 
-def hold(draft: Draft, slot: Slot, look: Look) -> None:
+def hold(draft: Draft, slot: Slot) -> None:
     """WANT_HOLD is true for a job that PREEMPT makes go: it is put on hold, with the owner's reason."""
     activation = slot.activation
     if activation is None or not activation.cluster:
@@ -74,23 +75,24 @@ def hold(draft: Draft, slot: Slot, look: Look) -> None:
     status = cluster.status_of(activation.proc)
     if status not in RUNS:
         return
+    policy = policy_of(draft, slot)
     changes = {
-        "HoldReason": quoted(f"Error from {slot.name}: {_reason(look)}"),
+        "HoldReason": quoted(f"Error from {slot.name}: {_reason(policy)}"),
         "HoldReasonCode": str(HELD_BY_STARTD),
-        "HoldReasonSubCode": str(look.number("WANT_HOLD_SUBCODE") or 0),
+        "HoldReasonSubCode": str(policy.number("WANT_HOLD_SUBCODE") or 0),
     }
     draft.move_jobs(cluster, ranges([activation.proc]), "hold", "held_by_machine", status, changes)
 
 
-def _reason(look: Look) -> str:
-    asked = look.expression("WANT_HOLD_REASON")
+def _reason(policy: PolicyEvaluation) -> str:
+    asked = policy.expression("WANT_HOLD_REASON")
     try:
-        said = None if asked is None else asked.evaluate(look.ad, look.job, look.context)
+        said = None if asked is None else asked.evaluate(policy.ad, policy.job, policy.context)
     except EvaluationError:
         said = None
     if isinstance(said, str) and said:
         return said
     return (
         "The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: "
-        f"WANT_HOLD = {look.expression('WANT_HOLD')})"
+        f"WANT_HOLD = {policy.expression('WANT_HOLD')})"
     )

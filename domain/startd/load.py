@@ -1,9 +1,9 @@
 """How the load of a machine is shared out over its slots.
 
 What the slots' own jobs make is theirs; the rest is the owner's, and goes to slots in Owner first, then to those in
-Unclaimed, then to the others. How much one slot takes is the dialect's: in the manual at most 1.0 at a time ("Load
-Average for Multi-core Machines"), and when each has that, those in use included, the turns begin anew; in the real
-daemons as much as the slot has cores, and what is then left belongs to nobody.
+Unclaimed, then to the others. One slot takes at most 1.0 at a time, and when each has that, those in use included, the
+turns begin anew; or as much as it has cores, and what is then left belongs to nobody
+(``Dialect.shares_load_by_cores``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from attrs import frozen
 
 from ..ports.sensor_readings import Readings
 from ..state.state import Slot, State
-from ..state_machines.rows import MANUAL
 
 STEP = 1.0
-"""What one slot takes of the owner's load in one turn, in the manual's dialect."""
+"""What one slot takes of the owner's load in one turn, where it does not take by its cores."""
 _EXCESS = 0.05
 """What a partitionable slot has to have beyond its free cores before its dynamic slots are given of it."""
 _TURNS = ("Owner", "Unclaimed")
@@ -45,11 +44,11 @@ class Load:
     condor: float
 
 
-def distribute(owner_load: float, places: Sequence[Place], dialect: str) -> dict[str, float]:
+def distribute(owner_load: float, places: Sequence[Place], by_cores: bool) -> dict[str, float]:
     """The owner's load on each slot, by its name; ``places`` in the order of the slots, dynamic ones behind their
     parent."""
     turn = _in_turn(places)
-    return _by_steps(owner_load, turn) if dialect == MANUAL else _by_cores(owner_load, turn, places)
+    return _by_cores(owner_load, turn, places) if by_cores else _by_steps(owner_load, turn)
 
 
 def _in_turn(places: Sequence[Place]) -> list[Place]:
@@ -101,7 +100,7 @@ def _loads(state: State, machine: str, readings: Readings) -> dict[str, Load]:
     if known is None or known[0] != state.position or known[1] is not readings:
         places = _places(state.machines[machine].slots.values()) if machine in state.machines else []
         condor = readings.condor_load
-        owner = distribute(max(0.0, readings.load - sum(condor.values())), places, state.dialect)
+        owner = distribute(max(0.0, readings.load - sum(condor.values())), places, state.dialect.shares_load_by_cores)
         found = {name: _load(share, condor.get(name, 0.0)) for name, share in owner.items()}
         known = kept[machine] = (state.position, readings, found)
     return known[2]

@@ -11,8 +11,9 @@ from ..state.expression_cache import expression
 from ..state.state import Machine, Slot
 from . import draining
 from .settings import SETTINGS
+from .slot_policy import policy_of
 from .slot_resources import STANDARD
-from .transitions import settle
+from .transitions import reevaluate
 from .updates import news
 
 
@@ -28,9 +29,9 @@ def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
     for plan in stimulus.slots:
         ad = {**stimulus.ad, **plan.ad}
         draft.emit(SlotBorn(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
-        settle(draft, draft.state.slots[plan.name])
+        reevaluate(draft, draft.state.slots[plan.name])
     for plan in stimulus.slots:
-        said = news(draft.look(draft.state.slots[plan.name]))
+        said = news(policy_of(draft, draft.state.slots[plan.name]))
         if said:
             draft.emit(SlotChanged(*draft.why("published"), plan.name, said))
 

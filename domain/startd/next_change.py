@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
-from ..state_machines.slot_rules import CONDITIONS, RULES, applying
+from ..state_machines.slot_rules import CONDITIONS, applying
 from . import time_limits, updates
-from .evaluation import Look
+from .evaluation import PolicyEvaluation
 from .settings import MICROSECONDS, setting
 from .slot_ad import Moment, asks_busy, idle, latched, neighbours, static, total_name, total_since
+from .slot_policy import SlotPolicy
 
 _DAY = 86400
 _EVER = 1000 * 366 * _DAY
@@ -24,38 +25,38 @@ _QUARTER = 900
 _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
-def horizon(dialect: str, look: Look) -> int | None:
+def horizon(policy: SlotPolicy) -> int | None:
     """The first instant (microseconds) from which on a rule of the slot may hold: now if one does already, None if none
     ever will."""
-    slot = look.slot
-    unheld = slot.kind == "dynamic" and slot.name not in look.state.matches
-    if applying(dialect, look) is not None or (unheld and slot.pair in _DUE):
-        return look.now
-    return min(_instants(dialect, look), default=None)
+    slot = policy.slot
+    unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches
+    if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.pair in _DUE):
+        return policy.now
+    return min(_instants(policy), default=None)
 
 
-def _instants(dialect: str, look: Look) -> Iterator[int]:
-    rules = RULES[dialect].get(look.slot.pair, ())
+def _instants(policy: SlotPolicy) -> Iterator[int]:
+    rules = policy.state.dialect.rules.get(policy.slot.pair, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when][1]}
-    wanted = static(look.state, look.slot).names
+    wanted = static(policy.state, policy.slot).names
     if asks_busy(wanted):
-        if look.true("CpuBusy") != bool(look.slot.busy_since):
-            yield look.now
+        if policy.true("CpuBusy") != bool(policy.slot.busy_since):
+            yield policy.now
         names.add("CpuBusy")
-    here = look.moment()
+    here = policy.moment()
     if (wanted is None or "totalmachinedrainingunclaimedtime" in wanted) and _drained(here):
-        yield look.now
-    if time_limits.draining(look):
+        yield policy.now
+    if time_limits.draining(policy):
         names.add("Start")
-        yield from _neighbours_terms(look)
+        yield from _neighbours_terms(policy)
     moving = moving_of(here) | _moving_of_other_slots(here)
     for name in sorted(names):
         for variant in (name, f"{name}_VANILLA"):
-            changes = _change(look, variant, moving)
+            changes = _change(policy, variant, moving)
             if changes is not None:
                 yield changes
-    yield from _terms(look, {rule.when for rule in rules})
-    told = updates.due(look)
+    yield from _terms(policy, {rule.when for rule in rules})
+    told = updates.due(policy)
     if told is not None:
         yield told
 
@@ -64,43 +65,43 @@ def _drained(m: Moment) -> bool:
     return any(slot.state == "Drained" for slot in neighbours(m.state, m.slot))
 
 
-def _neighbours_terms(look: Look) -> Iterator[int]:
+def _neighbours_terms(policy: PolicyEvaluation) -> Iterator[int]:
     """While a machine drains, how long a job may stay depends on what its neighbours are granted."""
-    for slot in neighbours(look.state, look.slot):
-        if slot is not look.slot and slot.activation is not None:
-            theirs = Look(look.state, slot, look.sense, look.now, look.context)
+    for slot in neighbours(policy.state, policy.slot):
+        if slot is not policy.slot and slot.activation is not None:
+            theirs = PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context)
             changes = _change(theirs, "MaxJobRetirementTime", moving_of(theirs.moment()))
             if changes is not None:
                 yield changes
 
 
-def _change(look: Look, name: str, moving: dict[str, Moving]) -> int | None:
-    asked = look.expression(name)
+def _change(policy: PolicyEvaluation, name: str, moving: dict[str, Moving]) -> int | None:
+    asked = policy.expression(name)
     if asked is None:
         return None
-    found = next_change(asked, *look.read_by(name), look.context, moving)
+    found = next_change(asked, *policy.read_by(name), policy.context, moving)
     if found is None:
         return None
-    return look.now if found is POLL else int(found) * MICROSECONDS
+    return policy.now if found is POLL else int(found) * MICROSECONDS
 
 
-def _terms(look: Look, conditions: set[str]) -> Iterator[int]:
+def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
     """What is over at a certain instant: a retirement, a claim's worklife, the time that a job may be on its way."""
-    slot, claim = look.slot, look.slot.claim
-    stopped = slot.activation is not None and bool(slot.activation.since) and not time_limits.draining(look)
-    if claim is not None and not stopped and time_limits.in_retirement(look):
-        yield max(look.now, look.now + time_limits.left(look) - time_limits.vacate_time(look))
-        if time_limits.draining(look):  # whose own retirement is over does not wait for the others
-            yield look.now + time_limits.retirement_left(look)
+    slot, claim = policy.slot, policy.slot.claim
+    stopped = slot.activation is not None and bool(slot.activation.since) and not time_limits.draining(policy)
+    if claim is not None and not stopped and time_limits.in_retirement(policy):
+        yield max(policy.now, policy.now + time_limits.left(policy) - time_limits.vacate_time(policy))
+        if time_limits.draining(policy):  # whose own retirement is over does not wait for the others
+            yield policy.now + time_limits.retirement_left(policy)
     if claim is None or slot.pair != "Claimed/Idle":
         return
     if "the claim is too old" in conditions and claim.activations:
-        life = time_limits.worklife(look)
+        life = time_limits.worklife(policy)
         if life >= 0:
             yield claim.since + life * MICROSECONDS + 1
-    machine = look.state.machines.get(slot.machine)
-    if time_limits.draining(look):
-        yield claim.since + round(float(setting(look.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * MICROSECONDS)
+    machine = policy.state.machines.get(slot.machine)
+    if time_limits.draining(policy):
+        yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * MICROSECONDS)
 
 
 def moving_of(m: Moment) -> dict[str, Moving]:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 
 from ..events import CAUSES
-from ..state_machines.slot_rules import EVICTED, RULES, Rule
-from ..state_machines.slot_triggers import TOLD
+from ..state_machines import DIALECTS
+from ..state_machines.slot_rules import EVICTED, Rule
 from .settings import EXPRESSIONS, SETTINGS
 
 _BLOCK = re.compile(r"<!-- drawn: ([a-z0-9-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -28,7 +28,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 def _rules(dialect: str) -> str:
     rows = []
-    for pair, rules in RULES[dialect].items():
+    for pair, rules in DIALECTS[dialect].rules.items():
         for number, rule in enumerate(rules):
             rows.append((pair if not number else "", rule.when, _destination(rule), CAUSES[rule.cause]))
     return _table(("in", "if", "row", "the log says"), rows)
@@ -43,7 +43,7 @@ def _destination(rule: Rule) -> str:
 
 def _told(dialect: str) -> str:
     rows = []
-    for happening, by_pair in TOLD[dialect].items():
+    for happening, by_pair in DIALECTS[dialect].triggers.items():
         for number, (pair, steps) in enumerate(by_pair.items()):
             chain = ", then ".join(step.row + (f" to {step.target}" if step.target else "") for step in steps)
             rows.append((happening if not number else "", pair, chain))

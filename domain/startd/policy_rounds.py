@@ -15,7 +15,8 @@ from ..state.state import Machine, Slot, State
 from . import draining, updates
 from .settings import duration
 from .slot_ad import asks_busy, static
-from .transitions import follow_policy, tell
+from .slot_policy import policy_of
+from .transitions import apply_policy, trigger
 
 
 def interval(state: State, machine: Machine) -> int:
@@ -49,14 +50,14 @@ def hold_round(draft: Draft, stimulus: s.Round) -> None:
 
 def _turn(draft: Draft, slot: Slot) -> None:
     _note_busy(draft, slot)
-    follow_policy(draft, slot)
+    apply_policy(draft, slot)
     if draft.state.slots.get(slot.name) is slot:
         _publish(draft, slot)
 
 
 def _publish(draft: Draft, slot: Slot) -> None:
     """Tell the pool what the sensors say, if that is news and the time has come."""
-    changes = updates.timely(draft.look(slot))
+    changes = updates.timely(policy_of(draft, slot))
     if changes:
         draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 
@@ -66,7 +67,7 @@ def publish(draft: Draft) -> None:
     updates do."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotMoved)):
         slot = draft.state.slots.get(name)
-        changes = {} if slot is None else updates.news(draft.look(slot))
+        changes = {} if slot is None else updates.news(policy_of(draft, slot))
         if changes:
             draft.emit(SlotChanged(*draft.why("published"), name, changes))
 
@@ -75,7 +76,7 @@ def _note_busy(draft: Draft, slot: Slot) -> None:
     """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
     if not asks_busy(static(draft.state, slot).names):
         return
-    busy = draft.look(slot).true("CpuBusy")
+    busy = policy_of(draft, slot).true("CpuBusy")
     if busy != bool(slot.busy_since):
         draft.emit(BusyBegan(*draft.why("evaluated"), slot.name, busy))
 
@@ -90,7 +91,7 @@ def benchmarked(draft: Draft, stimulus: s.BenchmarksDone) -> None:
         results = stimulus.mips, stimulus.kflops
         published = averaged(machine.benchmarks, results)
         draft.emit(BenchmarksRan(*draft.why("benchmarks_done"), machine.name, slot.name, *results, published))
-    tell(draft, slot, "benchmarks done", "benchmarks_done")
+    trigger(draft, slot, "benchmarks done", "benchmarks_done")
 
 
 def averaged(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:

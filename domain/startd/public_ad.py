@@ -1,9 +1,9 @@
 """What a slot's ad says to others: the pool's matchmaking, and whoever asks for the slots' status.
 
 The startd's own ad holds its policy; others see of it what matches are made with. START stands in Requirements, and is
-published beside it; in the manual's dialect one that is locally true is left out of both. A slot that is not to be
-matched says that its Requirements are false: in Matched and Preempting, when a better match waits for it, and on a
-machine that drains (unless the drain has a START of its own) or is shut down. Sources: the manual, "condor_startd
+published beside it; one that is locally true may be left out of both (``Dialect.hides_true_start``). A slot that is not
+to be matched says that its Requirements are false: in Matched and Preempting, when a better match waits for it, and on
+a machine that drains (unless the drain has a START of its own) or is shut down. Sources: the manual, "condor_startd
 Policy Configuration", "Matched State" and "Preempting State"; the real startd's ads for what it leaves out.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..events import Ad
-from ..state_machines.rows import MANUAL
+from ..state_machines import Dialect
 from .settings import PRIVATE
 
 _USUAL: Final = "Start && WithinResourceLimits"
@@ -40,7 +40,7 @@ def with_unsaid(ad: Ad) -> Ad:
 
 
 def published(
-    ad: Ad, dialect: str, state: str, *, closed: bool = False, start: str = "", willing: bool | None = None
+    ad: Ad, dialect: Dialect, state: str, *, closed: bool = False, start: str = "", willing: bool | None = None
 ) -> Ad:
     """What is published of a slot's ad.
 
@@ -54,7 +54,7 @@ def published(
         return {**found, "Requirements": "false"}
     if start:
         found["Start"] = start
-    elif dialect == MANUAL and willing and found.get("Requirements") == _USUAL:
+    elif dialect.hides_true_start and willing and found.get("Requirements") == _USUAL:
         found.pop("Start", None)
         found["Requirements"] = "WithinResourceLimits"
     return found

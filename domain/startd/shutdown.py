@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal
-from ..events import ClaimEnded, ClaimWithdrawn, MachineLeft, MatchVoided, ShutdownBegan, SlotDied
+from ..events import ClaimEnded, MachineLeft, MatchVoided, ShutdownBegan, SlotDied
 from ..ports import stimuli as s
 from ..state.state import Machine, State
-from ..state_machines.slot_triggers import ENDS_IDLE
 from .draining import finalize, owned_machine, slots_of
-from .transitions import end_claim, follow_policy
+from .transitions import apply_policy, end_claim, withdraw_better_match
 from .vacating import kill, retire
 
 HOWS = ("Peaceful", "Graceful", "Fast")
@@ -26,9 +25,8 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
     if machine.shutdown and HOWS.index(machine.shutdown) >= HOWS.index(command.how):
         raise Refusal(f"{machine.name} is being shut down already ({machine.shutdown}); only a faster way changes that")
     draft.emit(ShutdownBegan(*draft.why("shutdown"), machine.name, command.how))
-    for slot in [] if ENDS_IDLE[draft.state.dialect] else slots_of(draft, machine):
-        if slot.waiting is not None:  # the real startd lets it take over all the same
-            draft.emit(ClaimWithdrawn(*draft.why("shutdown"), slot.name, slot.waiting.id))
+    for slot in [] if draft.state.dialect.better_match_survives_shutdown else slots_of(draft, machine):
+        withdraw_better_match(draft, slot, "shutdown")
     for slot in [] if _ended_with_it(draft, machine) else slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is not slot:
             continue
@@ -37,7 +35,7 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
         else:
             retire(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
         if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Retiring":
-            follow_policy(draft, slot)
+            apply_policy(draft, slot)
     progress(draft, machine)
     answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
 
@@ -46,7 +44,7 @@ def _ended_with_it(draft: Draft, machine: Machine) -> bool:
     """Where no job runs, the real startd ends as it is, and its claims with it."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
-    if runs or not ENDS_IDLE[draft.state.dialect]:
+    if runs or not draft.state.dialect.ends_idle_startd_at_once:
         return False
     for slot in slots:
         end_claim(draft, slot, "shutdown")
@@ -66,7 +64,7 @@ def progress(draft: Draft, machine: Machine) -> None:
 
 def _over(state: State, machine: Machine) -> bool:
     """Whether the machine is being shut down, and nobody holds a slot of it; the real startd asks for jobs alone."""
-    slots, jobs_alone = machine.slots.values(), ENDS_IDLE[state.dialect]
+    slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
     held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
     return bool(machine.shutdown) and not held
 

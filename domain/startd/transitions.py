@@ -1,83 +1,143 @@
-"""One transition of a slot with all that it entails.
-
-Leaving and arriving have consequences: a job that was suspended goes on, a slot that arrives in Preempting tells its
-job to end or, without one, gives the slot away at once, one that arrives in Owner asks whether anybody owns it. Having
-arrived in Idle or Retiring, the slot asks its policy again at once, so that one cause may entail a chain of transitions
-at one instant (Retiring, Preempting, Owner, Unclaimed).
-"""
+"""One transition of a slot with all that it entails: the actions of ``state_machines.slot_actions``, carried out."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from ..decision.draft import Draft, job_id
 from ..events import Ad, ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn, MatchVoided
 from ..state.state import Claim, Slot, State
 from ..state_machines import claim_state
 from ..state_machines.claim import ENDING, REQUESTED
-from ..state_machines.slot_rules import EVICTED, KILLING, VACATING, Rule, applying
-from ..state_machines.slot_triggers import told
-from . import time_limits
+from ..state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS, REEVALUATES, BetterMatch
+from ..state_machines.slot_actions import leave_preempting as leave
+from ..state_machines.slot_rows import KILLING, VACATING
+from ..state_machines.slot_rules import EVICTED, Rule, applying
+from . import job_signals, time_limits
 from .dynamic_slots import merge, weight
-from .job_signals import hold, resume, signal, suspend
+from .slot_policy import SlotPolicy, note_evidence, policy_of
 
 RETIREMENT_OVER = "retirement_over"
 
 
-def change(draft: Draft, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+def transition(draft: Draft, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
     """Take the slot through a row, and through all that follows from where it arrives."""
-    if slot.pair == "Claimed/Suspended":
-        resume(draft, slot, cause)
+    leaving = EXIT_ACTIONS.get(slot.pair)
+    if leaving is not None:
+        leaving(_Actions(draft, slot), cause)
     draft.move(slot, row, cause, target, evidence)
-    arrive(draft, slot, cause)
+    enter(draft, slot, cause)
 
 
-def tell(draft: Draft, slot: Slot, happening: str, cause: str) -> bool:
-    """Let the slot do what its dialect says it does when told so; False if that is nothing."""
-    steps = told(draft.state.dialect, happening, slot.pair)
+def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None = None, evidence: int = 0) -> bool:
+    """Take the slot through the rows that the trigger fires where it is; False if there are none.
+
+    :param target: where the last row leads, if the slot's past decides that
+    """
+    steps = draft.state.dialect.steps(name, slot.pair)
     for step in steps[:-1]:
         draft.move(slot, step.row, cause, step.target)
     for step in steps[-1:]:
-        change(draft, slot, step.row, cause, step.target)
+        transition(draft, slot, step.row, cause, target or step.target, evidence)
     return bool(steps)
 
 
-def arrive(draft: Draft, slot: Slot, cause: str) -> None:
-    """What follows from where the slot has just arrived."""
-    arrival = _ARRIVALS.get(slot.pair)
-    if arrival is None or not arrival(draft, slot, cause):
-        settle(draft, slot)
+def enter(draft: Draft, slot: Slot, cause: str) -> None:
+    """Do the entry action of where the slot has just arrived, or else ask its policy."""
+    action = ENTRY_ACTIONS.get(slot.pair)
+    if action is None or not action(_Actions(draft, slot), cause):
+        reevaluate(draft, slot)
 
 
-def settle(draft: Draft, slot: Slot) -> None:
+def reevaluate(draft: Draft, slot: Slot) -> None:
     """Ask the policy at once of a slot that has just become idle, or begun to retire."""
-    if slot.activity in ("Idle", "Retiring") and draft.state.slots.get(slot.name) is slot:
-        follow_policy(draft, slot, arrived=True)
+    if slot.activity in REEVALUATES and draft.state.slots.get(slot.name) is slot:
+        apply_policy(draft, slot, entered=True)
+
+
+def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
+    """Let a slot in Preempting go on, since nothing of its job runs any more."""
+    leave(_Actions(draft, slot), cause)
+
+
+class _Actions:
+    """A slot in a decision, as its entry and exit actions act on it (``SlotTransitions``)."""
+
+    __slots__ = ("_draft", "_slot")
+
+    def __init__(self, draft: Draft, slot: Slot) -> None:
+        self._draft, self._slot = draft, slot
+
+    @property
+    def policy(self) -> SlotPolicy:
+        return policy_of(self._draft, self._slot)
+
+    @property
+    def has_job(self) -> bool:
+        return self._slot.activation is not None
+
+    def evidence(self) -> int:
+        return note_evidence(self._draft, self.policy)
+
+    def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+        transition(self._draft, self._slot, row, cause, target, evidence)
+
+    def reacts_to(self, trigger: str) -> bool:
+        return bool(self._draft.state.dialect.steps(trigger, self._slot.pair))
+
+    def trigger(self, trigger_: str, cause: str, evidence: int = 0) -> None:
+        trigger(self._draft, self._slot, trigger_, cause, evidence=evidence)
+
+    def end_claim(self, cause: str) -> None:
+        end_claim(self._draft, self._slot, cause)
+
+    def answer_better_match(self) -> BetterMatch:
+        return _answer_better_match(self._draft, self._slot)
+
+    def withdraw_better_match(self, cause: str) -> None:
+        withdraw_better_match(self._draft, self._slot, cause)
+
+    def void_match(self, cause: str) -> None:
+        void_match(self._draft, self._slot, cause)
+
+    def suspend_job(self, cause: str) -> None:
+        job_signals.suspend(self._draft, self._slot, cause)
+
+    def resume_job(self, cause: str) -> None:
+        job_signals.resume(self._draft, self._slot, cause)
+
+    def hold_job(self) -> None:
+        job_signals.hold(self._draft, self._slot)
+
+    def signal_job(self, how: str, cause: str) -> None:
+        job_signals.signal(self._draft, self._slot, how, cause)
 
 
 # The policy
 
 
-def follow_policy(draft: Draft, slot: Slot, *, arrived: bool = False) -> bool:
-    """Take the first rule of the policy that holds for the slot; False if none does."""
+def apply_policy(draft: Draft, slot: Slot, *, entered: bool = False) -> bool:
+    """Take the first rule of the policy that holds for the slot; False if none does.
+
+    :param entered: the slot has just arrived where it is; else it is asked in a round
+    """
     unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches
     if unheld and slot.pair == "Unclaimed/Idle":
         merge(draft, slot)  # what was carved for a claim ends with it
         return True
-    look = draft.look(slot)
-    rule = applying(draft.state.dialect, look, arrived=arrived)
+    policy = policy_of(draft, slot)
+    rule = applying(draft.state.dialect.rules, policy, entered=entered)
     if rule is None:
         if unheld and slot.pair == "Owner/Idle":
             merge(draft, slot)
             return True
         return False
-    evidence = draft.evidence(look)
+    evidence = note_evidence(draft, policy)
     if rule.marks:
         mark(draft, slot, *rule.marks, reason=_REASONS.get(rule.cause, ""))
     if rule.row:
         row, target, asked = _destination(draft, slot, rule)
         # Why it is killed matters more than why now.
-        change(draft, slot, row, rule.cause, target, asked or evidence if target == KILLING else evidence or asked)
+        why = asked or evidence if target == KILLING else evidence or asked
+        transition(draft, slot, row, rule.cause, target, why)
     return True
 
 
@@ -85,7 +145,7 @@ _REASONS = {"preempt": "PREEMPT expression evaluated to True"}
 
 
 def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
-    """The row and the target of a rule that holds, and the evidence of WANT_VACATE if that was asked."""
+    """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if that was asked."""
     if rule.cause == RETIREMENT_OVER:
         _charge(draft, slot)
     if rule.target != EVICTED:
@@ -95,24 +155,23 @@ def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None,
 
 
 def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
-    """How a job is made to go, with the evidence: WANT_VACATE is asked if PREEMPT was true, and counts as true without
-    a job."""
-    look = draft.look(slot)
-    preempted = slot.claim is not None and "preempted" in slot.claim.marks
-    if not preempted or slot.activation is None:
+    """Return how a job is made to go, with the evidence: WANT_VACATE is asked if PREEMPT was true, and counts as true
+    without a job."""
+    policy = policy_of(draft, slot)
+    if not policy.marked("preempted") or slot.activation is None:
         return VACATING, 0
-    target = VACATING if look.true("WANT_VACATE") else KILLING
-    return target, draft.evidence(look)
+    target = VACATING if policy.true("WANT_VACATE") else KILLING
+    return target, note_evidence(draft, policy)
 
 
 def _charge(draft: Draft, slot: Slot) -> None:
-    """A job whose retirement is over: whether PREEMPT was true meanwhile, and whether a drain makes it go."""
-    look = draft.look(slot)
+    """Mark the claim of a job whose retirement is over: PREEMPT was true meanwhile, or a drain makes it go."""
+    policy = policy_of(draft, slot)
     marks = []
     if slot.claim is not None and slot.activation is not None:
-        if "preempted" not in slot.claim.marks and look.true("PREEMPT"):
+        if not policy.marked("preempted") and policy.true("PREEMPT"):
             marks.append("preempted")
-        if time_limits.draining(look):
+        if policy.machine_drains:
             marks.append("drained")
     if marks:
         mark(draft, slot, *marks)
@@ -128,115 +187,38 @@ def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0)
         draft.emit(ClaimMarked(*draft.why("evaluated"), slot.name, claim.id, new, reason, code))
 
 
-# Arriving. Each returns whether the slot has gone on from there.
-
-
-def _owner(draft: Draft, slot: Slot, cause: str) -> bool:
-    """No claim or match outlives its arrival in Owner. The real startd asks IS_OWNER before anything else there."""
-    if slot.claim is not None:
-        end_claim(draft, slot, cause)
-    if slot.waiting is not None:
-        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
-    void_match(draft, slot, cause)
-    look = draft.look(slot)
-    for step in told(draft.state.dialect, "unowned", slot.pair):
-        if not look.true("IS_OWNER"):
-            change(draft, slot, step.row, "not_owner", step.target, draft.evidence(look))
-            return True
-    return False
-
-
-def _busy(draft: Draft, slot: Slot, cause: str) -> bool:
-    """A job that goes on, or begins, on a claim that is to end, retires; not one that was accepted during a drain."""
-    late = slot.claim is not None and "late" in slot.claim.marks
-    if late or not time_limits.in_retirement(draft.look(slot)):
-        return False
-    why = "draining" if time_limits.draining(draft.look(slot)) else "better_match" if slot.waiting else "retired_before"
-    change(draft, slot, "13", why)
-    return True
-
-
-def _suspended(draft: Draft, slot: Slot, cause: str) -> bool:
-    suspend(draft, slot, cause)
-    return False
-
-
-def _retiring(draft: Draft, slot: Slot, cause: str) -> bool:
-    """Without a job there is nothing to wait for."""
-    if slot.activation is not None:
-        return False
-    change(draft, slot, "18", cause, VACATING)
-    return True
-
-
-def _vacating(draft: Draft, slot: Slot, cause: str) -> bool:
-    return _evict(draft, slot, cause, "soft")
-
-
-def _killing(draft: Draft, slot: Slot, cause: str) -> bool:
-    return _evict(draft, slot, cause, "hard")
-
-
-def _evict(draft: Draft, slot: Slot, cause: str, how: str) -> bool:
-    if slot.activation is None:
-        leave_preempting(draft, slot, cause)
-        return True
-    if slot.claim is not None and "preempted" in slot.claim.marks:
-        look = draft.look(slot)
-        if look.true("WANT_HOLD"):
-            draft.evidence(look)
-            hold(draft, slot, look)
-    signal(draft, slot, how, cause)
-    return False
-
-
-_ARRIVALS: dict[str, Callable[[Draft, Slot, str], bool]] = {
-    "Owner/Idle": _owner,
-    "Claimed/Busy": _busy,
-    "Claimed/Suspended": _suspended,
-    "Claimed/Retiring": _retiring,
-    "Preempting/Vacating": _vacating,
-    "Preempting/Killing": _killing,
-}
-
-
 # The end of claims
 
 
-def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
-    """Nothing of the slot's job runs any more: the claim is over, and the better match that waits takes over if START
-    does not refuse its job (22 to 25)."""
-    end_claim(draft, slot, cause)
-    killed = slot.pair == KILLING
-    refused, evidence = (False, 0) if slot.waiting is None else _refused(draft, slot, slot.waiting)
-    if slot.waiting is not None:
-        draft.tables.claim.step(REQUESTED, "refuse" if refused else "accept")
-    if slot.waiting is not None and not refused:
-        waiting = slot.waiting
-        draft.emit(
-            ClaimMade(
-                *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight(slot), waiting.rank,
-                waiting.holder, waiting.job, waiting.ad, waiting.lease,
-            )
-        )  # fmt: skip
-        change(draft, slot, "24" if killed else "23", "better_match_taken")
-        return
-    why = "better_match_refused" if refused else "claim_over"
-    change(draft, slot, "25" if killed else "22", why, evidence=evidence)
+def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
+    waiting = slot.waiting
+    if waiting is None:
+        return BetterMatch(taken=False, refused=False)
+    refused, evidence = _refused(draft, slot, waiting)
+    draft.tables.claim.step(REQUESTED, "refuse" if refused else "accept")
+    if refused:
+        return BetterMatch(taken=False, refused=True, evidence=evidence)
+    draft.emit(
+        ClaimMade(
+            *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight(slot), waiting.rank,
+            waiting.holder, waiting.job, waiting.ad, waiting.lease,
+        )
+    )  # fmt: skip
+    return BetterMatch(taken=True, refused=False)
 
 
 def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
-    """Whether START is false for the job of the match that waits, with the evidence. While the machine drains it is,
-    unless the drain has one of its own."""
-    look = draft.look(slot).matched(_asking(draft.state, waiting))
-    drain = time_limits.drain_of(look)
+    """Return whether START is false for the job of the match that waits, with the evidence. While the machine drains it
+    is, unless the drain has one of its own."""
+    policy = policy_of(draft, slot).matched(_asking(draft.state, waiting))
+    drain = time_limits.drain_of(policy)
     if drain is not None and (drain.final or not drain.start):
         return True, 0
-    return (True, draft.evidence(look)) if look.truth("Start") is False else (False, 0)
+    return (True, note_evidence(draft, policy)) if policy.truth("Start") is False else (False, 0)
 
 
 def _asking(state: State, waiting: Claim) -> Ad:
-    """The ad of the job that a claim waits for: of this pool's own queue, or as its holder told it."""
+    """Return the ad of the job that a claim waits for: of this pool's own queue, or as its holder told it."""
     if waiting.holder:
         return waiting.ad
     number, _, proc = waiting.job.partition(".")
@@ -244,7 +226,7 @@ def _asking(state: State, waiting: Claim) -> Ad:
 
 
 def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
-    """The slot's claim is over. One that is neither vacated nor killed is taken back at once."""
+    """End the slot's claim, if it has one. One that is neither vacated nor killed is taken back at once."""
     claim = slot.claim
     if claim is not None:
         where = claim_state(slot.pair, slot.activation is not None)
@@ -255,8 +237,14 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
         draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage))
 
 
+def withdraw_better_match(draft: Draft, slot: Slot, cause: str) -> None:
+    """Withdraw the better match that waits for the slot, if one does."""
+    if slot.waiting is not None:
+        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
+
+
 def void_match(draft: Draft, slot: Slot, cause: str) -> None:
-    """The match that the slot has, if it has one, will not be claimed."""
+    """Void the match that the slot has, if it has one: it will not be claimed."""
     job = draft.state.matches.get(slot.name)
     if job is not None:
         draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))

@@ -13,33 +13,33 @@ from collections.abc import Iterator
 
 from ..events import Ad
 from ..ports.sensor_readings import NOTHING_READ, Readings
-from .evaluation import Look
+from .evaluation import PolicyEvaluation
 from .settings import duration
 from .slot_ad import MOMENT, Moment, since, static
 
 
-def due(look: Look) -> int | None:
+def due(policy: PolicyEvaluation) -> int | None:
     """When the slot publishes next, if nothing changes meanwhile: None if there is no news."""
-    if not news(look):
+    if not news(policy):
         return None
-    joined, apart = _updates(look)
-    return max(look.now, joined + _turn(look, look.slot.published) * apart + apart)
+    joined, apart = _updates(policy)
+    return max(policy.now, joined + _turn(policy, policy.slot.published) * apart + apart)
 
 
-def timely(look: Look) -> Ad:
+def timely(policy: PolicyEvaluation) -> Ad:
     """The news, unless the slot has published in this UPDATE_INTERVAL already."""
-    return news(look) if _turn(look, look.now) > _turn(look, look.slot.published) else {}
+    return news(policy) if _turn(policy, policy.now) > _turn(policy, policy.slot.published) else {}
 
 
-def _updates(look: Look) -> tuple[int, int]:
+def _updates(policy: PolicyEvaluation) -> tuple[int, int]:
     """When the updates of the slot's machine began, and how far they are apart."""
-    machine = look.state.machines.get(look.slot.machine)
-    return (machine.joined if machine else 0), max(1, duration(look.state, machine, "UPDATE_INTERVAL"))
+    machine = policy.state.machines.get(policy.slot.machine)
+    return (machine.joined if machine else 0), max(1, duration(policy.state, machine, "UPDATE_INTERVAL"))
 
 
-def _turn(look: Look, at: int) -> int:
+def _turn(policy: PolicyEvaluation, at: int) -> int:
     """The number of the UPDATE_INTERVAL in which an instant lies; -1 for what never was."""
-    joined, apart = _updates(look)
+    joined, apart = _updates(policy)
     return (at - joined) // apart if at >= joined else -1
 
 
@@ -49,15 +49,15 @@ def told_by(readings: Readings, slot: str) -> frozenset[str]:
     return _ALWAYS.union(name.lower() for source in (readings.attributes, own) for name in source)
 
 
-def news(look: Look, also: frozenset[str] = frozenset()) -> Ad:
+def news(policy: PolicyEvaluation, also: frozenset[str] = frozenset()) -> Ad:
     """What would be published now: the attributes that differ from what was published last (an empty text: gone), and
     those of ``also``, in small letters."""
-    moment = look.moment()
-    before = look.slot.public
+    moment = policy.moment()
+    before = policy.slot.public
     # A command that writes the log for a moment asks no sensor: what was published stands.
     if moment.readings is NOTHING_READ or (not before and moment.readings == NOTHING_READ):
         return {}
-    names = static(look.state, look.slot).names
+    names = static(policy.state, policy.slot).names
     known = frozenset(name.lower() for name in before)
     said = dict(_said(moment, None if names is None else names | _SHOWN | known | also))
     changes = {name: text for name, text in said.items() if before.get(name) != text}

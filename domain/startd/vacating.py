@@ -6,7 +6,7 @@ from ..decision.draft import Draft
 from ..state.state import Slot
 from ..state_machines import void_row
 from .dynamic_slots import merge
-from .transitions import mark, tell, void_match
+from .transitions import mark, trigger, void_match
 
 
 def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
@@ -18,7 +18,7 @@ def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, pe
         mark(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
         if slot.activity in ("Cleaning", "Retiring"):
             return True
-    return tell(draft, slot, "retire", cause)
+    return trigger(draft, slot, "retire", cause)
 
 
 def kill(draft: Draft, slot: Slot, cause: str) -> bool:
@@ -28,7 +28,7 @@ def kill(draft: Draft, slot: Slot, cause: str) -> bool:
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")
         return True
-    return tell(draft, slot, "kill", cause)
+    return trigger(draft, slot, "kill", cause)
 
 
 def void(draft: Draft, slot: Slot, cause: str) -> bool:
@@ -36,7 +36,7 @@ def void(draft: Draft, slot: Slot, cause: str) -> bool:
     if slot.name in draft.state.matches:
         draft.move_match(slot, void_row(cause))
         void_match(draft, slot, cause)
-    if not tell(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
+    if not trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
         merge(draft, slot)
     return True
 
@@ -48,7 +48,7 @@ def suspend_claim(draft: Draft, slot: Slot) -> bool:
     if ending or slot.pair not in ("Claimed/Busy", "Claimed/Retiring"):
         return False
     mark(draft, slot, "by_command")
-    return tell(draft, slot, "suspend", "suspend_command")
+    return trigger(draft, slot, "suspend", "suspend_command")
 
 
 def continue_claim(draft: Draft, slot: Slot) -> bool:
@@ -57,4 +57,4 @@ def continue_claim(draft: Draft, slot: Slot) -> bool:
     if slot.pair != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
         return False
     mark(draft, slot, "resumed")
-    return tell(draft, slot, "continue", "continue_command")
+    return trigger(draft, slot, "continue", "continue_command")

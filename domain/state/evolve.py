@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping
 
 from .. import events as e
+from ..state_machines import LEFT, dialect_named
 from .cluster import Cluster
-from .job_ad import LEFT, TERMINAL, unquoted
+from .job_ad import TERMINAL, unquoted
 from .proc_ads import Variants
 from .settings import as_founded
 from .slot_attributes import SlotAd
@@ -29,7 +30,7 @@ PUBLISHED = "published"
 
 
 def _founded(state: State, event: e.PoolFounded) -> None:
-    state.name, state.dialect = event.name, event.dialect
+    state.name, state.dialect = event.name, dialect_named(event.dialect)
     state.founded = as_founded(event.uid_domain, event.settings)
     state.settings = dict(state.founded)
     state.configured = state.position

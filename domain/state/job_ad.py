@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, JobMeasured, JobsEdited, JobsMoved
-from ..state_machines import job as lifecycle
-from ..state_machines.rows import HTCONDOR_25
+from ..state_machines import HTCONDOR_25, LEFT
 
-STATUS_NUMBERS = lifecycle.STATUS_NUMBERS[HTCONDOR_25]
+STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
 TERMINAL = frozenset({"Removed", "Completed"})
 """Where a job is at the end of its life, until it leaves the queue."""
-LEFT = lifecycle.LEFT
 
 Changes = dict[str, str]
 

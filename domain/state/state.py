@@ -12,6 +12,7 @@ from attrs import define, field
 
 from ..events import Ad, Unmatched
 from ..negotiator.accounting.priorities import Terms, initial, terms
+from ..state_machines import MANUAL, Dialect
 from .cluster import Cluster
 from .job_ad import unquoted
 from .settings import UID_DOMAIN
@@ -230,7 +231,7 @@ class State:
     position: int = 0
     at: int = 0
     name: str = ""
-    dialect: str = ""
+    dialect: Dialect = MANUAL
     settings: dict[str, str] = field(factory=dict)
     founded: dict[str, str] = field(factory=dict)
     """The settings as they were when the log was begun: what no configuration sets goes back to these."""

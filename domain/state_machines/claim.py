@@ -20,25 +20,25 @@ REQUESTED: Final = "Unclaimed"
 
 # fmt: off
 CLAIM: Final = (
-    # number, letter, from, to, place,
+    # number, from, to, place,
     #     cause
-    row("accept", "", REQUESTED, "Idle", "Machine States",
+    row("accept", REQUESTED, "Idle", "Machine States",
         "The access point asks for the slot by the match's claim id, and the slot agrees."),
-    row("refuse", "", REQUESTED, "Ended", "Machine States",
+    row("refuse", REQUESTED, "Ended", "Machine States",
         "The slot does not agree: START is false for the job, the claim id is not its own, or an error."),
-    row("activate", "", "Idle", "Running", "Machine Activities",
+    row("activate", "Idle", "Running", "Machine Activities",
         "The holder begins a job."),
-    row("suspend", "", "Running", "Suspended", "Claimed State",
+    row("suspend", "Running", "Suspended", "Claimed State",
         "The job's processes are stopped."),
-    row("continue", "", "Suspended", "Running", "Claimed State",
+    row("continue", "Suspended", "Running", "Claimed State",
         "The job's processes go on."),
-    row("end_job", "", "Running, Suspended", "Idle", "Claimed State",
+    row("end_job", "Running, Suspended", "Idle", "Claimed State",
         "The job is over; the holder may begin another until CLAIM_WORKLIFE has passed."),
-    row("vacate", "", "Idle, Running, Suspended", "Vacating", "Preempting State",
+    row("vacate", "Idle, Running, Suspended", "Vacating", "Preempting State",
         "The claim is to end, and its job may end in its own way."),
-    row("kill", "", "Idle, Running, Suspended, Vacating", "Killing", "Preempting State; The Claimed State and Leases",
+    row("kill", "Idle, Running, Suspended, Vacating", "Killing", "Preempting State; The Claimed State and Leases",
         "The claim is to end at once: KILL is true, the time to vacate is over, it is released, or its lease ran out."),
-    row("end", "", "Vacating, Killing", "Ended", "Preempting State",
+    row("end", "Vacating, Killing", "Ended", "Preempting State",
         "Nothing of the job runs any more, and the holder has been told that the claim is broken."),
 )
 # fmt: on

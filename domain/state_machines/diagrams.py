@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 
 from .claim import CLAIM
+from .dialects import HTCONDOR_25, MANUAL
 from .drain import DRAIN
 from .hold_codes import HOLD_CODES, VACATE_CODES, Code
-from .job import JOB, JOB_HTCONDOR_25, LEFT, STATUS_NUMBERS, UNSUBMITTED
+from .job import JOB, JOB_HTCONDOR_25, LEFT, UNSUBMITTED
 from .match import MATCH
-from .rows import HTCONDOR_25, Row
+from .rows import Row
 from .slot_rows import BORN, LETTERED, NUMBERED, activity, state
 from .slot_rows_htcondor_25 import NUMBERED_HTCONDOR_25
 
@@ -55,9 +56,9 @@ def codes(some: Sequence[Code]) -> str:
 
 def statuses() -> str:
     """JobStatus by number; the dialect's own are marked."""
-    manual = set(STATUS_NUMBERS["manual"])
-    every = STATUS_NUMBERS[HTCONDOR_25]
-    lines = [[str(number), name, "both" if name in manual else HTCONDOR_25] for name, number in every.items()]
+    manual = set(MANUAL.job_status_numbers)
+    every = HTCONDOR_25.job_status_numbers
+    lines = [[str(number), name, "both" if name in manual else HTCONDOR_25.name] for name, number in every.items()]
     return _table(["JobStatus", "status", "dialect"], lines)
 
 

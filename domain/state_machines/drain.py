@@ -19,19 +19,19 @@ OPEN: Final = "Open"
 
 # fmt: off
 DRAIN: Final = (
-    # number, letter, from, to, place,
+    # number, from, to, place,
     #     cause
     #     when (for several targets)
-    row("start", "", OPEN, "Graceful, Quick, Fast", "condor_drain, Description",
+    row("start", OPEN, "Graceful, Quick, Fast", "condor_drain, Description",
         "Somebody asked for the machine to be drained.",
         "The schedule that was asked for; Graceful if none was."),
-    row("complete", "", "Graceful, Quick, Fast", "Complete", "Drained State",
+    row("complete", "Graceful, Quick, Fast", "Complete", "Drained State",
         "Every slot of the machine has been drained."),
-    row("cancel", "", "Graceful, Quick, Fast, Complete", OPEN, "condor_drain, Description",
+    row("cancel", "Graceful, Quick, Fast, Complete", OPEN, "condor_drain, Description",
         "Somebody asked for the drain to end."),
-    row("resume", "", "Complete", OPEN, "condor_drain, -resume-on-completion and -reconfig-on-completion",
+    row("resume", "Complete", OPEN, "condor_drain, -resume-on-completion and -reconfig-on-completion",
         "The drain was asked to end by itself."),
-    row("stop", "", "Complete", "Stopped", "condor_drain, -exit-on-completion and -restart-on-completion",
+    row("stop", "Complete", "Stopped", "condor_drain, -exit-on-completion and -restart-on-completion",
         "The machine was to stop, or begin anew, when drained."),
 )
 # fmt: on

@@ -12,19 +12,20 @@ The library takes longer to import than all of this package: it is imported when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .claim import CLAIM, REQUESTED
+from .dialects import dialect_named
 from .drain import DRAIN, OPEN
-from .job import JOB_TABLES, UNSUBMITTED
+from .job import UNSUBMITTED
 from .match import MADE, MATCH
-from .rows import Row, check_dialect, states
+from .rows import Row, states
 from .slot_rows import BORN
-from .slot_tables import SLOT_TABLES
 
 if TYPE_CHECKING:
+    from transitions import EventData
     from transitions import Machine as Library
 
 
@@ -41,24 +42,26 @@ class NotAllowed(Exception):
 
 
 class _Model:
-    """What the library moves about: it holds a state for the length of one ``fire``."""
+    """What the library moves about: it holds a state, and the wanted one, for the length of one ``fire``."""
 
-    __slots__ = ("state",)
+    __slots__ = ("state", "wanted")
     state: str
+    wanted: str
 
-
-def _leads_to(target: str, alone: bool) -> Callable[[str | None], bool]:
-    """The condition of a transition to ``target``: that it is the one asked for. None asks for a row's only target."""
-    return lambda wanted: wanted == target or (alone and wanted is None)
+    def leads_to_wanted(self, event: EventData) -> bool:
+        """Choose among the targets of a row: the condition of each of the library's transitions."""
+        return event.transition is not None and event.transition.dest == self.wanted
 
 
 def _build(rows: Iterable[Row], every_state: Sequence[str], initial: str, name: str) -> Library:
     from transitions import Machine as Library
 
-    built = Library(model=None, states=list(every_state), initial=initial, auto_transitions=False, name=name)
+    built = Library(
+        model=None, states=list(every_state), initial=initial, auto_transitions=False, name=name, send_event=True
+    )
     for row in rows:
         for source, target in row.steps:
-            built.add_transition(row.trigger, source, target, conditions=[_leads_to(target, len(row.targets) == 1)])
+            built.add_transition(row.name, source, target, conditions="leads_to_wanted")
     return built
 
 
@@ -74,8 +77,8 @@ class Machine:
         self.initial = initial
         self.name = name
         self.states = states(self.rows, initial)
-        self._numbers = {row.trigger: row.number for row in self.rows}
-        if len(self._numbers) < len(self.rows):
+        names = {row.name: row.number for row in self.rows}
+        if len(names) < len(self.rows):
             raise ValueError(f"{name}: a table has each number once; give the second row of a number another")
         if loops := [row.number for row in self.rows for source, target in row.steps if source == target]:
             raise ValueError(f"{name}: row {loops[0]} leads from a state to itself; a row leads elsewhere")
@@ -84,25 +87,28 @@ class Machine:
         self._invalid = MachineError
         self._library = _build(self.rows, self.states, initial, name)
         self._model = _Model()
-        self._events: dict[str, Any] = {self._numbers[trigger]: e for trigger, e in self._library.events.items()}
+        self._triggers: dict[str, Any] = {names[name]: trigger for name, trigger in self._library.events.items()}
         self.lookup: dict[tuple[str, str], tuple[str, ...]] = {
             (source, number): tuple(step.dest for step in steps)
-            for number, event in self._events.items()
-            for source, steps in event.transitions.items()
+            for number, trigger in self._triggers.items()
+            for source, steps in trigger.transitions.items()
         }
         """(source, number) -> targets, as the library's machine has them."""
 
     def fire(self, source: str, number: str, target: str | None = None) -> str:
-        """Where row ``number`` leads from ``source``, by pulling its trigger.
+        """Pull the trigger of row ``number`` from ``source``, and return where it leads.
 
         ``target`` may be left out where the row has one alone. Raises ``NotAllowed``.
         """
-        event = self._events.get(number)
-        if event is None or source not in self._library.states:
+        targets = self.lookup.get((source, number), ())
+        if target is None and len(targets) == 1:
+            target = targets[0]
+        trigger = self._triggers.get(number)
+        if trigger is None or target is None or source not in self._library.states:
             raise self._refusal(source, number, target)
-        self._model.state = source
+        self._model.state, self._model.wanted = source, target
         try:
-            moved = event.trigger(self._model, target)
+            moved = trigger.trigger(self._model)
         except self._invalid:
             moved = False
         if not moved:
@@ -127,7 +133,7 @@ class Machine:
 
     def without(self, number: str) -> Machine:
         """This machine without one row; raises KeyError if it has none of this number."""
-        if number not in self._events:
+        if number not in self._triggers:
             raise KeyError(f"{self.name}: there is no row {number}")
         return Machine([row for row in self.rows if row.number != number], self.initial, self.name)
 
@@ -138,7 +144,7 @@ class Machine:
         targets = self.lookup.get((source, number), ())
         if source not in self._library.states:
             rule, way_out = f"{source!r} is no state of this table", f"its states are {', '.join(self.states)}"
-        elif number not in self._events:
+        elif number not in self._triggers:
             rule, way_out = "the table has no such row", from_here
         elif not targets:
             rule, way_out = f"the row does not begin in {source}", from_here
@@ -152,13 +158,13 @@ class Machine:
 @cache
 def slot_machine(dialect: str) -> Machine:
     """The machine of all slots under a dialect; raises ``UnknownDialectError``."""
-    return Machine(SLOT_TABLES[check_dialect(dialect)], BORN, f"slot ({dialect})")
+    return Machine(dialect_named(dialect).slot_rows, BORN, f"slot ({dialect})")
 
 
 @cache
 def job_machine(dialect: str) -> Machine:
     """The machine of all jobs under a dialect; raises ``UnknownDialectError``."""
-    return Machine(JOB_TABLES[check_dialect(dialect)], UNSUBMITTED, f"job ({dialect})")
+    return Machine(dialect_named(dialect).job_rows, UNSUBMITTED, f"job ({dialect})")
 
 
 @cache

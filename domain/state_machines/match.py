@@ -19,17 +19,17 @@ MADE: Final = "Made"
 
 # fmt: off
 MATCH: Final = (
-    # number, letter, from, to, place,
+    # number, from, to, place,
     #     cause
-    row("notify", "", MADE, "Notified", "Unclaimed State",
+    row("notify", MADE, "Notified", "Unclaimed State",
         "The slot hears of it, and is in Matched from here on."),
-    row("claim", "", "Made, Notified", "Claimed", "Unclaimed State; Matched State",
+    row("claim", "Made, Notified", "Claimed", "Unclaimed State; Matched State",
         "The access point asks for the slot, and the slot agrees."),
-    row("refuse", "", "Made, Notified", "Refused", "Machine States",
+    row("refuse", "Made, Notified", "Refused", "Machine States",
         "The access point asks for the slot, and the slot does not agree."),
-    row("time_out", "", "Notified", "TimedOut", "Matched State",
+    row("time_out", "Notified", "TimedOut", "Matched State",
         "Nobody asked for the slot within MATCH_TIMEOUT."),
-    row("withdraw", "", "Made, Notified", "Withdrawn", "Machine States",
+    row("withdraw", "Made, Notified", "Withdrawn", "Machine States",
         "One side is gone: the job was held or removed, the slot was vacated or drained, or its owner came back."),
 )
 # fmt: on

@@ -3,6 +3,7 @@
 * A slot is in one of 7 states, and in each state in one of the activities that the state knows: a pair, written
   "Claimed/Busy". There are 15.
 * It is born in Owner/Idle, a dynamic slot too, and moves only by a row of the table below. Nothing else happens to it.
+* Each row has a name, by which all of the code speaks of it (``SlotRow``), and a number, by which events do.
 * The numbers are those of the manual's picture of states and activities, the letters those of its picture of states.
   A letter stands on every row that crosses the same way from one state into another; a row within a state has none.
 * Rows 10, 17 and 18 enter Preempting, where WANT_VACATE chooses between two activities.
@@ -11,21 +12,24 @@ The places are sections of the page "Configuration for Execution Points" of HTCo
 Policy Configuration". The ends of each arrow are those of the page's text and of the older picture: the newer one swaps
 22 and 23 with 25 and 24, against the text beside it.
 
-What HTCondor 25 does beyond this stands in ``slot_htcondor``.
+What HTCondor 25 does beyond this stands in ``slot_rows_htcondor_25``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from .rows import row
+from .rows import Row, row
 
 BORN: Final = "Owner/Idle"
 """The pair in which every slot begins."""
 
+VACATING: Final = "Preempting/Vacating"
+KILLING: Final = "Preempting/Killing"
+
 STATES: Final = ("Owner", "Unclaimed", "Matched", "Claimed", "Preempting", "Backfill", "Drained")
 
-PAIRS: Final = (
+STATE_ACTIVITIES: Final = (
     "Owner/Idle",
     "Unclaimed/Idle",
     "Unclaimed/Benchmarking",
@@ -43,130 +47,196 @@ PAIRS: Final = (
     "Drained/Retiring",
 )
 
+
+class SlotRow:
+    """The number of each row of the slots' tables, by its name.
+
+    Those with a letter behind the number are beyond the manual: they stand in ``slot_rows_htcondor_25``.
+    """
+
+    OWNER_LEAVES: Final = "1"
+    OWNER_RETURNS: Final = "2"
+    DELETE_DYNAMIC: Final = "2a"
+    START_BENCHMARKS: Final = "3"
+    END_BENCHMARKS: Final = "4"
+    CLAIM: Final = "5"
+    CLAIM_OWNER: Final = "5a"
+    REVERT_CLAIM: Final = "5b"
+    CLAIM_DRAINING: Final = "5c"
+    MATCH: Final = "6"
+    MATCH_OWNER: Final = "6a"
+    START_BACKFILL: Final = "7"
+    VOID_MATCH: Final = "8"
+    CLAIM_MATCHED: Final = "9"
+    VACATE_IDLE: Final = "10"
+    RETIRE_IDLE: Final = "10a"
+    ACTIVATE: Final = "11"
+    END_JOB: Final = "12"
+    END_CLEANING: Final = "12a"
+    CLEAN_RETIRING: Final = "12b"
+    VACATE_CLEANING: Final = "12c"
+    RETIRE: Final = "13"
+    VACATE_BUSY: Final = "13a"
+    KILL_BUSY: Final = "13b"
+    SUSPEND: Final = "14"
+    CONTINUE: Final = "15"
+    RETIRE_SUSPENDED: Final = "16"
+    VACATE_SUSPENDED: Final = "17"
+    VACATE: Final = "18"
+    UNRETIRE: Final = "19"
+    SUSPEND_RETIRING: Final = "20"
+    KILL: Final = "21"
+    VACATED: Final = "22"
+    VACATED_FOR_BETTER_MATCH: Final = "23"
+    KILLED_FOR_BETTER_MATCH: Final = "24"
+    KILLED: Final = "25"
+    RUN_BACKFILL: Final = "26"
+    END_BACKFILL: Final = "27"
+    KILL_BACKFILL: Final = "28"
+    BACKFILL_KILLED: Final = "29"
+    LEAVE_BACKFILL: Final = "30"
+    CLAIM_BACKFILL: Final = "31"
+    MATCH_BACKFILL: Final = "32"
+    DRAINED: Final = "33"
+    END_DRAIN: Final = "34"
+    CANCEL_DRAIN: Final = "35"
+    CANCEL_DRAIN_RETIRING: Final = "35a"
+    OWNER_LEAVES_RETIRING: Final = "35b"
+    DRAIN_OWNER: Final = "36"
+    DRAIN: Final = "37"
+
+
+_NAMES: Final = {number: name.lower() for name, number in vars(SlotRow).items() if name.isupper()}
+
+
+def slot_row(number: str, letter: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> Row:
+    """Make a row of slots, with the manual's letter where it crosses from one state into another."""
+    return row(number, sources, targets, place, cause, when)._replace(letter=letter, name=_NAMES.get(number, number))
+
+
 # fmt: off
 NUMBERED: Final = (
-    # number, letter, from, to, place,
+    # row, letter, from, to, place,
     #     cause
     #     when (for several targets)
-    row("1", "A", "Owner/Idle", "Unclaimed/Idle", "Owner State",
+    slot_row(SlotRow.OWNER_LEAVES, "A", "Owner/Idle", "Unclaimed/Idle", "Owner State",
         "The owner no longer needs the machine: IS_OWNER is not true, which on a desktop means that START is not "
         "false."),
-    row("2", "B", "Unclaimed/Idle", "Owner/Idle", "Unclaimed State",
+    slot_row(SlotRow.OWNER_RETURNS, "B", "Unclaimed/Idle", "Owner/Idle", "Unclaimed State",
         "The owner needs the machine again: IS_OWNER is true, which on a desktop means that START is false."),
-    row("3", "", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Unclaimed State",
+    slot_row(SlotRow.START_BENCHMARKS, "", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Unclaimed State",
         "RUNBENCHMARKS is true."),
-    row("4", "", "Unclaimed/Benchmarking", "Unclaimed/Idle", "Unclaimed State",
+    slot_row(SlotRow.END_BENCHMARKS, "", "Unclaimed/Benchmarking", "Unclaimed/Idle", "Unclaimed State",
         "The benchmarks are done."),
-    row("5", "D", "Unclaimed/Idle", "Claimed/Idle", "Unclaimed State",
+    slot_row(SlotRow.CLAIM, "D", "Unclaimed/Idle", "Claimed/Idle", "Unclaimed State",
         "The access point claims its match before the negotiator's word of it has reached the slot."),
-    row("6", "C", "Unclaimed/Idle", "Matched/Idle", "Unclaimed State",
+    slot_row(SlotRow.MATCH, "C", "Unclaimed/Idle", "Matched/Idle", "Unclaimed State",
         "The negotiator tells the slot that it was matched."),
-    row("7", "E", "Unclaimed/Idle", "Backfill/Idle", "Unclaimed State",
+    slot_row(SlotRow.START_BACKFILL, "E", "Unclaimed/Idle", "Backfill/Idle", "Unclaimed State",
         "Backfill is configured and START_BACKFILL is true."),
-    row("8", "F", "Matched/Idle", "Owner/Idle", "Matched State",
+    slot_row(SlotRow.VOID_MATCH, "F", "Matched/Idle", "Owner/Idle", "Matched State",
         "The match comes to nothing: MATCH_TIMEOUT passed, START is false, claiming failed, or the slot was vacated."),
-    row("9", "G", "Matched/Idle", "Claimed/Idle", "Matched State",
+    slot_row(SlotRow.CLAIM_MATCHED, "G", "Matched/Idle", "Claimed/Idle", "Matched State",
         "The access point claims its match within MATCH_TIMEOUT."),
-    row("10", "H", "Claimed/Idle", "Preempting/Vacating, Preempting/Killing", "Claimed State",
+    slot_row(SlotRow.VACATE_IDLE, "H", "Claimed/Idle", "Preempting/Vacating, Preempting/Killing", "Claimed State",
         "A claim without a job ends: its holder releases it, the slot is vacated, START is false, or the machine "
-        "drains "
-        "or shuts down.",
+        "drains or shuts down.",
         "Vacating if WANT_VACATE is true, Killing if it is false."),
-    row("11", "", "Claimed/Idle", "Claimed/Busy", "Claimed State",
+    slot_row(SlotRow.ACTIVATE, "", "Claimed/Idle", "Claimed/Busy", "Claimed State",
         "The claim's holder activates it: a job begins."),
-    row("12", "", "Claimed/Busy", "Claimed/Idle", "Claimed State",
+    slot_row(SlotRow.END_JOB, "", "Claimed/Busy", "Claimed/Idle", "Claimed State",
         "The job and its starter are gone; the claim stays."),
-    row("13", "", "Claimed/Busy", "Claimed/Retiring", "Claimed State",
+    slot_row(SlotRow.RETIRE, "", "Claimed/Busy", "Claimed/Retiring", "Claimed State",
         "The job must go, but may use its retirement time: PREEMPT is true (and WANT_SUSPEND is not), a better match "
-        "waits, "
-        "the slot was vacated, or the machine drains or shuts down."),
-    row("14", "", "Claimed/Busy", "Claimed/Suspended", "Claimed State",
+        "waits, the slot was vacated, or the machine drains or shuts down."),
+    slot_row(SlotRow.SUSPEND, "", "Claimed/Busy", "Claimed/Suspended", "Claimed State",
         "WANT_SUSPEND and SUSPEND are true."),
-    row("15", "", "Claimed/Suspended", "Claimed/Busy", "Claimed State",
+    slot_row(SlotRow.CONTINUE, "", "Claimed/Suspended", "Claimed/Busy", "Claimed State",
         "CONTINUE is true and nothing preempts the claim."),
-    row("16", "", "Claimed/Suspended", "Claimed/Retiring", "Claimed State",
+    slot_row(SlotRow.RETIRE_SUSPENDED, "", "Claimed/Suspended", "Claimed/Retiring", "Claimed State",
         "PREEMPT is true, or CONTINUE is true and the claim has been preempted meanwhile."),
-    row("17", "H", "Claimed/Suspended", "Preempting/Vacating, Preempting/Killing", "Claimed State",
+    slot_row(SlotRow.VACATE_SUSPENDED, "H", "Claimed/Suspended", "Preempting/Vacating, Preempting/Killing",
+        "Claimed State",
         "The retirement time of a suspended job that was retiring is over, because MaxJobRetirementTime has shrunk.",
         "Vacating if WANT_VACATE is true, Killing if it is false."),
-    row("18", "H", "Claimed/Retiring", "Preempting/Vacating, Preempting/Killing", "Claimed State",
+    slot_row(SlotRow.VACATE, "H", "Claimed/Retiring", "Preempting/Vacating, Preempting/Killing", "Claimed State",
         "The retiring job has ended, or has run for MaxJobRetirementTime, not counting time in suspension.",
         "Vacating if WANT_VACATE is true, Killing if it is false."),
-    row("19", "", "Claimed/Retiring", "Claimed/Busy", "Claimed State",
+    slot_row(SlotRow.UNRETIRE, "", "Claimed/Retiring", "Claimed/Busy", "Claimed State",
         "The job retired for a better match alone, and that match has gone away."),
-    row("20", "", "Claimed/Retiring", "Claimed/Suspended", "Claimed State",
+    slot_row(SlotRow.SUSPEND_RETIRING, "", "Claimed/Retiring", "Claimed/Suspended", "Claimed State",
         "WANT_SUSPEND and SUSPEND are true while the job retires."),
-    row("21", "", "Preempting/Vacating", "Preempting/Killing", "Preempting State",
+    slot_row(SlotRow.KILL, "", "Preempting/Vacating", "Preempting/Killing", "Preempting State",
         "KILL is true, or the job has had its time to vacate (MachineMaxVacateTime, JobMaxVacateTime)."),
-    row("22", "J", "Preempting/Vacating", "Owner/Idle", "Preempting State",
+    slot_row(SlotRow.VACATED, "J", "Preempting/Vacating", "Owner/Idle", "Preempting State",
         "The job left when asked to, and no better match waits."),
-    row("23", "I", "Preempting/Vacating", "Claimed/Idle", "Preempting State",
+    slot_row(SlotRow.VACATED_FOR_BETTER_MATCH, "I", "Preempting/Vacating", "Claimed/Idle", "Preempting State",
         "The job left when asked to, and the better match takes over."),
-    row("24", "I", "Preempting/Killing", "Claimed/Idle", "Preempting State",
+    slot_row(SlotRow.KILLED_FOR_BETTER_MATCH, "I", "Preempting/Killing", "Claimed/Idle", "Preempting State",
         "The job was killed, and the better match takes over."),
-    row("25", "J", "Preempting/Killing", "Owner/Idle", "Preempting State",
+    slot_row(SlotRow.KILLED, "J", "Preempting/Killing", "Owner/Idle", "Preempting State",
         "The job was killed, and no better match waits."),
-    row("26", "", "Backfill/Idle", "Backfill/Busy", "Backfill State",
+    slot_row(SlotRow.RUN_BACKFILL, "", "Backfill/Idle", "Backfill/Busy", "Backfill State",
         "The backfill client runs."),
-    row("27", "", "Backfill/Busy", "Backfill/Idle", "Backfill State",
+    slot_row(SlotRow.END_BACKFILL, "", "Backfill/Busy", "Backfill/Idle", "Backfill State",
         "The backfill client ended by itself."),
-    row("28", "", "Backfill/Busy", "Backfill/Killing", "Backfill State",
-        "The backfill client must go: the slot was matched, claimed or vacated, EVICT_BACKFILL is true, or the machine "
-        "shuts down."),
-    row("29", "", "Backfill/Killing", "Backfill/Idle", "Backfill State",
+    slot_row(SlotRow.KILL_BACKFILL, "", "Backfill/Busy", "Backfill/Killing", "Backfill State",
+        "The backfill client must go: the slot was matched, claimed or vacated, EVICT_BACKFILL is true, or the "
+        "machine shuts down."),
+    slot_row(SlotRow.BACKFILL_KILLED, "", "Backfill/Killing", "Backfill/Idle", "Backfill State",
         "The backfill client and all that it started are gone."),
-    row("30", "K", "Backfill/Idle", "Owner/Idle", "Backfill State",
+    slot_row(SlotRow.LEAVE_BACKFILL, "K", "Backfill/Idle", "Owner/Idle", "Backfill State",
         "EVICT_BACKFILL is true, the slot was vacated, or the machine shuts down."),
-    row("31", "M", "Backfill/Idle", "Claimed/Idle", "Backfill State",
+    slot_row(SlotRow.CLAIM_BACKFILL, "M", "Backfill/Idle", "Claimed/Idle", "Backfill State",
         "The access point claims its match before the negotiator's word of it has reached the slot."),
-    row("32", "L", "Backfill/Idle", "Matched/Idle", "Backfill State",
+    slot_row(SlotRow.MATCH_BACKFILL, "L", "Backfill/Idle", "Matched/Idle", "Backfill State",
         "The negotiator tells the slot that it was matched."),
-    row("33", "", "Drained/Retiring", "Drained/Idle", "Drained State",
+    slot_row(SlotRow.DRAINED, "", "Drained/Retiring", "Drained/Idle", "Drained State",
         "Every slot of the machine has been drained."),
-    row("34", "O", "Drained/Idle", "Owner/Idle", "Drained State",
+    slot_row(SlotRow.END_DRAIN, "O", "Drained/Idle", "Owner/Idle", "Drained State",
         "The drain, complete, is ended or canceled."),
-    row("35", "O", "Drained/Retiring", "Owner/Idle", "Drained State",
+    slot_row(SlotRow.CANCEL_DRAIN, "O", "Drained/Retiring", "Owner/Idle", "Drained State",
         "The drain is canceled while other slots still have jobs."),
-    row("36", "N", "Owner/Idle", "Drained/Retiring", "Owner State",
+    slot_row(SlotRow.DRAIN_OWNER, "N", "Owner/Idle", "Drained/Retiring", "Owner State",
         "The machine begins to drain."),
-    row("37", "P", "Unclaimed/Idle", "Drained/Retiring", "Unclaimed State",
+    slot_row(SlotRow.DRAIN, "P", "Unclaimed/Idle", "Drained/Retiring", "Unclaimed State",
         "The machine begins to drain."),
 )
 
 LETTERED: Final = (
     # letter, letter, from state, to state, place,
     #     cause
-    row("A", "A", "Owner", "Unclaimed", "Machine States",
+    slot_row("A", "A", "Owner", "Unclaimed", "Machine States",
         "START is no longer false: the machine may run jobs."),
-    row("B", "B", "Unclaimed", "Owner", "Machine States",
+    slot_row("B", "B", "Unclaimed", "Owner", "Machine States",
         "START is false: the owner uses the machine."),
-    row("C", "C", "Unclaimed", "Matched", "Machine States",
+    slot_row("C", "C", "Unclaimed", "Matched", "Machine States",
         "The negotiator matched the slot with a job, and told it so."),
-    row("D", "D", "Unclaimed", "Claimed", "Machine States",
+    slot_row("D", "D", "Unclaimed", "Claimed", "Machine States",
         "The negotiator matched the slot with a job, and the access point was the first to tell it."),
-    row("E", "E", "Unclaimed", "Backfill", "Machine States",
+    slot_row("E", "E", "Unclaimed", "Backfill", "Machine States",
         "Backfill is configured and START_BACKFILL is true."),
-    row("F", "F", "Matched", "Owner", "Machine States",
+    slot_row("F", "F", "Matched", "Owner", "Machine States",
         "START is false, MATCH_TIMEOUT passed, claiming failed, or the slot was vacated."),
-    row("G", "G", "Matched", "Claimed", "Machine States",
+    slot_row("G", "G", "Matched", "Claimed", "Machine States",
         "The access point claimed its match."),
-    row("H", "H", "Claimed", "Preempting", "Machine States",
+    slot_row("H", "H", "Claimed", "Preempting", "Machine States",
         "The claim ends: released, PREEMPT is true, vacated, a shutdown, or a better match."),
-    row("I", "I", "Preempting", "Claimed", "Machine States",
+    slot_row("I", "I", "Preempting", "Claimed", "Machine States",
         "The better match takes over."),
-    row("J", "J", "Preempting", "Owner", "Machine States",
+    slot_row("J", "J", "Preempting", "Owner", "Machine States",
         "The eviction is done and nobody waits: PREEMPT was true, the slot was vacated, or START is false."),
-    row("K", "K", "Backfill", "Owner", "Machine States",
+    slot_row("K", "K", "Backfill", "Owner", "Machine States",
         "EVICT_BACKFILL is true, the slot was vacated, or the machine shuts down."),
-    row("L", "L", "Backfill", "Matched", "Machine States",
+    slot_row("L", "L", "Backfill", "Matched", "Machine States",
         "The negotiator matched the slot with a job, and told it so."),
-    row("M", "M", "Backfill", "Claimed", "Machine States",
+    slot_row("M", "M", "Backfill", "Claimed", "Machine States",
         "The negotiator matched the slot with a job, and the access point was the first to tell it."),
-    row("N", "N", "Owner", "Drained", "Machine States",
+    slot_row("N", "N", "Owner", "Drained", "Machine States",
         "The machine begins to drain."),
-    row("O", "O", "Drained", "Owner", "Machine States",
+    slot_row("O", "O", "Drained", "Owner", "Machine States",
         "The drain is ended or canceled."),
-    row("P", "P", "Unclaimed", "Drained", "Machine States",
+    slot_row("P", "P", "Unclaimed", "Drained", "Machine States",
         "The machine begins to drain."),
 )
 # fmt: on

@@ -20,111 +20,112 @@ from __future__ import annotations
 
 from typing import Final
 
-from .rows import Row, row
-from .slot_rows import NUMBERED
+from .rows import Row
+from .slot_rows import NUMBERED, SlotRow, slot_row
 
 DELETED: Final = "Deleted"
 """Where a dynamic slot ends."""
 
 # fmt: off
 CHANGED: Final = (
-    # number, letter, from, to, place,
+    # row, letter, from, to, place,
     #     cause
     #     when (for several targets)
-    row("1", "A", "Owner/Idle", "Unclaimed/Idle", "all traces",
-        "IS_OWNER is not true; START is not asked. Asked at once on each entry into Owner, so that a slot which nobody "
-        "owns passes through in no time."),
-    row("2", "B", "Unclaimed/Idle", "Owner/Idle", "traces 02, 07, 20",
+    slot_row(SlotRow.OWNER_LEAVES, "A", "Owner/Idle", "Unclaimed/Idle", "all traces",
+        "IS_OWNER is not true; START is not asked. Asked at once on each entry into Owner, so that a slot which "
+        "nobody owns passes through in no time."),
+    slot_row(SlotRow.OWNER_RETURNS, "B", "Unclaimed/Idle", "Owner/Idle", "traces 02, 07, 20",
         "IS_OWNER is true, which is asked every UPDATE_INTERVAL, or a claim that began in Unclaimed failed."),
-    row("5", "D", "Unclaimed/Idle, Unclaimed/Benchmarking", "Claimed/Idle",
+    slot_row(SlotRow.CLAIM, "D", "Unclaimed/Idle, Unclaimed/Benchmarking", "Claimed/Idle",
         "traces 01 to 21; from Benchmarking: startd source",
         "The access point claims its match. The usual way: unless NEGOTIATOR_INFORM_STARTD is set, nobody tells the "
-        "slot "
-        "of a match."),
-    row("6", "C", "Unclaimed/Idle, Unclaimed/Benchmarking", "Matched/Idle",
+        "slot of a match."),
+    slot_row(SlotRow.MATCH, "C", "Unclaimed/Idle, Unclaimed/Benchmarking", "Matched/Idle",
         "trace 20; from Benchmarking: startd source",
         "The negotiator tells the slot that it was matched, which needs NEGOTIATOR_INFORM_STARTD."),
-    row("7", "E", "Unclaimed/Idle, Unclaimed/Benchmarking", "Backfill/Idle", "startd source",
+    slot_row(SlotRow.START_BACKFILL, "E", "Unclaimed/Idle, Unclaimed/Benchmarking", "Backfill/Idle", "startd source",
         "Backfill is configured and START_BACKFILL is true."),
-    row("8", "F", "Matched/Idle", "Owner/Idle", "trace 20",
+    slot_row(SlotRow.VOID_MATCH, "F", "Matched/Idle", "Owner/Idle", "trace 20",
         "MATCH_TIMEOUT passed, claiming failed, the slot was vacated, or the machine drains. Neither START nor "
-        "IS_OWNER is "
-        "asked in Matched."),
-    row("10", "H", "Claimed/Idle", "Preempting/Vacating, Preempting/Killing", "traces 01 to 21",
+        "IS_OWNER is asked in Matched."),
+    slot_row(SlotRow.VACATE_IDLE, "H", "Claimed/Idle", "Preempting/Vacating, Preempting/Killing", "traces 01 to 21",
         "A claim without a job ends.",
-        "Killing if its holder releases it, its lease runs out, or it is to go fast; Vacating if a better match waits, "
-        "IS_OWNER is true, CLAIM_WORKLIFE has passed, or the slot drains. WANT_VACATE is not asked."),
-    row("12", "", "Claimed/Busy, Claimed/Suspended", "Claimed/Cleaning, Claimed/Idle",
+        "Killing if its holder releases it, its lease runs out, or it is to go fast; Vacating if a better match "
+        "waits, IS_OWNER is true, CLAIM_WORKLIFE has passed, or the slot drains. WANT_VACATE is not asked."),
+    slot_row(SlotRow.END_JOB, "", "Claimed/Busy, Claimed/Suspended", "Claimed/Cleaning, Claimed/Idle",
         "traces 01 to 21; from Suspended: startd source",
         "The job has ended.",
         "Cleaning when the starter has sent its last report, Idle when it is gone without one."),
-    row("13", "", "Claimed/Busy", "Claimed/Retiring", "traces 02, 03, 04, 06, 07, 17, 20",
+    slot_row(SlotRow.RETIRE, "", "Claimed/Busy", "Claimed/Retiring", "traces 02, 03, 04, 06, 07, 17, 20",
         "PREEMPT is true (and WANT_SUSPEND is not), a graceful shutdown or drain, or the slot was vacated; for a "
-        "better match "
-        "only with NEGOTIATOR_CONSIDER_EARLY_PREEMPTION, else the negotiator waits until the retirement time is over."),
-    row("14", "", "Claimed/Busy", "Claimed/Suspended", "traces 02, 06",
+        "better match only with NEGOTIATOR_CONSIDER_EARLY_PREEMPTION, else the negotiator waits until the retirement "
+        "time is over."),
+    slot_row(SlotRow.SUSPEND, "", "Claimed/Busy", "Claimed/Suspended", "traces 02, 06",
         "WANT_SUSPEND and SUSPEND are true, or somebody asked for the job to be suspended."),
-    row("15", "", "Claimed/Suspended", "Claimed/Busy", "traces 02, 06",
+    slot_row(SlotRow.CONTINUE, "", "Claimed/Suspended", "Claimed/Busy", "traces 02, 06",
         "CONTINUE is true and nothing preempts the claim; for a job that was suspended by request, the request to "
         "continue."),
-    row("17", "H", "Claimed/Suspended", "Preempting/Vacating, Preempting/Killing", "trace 02",
+    slot_row(SlotRow.VACATE_SUSPENDED, "H", "Claimed/Suspended", "Preempting/Vacating, Preempting/Killing", "trace 02",
         "The retirement time of a suspended job that was retiring is over, or the claim ends at once.",
         "Killing if PREEMPT was true and WANT_VACATE is false, or if it is to go fast; else Vacating."),
-    row("18", "H", "Claimed/Retiring", "Preempting/Vacating, Preempting/Killing", "traces 02, 03, 04, 06, 07, 20",
+    slot_row(SlotRow.VACATE, "H", "Claimed/Retiring", "Preempting/Vacating, Preempting/Killing",
+        "traces 02, 03, 04, 06, 07, 20",
         "What is left of the retirement time is no more than the job may take to vacate, so that the eviction ends "
-        "within it; "
-        "or the starter is gone without a last report; or there was no job.",
+        "within it; or the starter is gone without a last report; or there was no job.",
         "Killing if PREEMPT was true and WANT_VACATE is false, or if it is to go fast; else Vacating."),
-    row("19", "", "Claimed/Retiring", "Claimed/Busy", "traces 04, 07",
+    slot_row(SlotRow.UNRETIRE, "", "Claimed/Retiring", "Claimed/Busy", "traces 04, 07",
         "The job retired for a better match or a drain alone, and that has gone away."),
-    row("21", "", "Preempting/Vacating", "Preempting/Killing", "traces 03, 20",
-        "KILL is true, or the claim is to go fast. When the time to vacate is over, the starter kills the job and the "
-        "slot "
-        "stays in Vacating."),
-    row("22", "J", "Preempting/Vacating", "Owner/Idle", "traces 01 to 21",
+    slot_row(SlotRow.KILL, "", "Preempting/Vacating", "Preempting/Killing", "traces 03, 20",
+        "KILL is true, or the claim is to go fast. When the time to vacate is over, the starter kills the job and "
+        "the slot stays in Vacating."),
+    slot_row(SlotRow.VACATED, "J", "Preempting/Vacating", "Owner/Idle", "traces 01 to 21",
         "The starter is gone, and no better match waits whose job START accepts."),
-    row("25", "J", "Preempting/Killing", "Owner/Idle", "traces 01 to 21",
+    slot_row(SlotRow.KILLED, "J", "Preempting/Killing", "Owner/Idle", "traces 01 to 21",
         "The starter is gone, or there was none; no better match waits. The end of each claim that its holder "
         "released."),
-    row("34", "O", "Drained/Idle", "Owner/Idle", "traces 07, 17, 20",
+    slot_row(SlotRow.END_DRAIN, "O", "Drained/Idle", "Owner/Idle", "traces 07, 17, 20",
         "The machine no longer drains."),
-    row("36", "N", "Owner/Idle, Owner/Retiring", "Drained/Retiring", "trace 07; from Retiring: startd source",
+    slot_row(SlotRow.DRAIN_OWNER, "N", "Owner/Idle, Owner/Retiring", "Drained/Retiring",
+        "trace 07; from Retiring: startd source",
         "The machine begins to drain. A slot that was in Drained/Retiring when the last drain was canceled, and that "
         "its owner needs, is still in Owner/Retiring."),
-    row("37", "P", "Unclaimed/Idle, Unclaimed/Benchmarking", "Drained/Retiring",
+    slot_row(SlotRow.DRAIN, "P", "Unclaimed/Idle, Unclaimed/Benchmarking", "Drained/Retiring",
         "traces 07, 17, 20; from Benchmarking: startd source",
         "The machine begins to drain. Dynamic slots never do: their claims end, and then they."),
 )
 
 BEYOND: Final = (
-    row("2a", "", "Owner/Idle, Unclaimed/Idle", DELETED, "traces 07, 08, 17; from Owner: startd source",
+    slot_row(SlotRow.DELETE_DYNAMIC, "", "Owner/Idle, Unclaimed/Idle", DELETED,
+        "traces 07, 08, 17; from Owner: startd source",
         "A dynamic slot without a claim is given back to the slot that it was carved from."),
-    row("5a", "", "Owner/Idle", "Claimed/Idle", "traces 07, 08, 17",
+    slot_row(SlotRow.CLAIM_OWNER, "", "Owner/Idle", "Claimed/Idle", "traces 07, 08, 17",
         "A dynamic slot is claimed where it was born; a static one, when a claim comes before IS_OWNER is asked "
         "again."),
-    row("5b", "", "Claimed/Idle", "Owner/Idle, Unclaimed/Idle, Matched/Idle, Drained/Retiring", "startd source",
+    slot_row(SlotRow.REVERT_CLAIM, "", "Claimed/Idle", "Owner/Idle, Unclaimed/Idle, Matched/Idle, Drained/Retiring",
+        "startd source",
         "The policy would end the claim in the instant in which it begins: the claim is taken back.",
         "Where the slot was before the claim."),
-    row("5c", "", "Drained/Retiring", "Claimed/Idle", "startd source",
+    slot_row(SlotRow.CLAIM_DRAINING, "", "Drained/Retiring", "Claimed/Idle", "startd source",
         "A claim comes for a job that the drain's start expression accepts."),
-    row("6a", "", "Owner/Idle", "Matched/Idle", "startd source",
+    slot_row(SlotRow.MATCH_OWNER, "", "Owner/Idle", "Matched/Idle", "startd source",
         "The negotiator tells a slot in Owner that it was matched."),
-    row("10a", "", "Claimed/Idle", "Claimed/Retiring", "trace 20",
+    slot_row(SlotRow.RETIRE_IDLE, "", "Claimed/Idle", "Claimed/Retiring", "trace 20",
         "A claim without a job is vacated or drained gracefully: it retires for an instant (18)."),
-    row("12a", "", "Claimed/Cleaning", "Claimed/Idle", "traces 01 to 21",
+    slot_row(SlotRow.END_CLEANING, "", "Claimed/Cleaning", "Claimed/Idle", "traces 01 to 21",
         "The starter is gone; the claim stays."),
-    row("12b", "", "Claimed/Retiring", "Claimed/Cleaning", "traces 02, 04, 06, 07, 17",
+    slot_row(SlotRow.CLEAN_RETIRING, "", "Claimed/Retiring", "Claimed/Cleaning", "traces 02, 04, 06, 07, 17",
         "The retiring job has ended, and the starter has sent its last report."),
-    row("12c", "H", "Claimed/Cleaning", "Preempting/Vacating", "traces 01, 02, 04 to 07, 09, 11 to 14, 20, 21",
+    slot_row(SlotRow.VACATE_CLEANING, "H", "Claimed/Cleaning", "Preempting/Vacating",
+        "traces 01, 02, 04 to 07, 09, 11 to 14, 20, 21",
         "The starter is gone, and while it cleaned up the claim was released or killed, or a better match came."),
-    row("13a", "H", "Claimed/Busy", "Preempting/Vacating", "traces 04, 05, 09, 10, 20",
+    slot_row(SlotRow.VACATE_BUSY, "H", "Claimed/Busy", "Preempting/Vacating", "traces 04, 05, 09, 10, 20",
         "A better match comes when the retirement time is over already, or the holder ends the claim and its job "
         "softly."),
-    row("13b", "H", "Claimed/Busy", "Preempting/Killing", "traces 05, 06, 07, 09, 11 to 13",
+    slot_row(SlotRow.KILL_BUSY, "H", "Claimed/Busy", "Preempting/Killing", "traces 05, 06, 07, 09, 11 to 13",
         "The claim ends at once: a fast vacate, shutdown or drain, or its holder releases it with the job running."),
-    row("35a", "O", "Drained/Retiring", "Owner/Retiring", "trace 07",
+    slot_row(SlotRow.CANCEL_DRAIN_RETIRING, "O", "Drained/Retiring", "Owner/Retiring", "trace 07",
         "The drain is canceled while other slots still have jobs: row 35's first half, which keeps the activity."),
-    row("35b", "A", "Owner/Retiring", "Unclaimed/Idle", "trace 07",
+    slot_row(SlotRow.OWNER_LEAVES_RETIRING, "A", "Owner/Retiring", "Unclaimed/Idle", "trace 07",
         "IS_OWNER is not true: the second half, in the same instant."),
 )
 # fmt: on

@@ -1,254 +1,229 @@
-"""Which expression drives which transition: for each pair of state and activity its rules, in their order.
+"""Which expression drives which transition: for each state/activity its rules, in their order.
 
-The first rule whose condition holds is taken, and no other; a pair without rules is left by nothing but what the slot
-is told. ``manual`` is the text of the manual ("Machine States", "State and Activity Transitions"), ``htcondor-25`` what
-the real startd asks, in its order (its eval_policy; the traces agree).
+The first rule whose condition holds is taken, and no other. A state/activity without rules is left by nothing but what
+the slot is told. ``RULES`` are the text of the manual ("Machine States", "State and Activity Transitions"),
+``RULES_HTCONDOR_25`` what the real startd asks, in its order (its eval_policy; the traces agree).
 
 A rule's condition is a name of ``CONDITIONS``. Those in capitals are expressions of the policy: true is what fires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
-from attrs import frozen
+from .slot_policy import SlotPolicy
+from .slot_rows import SlotRow
 
-from ..classad.tree import Literal
-from ..startd import time_limits
-from ..startd.evaluation import Condition, Look, constant
-from ..startd.slot_ad import neighbours
-
-VACATING: Final = "Preempting/Vacating"
-KILLING: Final = "Preempting/Killing"
 EVICTED: Final = "evicted"
 """A target: Preempting/Killing if PREEMPT was true and WANT_VACATE is not, else Preempting/Vacating."""
 
 
-@frozen
-class Rule:
-    """If ``when`` holds, the transition of ``row`` to ``target`` (empty: the row's only one), because of ``cause``.
-    ``killing`` is the row if the target turns out to be Killing, where that is another. ``marks`` are what holds for
-    the claim from then on (``events.MARKS``); a rule without a row only marks. ``polled``: it is asked in rounds alone,
-    not of a slot that has just arrived."""
+class Rule(NamedTuple):
+    """If ``when`` holds, the transition of ``row`` because of ``cause``."""
 
     when: str
     row: str
+    """Empty: the slot stays, and only ``marks`` are written."""
     cause: str
     target: str = ""
+    """Empty: the row's only one."""
     killing: str = ""
+    """The row if the target turns out to be Killing, where that is another."""
     marks: tuple[str, ...] = ()
+    """What holds for the claim from then on (``events.MARKS``)."""
     polled: bool = False
+    """Whether the rule is asked in rounds alone, not of a slot that has just arrived."""
 
 
 _IRREVOCABLE = ("irrevocable", "preempted")
 
 Rules = Mapping[str, tuple[Rule, ...]]
 
-MANUAL: Final[Rules] = {
+RULES: Final[Rules] = {
     "Owner/Idle": (
         # when, row, cause, target
-        Rule("the machine drains", "36", "draining"),
-        Rule("IS_OWNER is not true", "1", "not_owner"),
+        Rule("the machine drains", SlotRow.DRAIN_OWNER, "draining"),
+        Rule("IS_OWNER is not true", SlotRow.OWNER_LEAVES, "not_owner"),
     ),
     "Unclaimed/Idle": (
-        Rule("the machine drains", "37", "draining"),
-        Rule("IS_OWNER", "2", "is_owner"),
-        Rule("RUNBENCHMARKS", "3", "run_benchmarks"),
-        Rule("benchmarks never ran, and RUNBENCHMARKS is not set to false", "3", "first_benchmarks"),
+        Rule("the machine drains", SlotRow.DRAIN, "draining"),
+        Rule("IS_OWNER", SlotRow.OWNER_RETURNS, "is_owner"),
+        Rule("RUNBENCHMARKS", SlotRow.START_BENCHMARKS, "run_benchmarks"),
+        Rule("benchmarks never ran, and RUNBENCHMARKS is not set to false",
+             SlotRow.START_BENCHMARKS, "first_benchmarks"),
     ),
     "Matched/Idle": (
-        Rule("the machine drains", "8", "draining"),
-        Rule("START is locally false", "8", "start_false"),
+        Rule("the machine drains", SlotRow.VOID_MATCH, "draining"),
+        Rule("START is locally false", SlotRow.VOID_MATCH, "start_false"),
     ),
     "Claimed/Idle": (
-        Rule("a better match waits", "10", "better_match", EVICTED),
-        Rule("START is locally false", "10", "start_false", EVICTED),
-        Rule("the claim is too old", "10", "worklife", EVICTED),
-        Rule("the machine drains and no job is on its way", "10", "draining", EVICTED),
+        Rule("a better match waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
+        Rule("START is locally false", SlotRow.VACATE_IDLE, "start_false", EVICTED),
+        Rule("the claim is too old", SlotRow.VACATE_IDLE, "worklife", EVICTED),
+        Rule("the machine drains and no job is on its way", SlotRow.VACATE_IDLE, "draining", EVICTED),
     ),
     "Claimed/Busy": (
-        Rule("WANT_SUSPEND and SUSPEND", "14", "suspend"),
-        Rule("PREEMPT without WANT_SUSPEND", "13", "preempt", marks=_IRREVOCABLE),
-        Rule("a better match waits", "13", "better_match"),
+        Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
+        Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", marks=_IRREVOCABLE),
+        Rule("a better match waits", SlotRow.RETIRE, "better_match"),
     ),
     "Claimed/Suspended": (
-        Rule("it retires and its retirement is over", "17", "retirement_over", EVICTED),
-        Rule("PREEMPT for the first time", "16", "preempt", marks=_IRREVOCABLE),
-        Rule("CONTINUE and it retires", "16", "continue"),
-        Rule("CONTINUE", "15", "continue"),
+        Rule("it retires and its retirement is over", SlotRow.VACATE_SUSPENDED, "retirement_over", EVICTED),
+        Rule("PREEMPT for the first time", SlotRow.RETIRE_SUSPENDED, "preempt", marks=_IRREVOCABLE),
+        Rule("CONTINUE and it retires", SlotRow.RETIRE_SUSPENDED, "continue"),
+        Rule("CONTINUE", SlotRow.CONTINUE, "continue"),
     ),
     "Claimed/Retiring": (
-        Rule("nothing makes it retire any more", "19", "better_match_gone"),
-        Rule("its retirement is over", "18", "retirement_over", EVICTED),
-        Rule("WANT_SUSPEND and SUSPEND", "20", "suspend"),
+        Rule("nothing makes it retire any more", SlotRow.UNRETIRE, "better_match_gone"),
+        Rule("its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
+        Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND_RETIRING, "suspend"),
         Rule("PREEMPT for the first time", "", "preempt", marks=_IRREVOCABLE),
     ),
     "Preempting/Vacating": (
-        Rule("KILL", "21", "kill"),
+        Rule("KILL", SlotRow.KILL, "kill"),
     ),
     "Drained/Idle": (
-        Rule("the machine no longer drains", "34", "drain_over"),
+        Rule("the machine no longer drains", SlotRow.END_DRAIN, "drain_over"),
     ),
     "Drained/Retiring": (
-        Rule("the machine no longer drains", "35", "drain_over"),
-        Rule("all its slots are drained", "33", "drained"),
+        Rule("the machine no longer drains", SlotRow.CANCEL_DRAIN, "drain_over"),
+        Rule("all its slots are drained", SlotRow.DRAINED, "drained"),
     ),
 }  # fmt: skip
 
-HTCONDOR_25: Final[Rules] = {
+RULES_HTCONDOR_25: Final[Rules] = {
     "Owner/Idle": (
-        Rule("the machine drains", "36", "draining"),
-        Rule("IS_OWNER is not true", "1", "not_owner"),
+        Rule("the machine drains", SlotRow.DRAIN_OWNER, "draining"),
+        Rule("IS_OWNER is not true", SlotRow.OWNER_LEAVES, "not_owner"),
     ),
     "Owner/Retiring": (
-        Rule("the machine drains", "36", "draining"),
-        Rule("IS_OWNER is not true", "35b", "not_owner"),
+        Rule("the machine drains", SlotRow.DRAIN_OWNER, "draining"),
+        Rule("IS_OWNER is not true", SlotRow.OWNER_LEAVES_RETIRING, "not_owner"),
     ),
     "Unclaimed/Idle": (
-        Rule("the machine drains", "37", "draining"),
-        Rule("IS_OWNER", "2", "is_owner"),
-        Rule("RUNBENCHMARKS", "3", "run_benchmarks", polled=True),
+        Rule("the machine drains", SlotRow.DRAIN, "draining"),
+        Rule("IS_OWNER", SlotRow.OWNER_RETURNS, "is_owner"),
+        Rule("RUNBENCHMARKS", SlotRow.START_BENCHMARKS, "run_benchmarks", polled=True),
     ),
     "Unclaimed/Benchmarking": (
-        Rule("the machine drains", "37", "draining"),
+        Rule("the machine drains", SlotRow.DRAIN, "draining"),
     ),
     "Claimed/Idle": (
-        Rule("it retires and its retirement is over", "10", "retirement_over", EVICTED),
-        Rule("a better match waits", "10", "better_match", EVICTED),
-        Rule("IS_OWNER", "10", "is_owner", EVICTED),
-        Rule("the claim is too old", "10", "worklife", EVICTED),
-        Rule("the machine drains and no job is on its way", "10", "draining", EVICTED),
+        Rule("it retires and its retirement is over", SlotRow.VACATE_IDLE, "retirement_over", EVICTED),
+        Rule("a better match waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
+        Rule("IS_OWNER", SlotRow.VACATE_IDLE, "is_owner", EVICTED),
+        Rule("the claim is too old", SlotRow.VACATE_IDLE, "worklife", EVICTED),
+        Rule("the machine drains and no job is on its way", SlotRow.VACATE_IDLE, "draining", EVICTED),
     ),
     "Claimed/Busy": (
-        Rule("it retires and its retirement is over", "13a", "retirement_over", EVICTED, killing="13b"),
-        Rule("PREEMPT without WANT_SUSPEND", "13", "preempt", marks=_IRREVOCABLE),
-        Rule("WANT_SUSPEND and SUSPEND", "14", "suspend"),
-        Rule("a better match waits", "13", "better_match"),
+        Rule("it retires and its retirement is over", SlotRow.VACATE_BUSY, "retirement_over", EVICTED,
+             killing=SlotRow.KILL_BUSY),
+        Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", marks=_IRREVOCABLE),
+        Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
+        Rule("a better match waits", SlotRow.RETIRE, "better_match"),
     ),
     "Claimed/Suspended": (
-        Rule("it retires and its retirement is over", "17", "retirement_over", EVICTED),
-        Rule("PREEMPT for the first time", "16", "preempt", marks=_IRREVOCABLE),
-        Rule("CONTINUE and it retires", "16", "continue"),
-        Rule("CONTINUE", "15", "continue"),
+        Rule("it retires and its retirement is over", SlotRow.VACATE_SUSPENDED, "retirement_over", EVICTED),
+        Rule("PREEMPT for the first time", SlotRow.RETIRE_SUSPENDED, "preempt", marks=_IRREVOCABLE),
+        Rule("CONTINUE and it retires", SlotRow.RETIRE_SUSPENDED, "continue"),
+        Rule("CONTINUE", SlotRow.CONTINUE, "continue"),
     ),
     "Claimed/Retiring": (
-        Rule("it retires and its retirement is over", "18", "retirement_over", EVICTED),
+        Rule("it retires and its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
         Rule("PREEMPT for the first time without WANT_SUSPEND", "", "preempt", marks=_IRREVOCABLE),
-        Rule("nothing makes it retire any more", "19", "better_match_gone"),
-        Rule("its retirement is over", "18", "retirement_over", EVICTED),
-        Rule("WANT_SUSPEND and SUSPEND", "20", "suspend"),
+        Rule("nothing makes it retire any more", SlotRow.UNRETIRE, "better_match_gone"),
+        Rule("its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
+        Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND_RETIRING, "suspend"),
     ),
     "Preempting/Vacating": (
-        Rule("KILL", "21", "kill"),
+        Rule("KILL", SlotRow.KILL, "kill"),
     ),
     "Drained/Idle": (
-        Rule("the machine no longer drains", "34", "drain_over"),
+        Rule("the machine no longer drains", SlotRow.END_DRAIN, "drain_over"),
     ),
     "Drained/Retiring": (
-        Rule("the machine no longer drains", "35a", "drain_over"),
-        Rule("all its slots are drained", "33", "drained"),
+        Rule("the machine no longer drains", SlotRow.CANCEL_DRAIN_RETIRING, "drain_over"),
+        Rule("all its slots are drained", SlotRow.DRAINED, "drained"),
     ),
 }  # fmt: skip
 
-RULES: Final[Mapping[str, Rules]] = {"manual": MANUAL, "htcondor-25": HTCONDOR_25}
+
+def _preempts_first(policy: SlotPolicy) -> bool:
+    """Return whether PREEMPT is true, and has not been for this job before."""
+    return policy.is_claimed and not policy.marked("preempted") and policy.true("PREEMPT")
 
 
-def _preempts(look: Look) -> bool:
-    return look.true("PREEMPT")
+def _preempts_first_unless_suspended(policy: SlotPolicy) -> bool:
+    return policy.is_claimed and not policy.marked("preempted") and _preempts_unless_suspended(policy)
 
 
-def _first(look: Look) -> bool:
-    """Whether PREEMPT has not been true for this job before."""
-    return look.slot.claim is not None and "preempted" not in look.slot.claim.marks
+def _preempts_unless_suspended(policy: SlotPolicy) -> bool:
+    return not policy.true("WANT_SUSPEND") and policy.true("PREEMPT")
 
 
-def _drains(look: Look) -> bool:
-    return time_limits.draining(look) and look.slot.kind != "dynamic"
+def _runs_benchmarks(policy: SlotPolicy) -> bool:
+    """Return whether RUNBENCHMARKS is true, while no other slot of the machine runs them."""
+    return not policy.is_dynamic and policy.true("RUNBENCHMARKS") and not policy.machine_benchmarks
 
 
-def _all_drained(look: Look) -> bool:
-    return time_limits.draining(look) and all(slot.state == "Drained" for slot in neighbours(look.state, look.slot))
+def _runs_first_benchmarks(policy: SlotPolicy) -> bool:
+    """Return whether benchmarks are to run once in any case: RUNBENCHMARKS is set to something other than false (the
+    manual, "Unclaimed State")."""
+    never = policy.benchmarks_never_ran and not policy.is_dynamic
+    return never and not policy.set_to_false("RUNBENCHMARKS") and not policy.machine_benchmarks
 
 
-def _may_benchmark(look: Look) -> bool:
-    """RUNBENCHMARKS, while no other slot of the machine runs them."""
-    if look.slot.kind == "dynamic" or not look.true("RUNBENCHMARKS"):
-        return False
-    return _nobody_benchmarks(look)
+def _suspends(policy: SlotPolicy) -> bool:
+    """Return whether WANT_SUSPEND and SUSPEND are true; a job that is told to end already is let go."""
+    return not policy.job_is_ending and policy.true("WANT_SUSPEND") and policy.true("SUSPEND")
 
 
-def _nobody_benchmarks(look: Look) -> bool:
-    return all(slot.activity != "Benchmarking" for slot in neighbours(look.state, look.slot))
+def _continues(policy: SlotPolicy) -> bool:
+    """Return whether CONTINUE is true; what a request suspended, only a request lets go on."""
+    return not policy.marked("by_command") and policy.true("CONTINUE")
 
 
-def _first_benchmarks(look: Look) -> bool:
-    """The manual: where RUNBENCHMARKS is set to something other than false, they are run once in any case ("Unclaimed
-    State")."""
-    machine = look.state.machines.get(look.slot.machine)
-    asked = look.expression("RUNBENCHMARKS")
-    set_to_false = isinstance(asked, Literal) and constant(asked) is False
-    never = machine is not None and not machine.benchmarked and look.slot.kind != "dynamic"
-    return never and not set_to_false and _nobody_benchmarks(look)
-
-
-def _suspends(look: Look) -> bool:
-    """WANT_SUSPEND and SUSPEND; a job that is told to end already is let go."""
-    activation = look.slot.activation
-    ending = activation is not None and bool(activation.stop)
-    return not ending and look.true("WANT_SUSPEND") and look.true("SUSPEND")
-
-
-def _by_command(look: Look) -> bool:
-    """Whether a request suspended it: only a request lets it go on."""
-    return look.slot.claim is not None and "by_command" in look.slot.claim.marks
-
-
-def _continues(look: Look) -> bool:
-    return not _by_command(look) and look.true("CONTINUE")
-
-
-def _preempt_unless_suspended(look: Look) -> bool:
-    return not look.true("WANT_SUSPEND") and look.true("PREEMPT")
-
+Condition = Callable[[SlotPolicy], bool]
 
 CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
     # name: (condition, the expressions of the policy that it reads)
-    "IS_OWNER": (lambda look: look.true("IS_OWNER"), ("IS_OWNER",)),
-    "IS_OWNER is not true": (lambda look: not look.true("IS_OWNER"), ("IS_OWNER",)),
-    "START is locally false": (lambda look: look.locally_false("Start"), ("Start",)),
-    "RUNBENCHMARKS": (_may_benchmark, ("RUNBENCHMARKS",)),
-    "benchmarks never ran, and RUNBENCHMARKS is not set to false": (_first_benchmarks, ("RUNBENCHMARKS",)),
+    "IS_OWNER": (lambda policy: policy.true("IS_OWNER"), ("IS_OWNER",)),
+    "IS_OWNER is not true": (lambda policy: not policy.true("IS_OWNER"), ("IS_OWNER",)),
+    "START is locally false": (lambda policy: policy.locally_false("Start"), ("Start",)),
+    "RUNBENCHMARKS": (_runs_benchmarks, ("RUNBENCHMARKS",)),
+    "benchmarks never ran, and RUNBENCHMARKS is not set to false": (_runs_first_benchmarks, ("RUNBENCHMARKS",)),
     "WANT_SUSPEND and SUSPEND": (_suspends, ("WANT_SUSPEND", "SUSPEND")),
-    "PREEMPT without WANT_SUSPEND": (_preempt_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
-    "PREEMPT for the first time": (lambda look: _first(look) and _preempts(look), ("PREEMPT",)),
+    "PREEMPT without WANT_SUSPEND": (_preempts_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
+    "PREEMPT for the first time": (_preempts_first, ("PREEMPT",)),
     "PREEMPT for the first time without WANT_SUSPEND": (
-        lambda look: _first(look) and _preempt_unless_suspended(look), ("WANT_SUSPEND", "PREEMPT")),
+        _preempts_first_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
     "CONTINUE": (_continues, ("CONTINUE",)),
-    "CONTINUE and it retires": (lambda look: time_limits.in_retirement(look) and _continues(look), ("CONTINUE",)),
-    "KILL": (lambda look: look.true("KILL"), ("KILL",)),
-    "a better match waits": (lambda look: look.slot.waiting is not None, ()),
+    "CONTINUE and it retires": (lambda policy: policy.in_retirement and _continues(policy), ("CONTINUE",)),
+    "KILL": (lambda policy: policy.true("KILL"), ("KILL",)),
+    "a better match waits": (lambda policy: policy.better_match_waits, ()),
     "it retires and its retirement is over": (
-        lambda look: time_limits.in_retirement(look) and time_limits.retirement_over(look), ("MaxJobRetirementTime",)),
-    "its retirement is over": (time_limits.retirement_over, ("MaxJobRetirementTime",)),
-    "nothing makes it retire any more": (time_limits.may_unretire, ()),
-    "the claim is too old": (time_limits.worklife_over, ()),
-    "the machine drains": (_drains, ()),
+        lambda policy: policy.in_retirement and policy.retirement_over, ("MaxJobRetirementTime",)),
+    "its retirement is over": (lambda policy: policy.retirement_over, ("MaxJobRetirementTime",)),
+    "nothing makes it retire any more": (lambda policy: not policy.in_retirement, ()),
+    "the claim is too old": (lambda policy: policy.worklife_over, ()),
+    "the machine drains": (lambda policy: policy.machine_drains and not policy.is_dynamic, ()),
     "the machine drains and no job is on its way": (
-        lambda look: time_limits.draining(look) and not time_limits.waits_for_activation(look), ()),
-    "the machine no longer drains": (lambda look: not time_limits.draining(look), ()),
-    "all its slots are drained": (_all_drained, ()),
+        lambda policy: policy.machine_drains and not policy.waits_for_activation, ()),
+    "the machine no longer drains": (lambda policy: not policy.machine_drains, ()),
+    "all its slots are drained": (lambda policy: policy.machine_drains and policy.machine_is_drained, ()),
 }  # fmt: skip
-"""Every condition of a rule, with the expressions of the policy that it reads."""
 
 
-def applying(dialect: str, look: Look, *, arrived: bool = False) -> Rule | None:
-    """The first rule of the slot's state and activity that holds, for a slot that has just ``arrived`` there or in a
-    round; None: nothing changes."""
-    for rule in RULES[dialect].get(look.slot.pair, ()):
-        if arrived and rule.polled:
+def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
+    """Return the first of the rules that holds for the slot where it is, or None: nothing changes.
+
+    :param entered: the slot has just arrived there; else it is asked in a round
+    """
+    for rule in rules.get(policy.state_activity, ()):
+        if entered and rule.polled:
             continue
-        look.verdict = None  # what another rule asked is no evidence for this one
-        if CONDITIONS[rule.when][0](look):
+        policy.verdict = None  # what another rule asked is no evidence for this one
+        if CONDITIONS[rule.when][0](policy):
             return rule
     return None

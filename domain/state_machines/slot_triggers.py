@@ -1,13 +1,11 @@
-"""What a slot does when it is told something: for each happening, from each pair of state and activity, the rows.
+"""Which rows a slot goes through when it is told something: for each trigger, by the slot's state/activity.
 
-What fires by itself, because an expression of the policy says so, stands in ``state_machines/slot_rules.py``; the
-rows themselves in
-``state_machines/slot_rows.py``. ``manual`` does as the manual says, with match notification; ``htcondor-25`` as the
-real startd
-was seen to (tests/data/traces; its source where no trace shows it).
+What an expression of the policy fires stands in ``slot_rules``, the rows themselves in ``slot_rows``. ``TRIGGERS`` are
+the manual's, with match notification. ``TRIGGERS_HTCONDOR_25`` are what the real startd was seen to do
+(tests/data/traces; its source where no trace shows it).
 
-A happening from a pair that is not listed changes nothing. Of several steps, what arriving somewhere entails counts for
-the last alone.
+A trigger from a state/activity that is not listed changes nothing. Of several steps, the entry action of the last alone
+is done.
 """
 
 from __future__ import annotations
@@ -15,137 +13,124 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from .slot_rows import KILLING, VACATING, SlotRow
+
 
 class Step(NamedTuple):
+    """A row to go through; ``target`` only where the row has several."""
+
     row: str
     target: str | None = None
 
 
-DEFAULT_DIALECT = "manual"
-
-_VACATING = "Preempting/Vacating"
-_KILLING = "Preempting/Killing"
-
 Steps = tuple[Step, ...]
-Told = Mapping[str, Mapping[str, Steps]]
+Triggers = Mapping[str, Mapping[str, Steps]]
+"""Trigger -> state/activity -> the rows that the slot goes through."""
 
 # fmt: off
-MANUAL: Final[Told] = {
+TRIGGERS: Final[Triggers] = {
     "match": {
-        "Unclaimed/Idle": (Step("6"),)},
+        "Unclaimed/Idle": (Step(SlotRow.MATCH),)},
     "claim": {
-        "Unclaimed/Idle": (Step("5"),),
-        "Matched/Idle": (Step("9"),)},
+        "Unclaimed/Idle": (Step(SlotRow.CLAIM),),
+        "Matched/Idle": (Step(SlotRow.CLAIM_MATCHED),)},
     "match over": {
-        "Matched/Idle": (Step("8"),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),)},
     "claim failed": {
-        "Matched/Idle": (Step("8"),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),)},
     "activate": {
-        "Claimed/Idle": (Step("11"),)},
+        "Claimed/Idle": (Step(SlotRow.ACTIVATE),)},
     "suspend": {
-        "Claimed/Busy": (Step("14"),),
-        "Claimed/Retiring": (Step("20"),)},
+        "Claimed/Busy": (Step(SlotRow.SUSPEND),),
+        "Claimed/Retiring": (Step(SlotRow.SUSPEND_RETIRING),)},
     "continue": {
-        "Claimed/Suspended": (Step("15"),)},
+        "Claimed/Suspended": (Step(SlotRow.CONTINUE),)},
     "continue retiring": {
-        "Claimed/Suspended": (Step("16"),)},
+        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED),)},
     "job gone": {
-        "Claimed/Busy": (Step("12"),),
-        "Claimed/Suspended": (Step("15"), Step("12")),
-        "Claimed/Retiring": (Step("18", _VACATING),)},
+        "Claimed/Busy": (Step(SlotRow.END_JOB),),
+        "Claimed/Suspended": (Step(SlotRow.CONTINUE), Step(SlotRow.END_JOB)),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, VACATING),)},
     "release": {
-        "Claimed/Idle": (Step("10", _VACATING),),
-        "Claimed/Busy": (Step("13"), Step("18", _VACATING)),
-        "Claimed/Suspended": (Step("16"), Step("18", _VACATING)),
-        "Claimed/Retiring": (Step("18", _VACATING),)},
+        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, VACATING),),
+        "Claimed/Busy": (Step(SlotRow.RETIRE), Step(SlotRow.VACATE, VACATING)),
+        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED), Step(SlotRow.VACATE, VACATING)),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, VACATING),)},
     "retire": {
-        "Matched/Idle": (Step("8"),),
-        "Claimed/Idle": (Step("10", _VACATING),),
-        "Claimed/Busy": (Step("13"),),
-        "Claimed/Suspended": (Step("16"),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
+        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, VACATING),),
+        "Claimed/Busy": (Step(SlotRow.RETIRE),),
+        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED),)},
     "kill": {
-        "Matched/Idle": (Step("8"),),
-        "Claimed/Idle": (Step("10", _KILLING),),
-        "Claimed/Busy": (Step("13"), Step("18", _KILLING)),
-        "Claimed/Suspended": (Step("16"), Step("18", _KILLING)),
-        "Claimed/Retiring": (Step("18", _KILLING),),
-        "Preempting/Vacating": (Step("21"),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
+        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, KILLING),),
+        "Claimed/Busy": (Step(SlotRow.RETIRE), Step(SlotRow.VACATE, KILLING)),
+        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED), Step(SlotRow.VACATE, KILLING)),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, KILLING),),
+        "Preempting/Vacating": (Step(SlotRow.KILL),)},
     "vacate time over": {
-        "Preempting/Vacating": (Step("21"),)},
+        "Preempting/Vacating": (Step(SlotRow.KILL),)},
     "benchmarks done": {
-        "Unclaimed/Benchmarking": (Step("4"),)},
+        "Unclaimed/Benchmarking": (Step(SlotRow.END_BENCHMARKS),)},
 }
 
 # Where the real startd does otherwise: claims come without a match notification, and to a slot that is still in Owner;
 # a job's end is told twice, by its starter's last report (Cleaning) and by the starter's own end; a claim that its
 # holder gives up is killed, since it has no job; and when the time to vacate is over, the starter kills the job and the
 # slot stays in Vacating.
-HTCONDOR_25: Final[Told] = {
-    **MANUAL,
+TRIGGERS_HTCONDOR_25: Final[Triggers] = {
+    **TRIGGERS,
     "match": {
-        "Owner/Idle": (Step("6a"),),
-        "Unclaimed/Idle": (Step("6"),),
-        "Unclaimed/Benchmarking": (Step("6"),)},
+        "Owner/Idle": (Step(SlotRow.MATCH_OWNER),),
+        "Unclaimed/Idle": (Step(SlotRow.MATCH),),
+        "Unclaimed/Benchmarking": (Step(SlotRow.MATCH),)},
     "claim": {
-        "Owner/Idle": (Step("5a"),),
-        "Unclaimed/Idle": (Step("5"),),
-        "Unclaimed/Benchmarking": (Step("5"),),
-        "Matched/Idle": (Step("9"),),
-        "Drained/Retiring": (Step("5c"),)},
+        "Owner/Idle": (Step(SlotRow.CLAIM_OWNER),),
+        "Unclaimed/Idle": (Step(SlotRow.CLAIM),),
+        "Unclaimed/Benchmarking": (Step(SlotRow.CLAIM),),
+        "Matched/Idle": (Step(SlotRow.CLAIM_MATCHED),),
+        "Drained/Retiring": (Step(SlotRow.CLAIM_DRAINING),)},
     "unowned": {
-        "Owner/Idle": (Step("1"),)},
+        "Owner/Idle": (Step(SlotRow.OWNER_LEAVES),)},
     "claim failed": {
-        "Unclaimed/Idle": (Step("2"),),
-        "Matched/Idle": (Step("8"),)},
+        "Unclaimed/Idle": (Step(SlotRow.OWNER_RETURNS),),
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),)},
     "revert": {
-        "Claimed/Idle": (Step("5b"),)},
+        "Claimed/Idle": (Step(SlotRow.REVERT_CLAIM),)},
     "job reported": {
-        "Claimed/Busy": (Step("12", "Claimed/Cleaning"),),
-        "Claimed/Suspended": (Step("12", "Claimed/Cleaning"),),
-        "Claimed/Retiring": (Step("12b"),)},
+        "Claimed/Busy": (Step(SlotRow.END_JOB, "Claimed/Cleaning"),),
+        "Claimed/Suspended": (Step(SlotRow.END_JOB, "Claimed/Cleaning"),),
+        "Claimed/Retiring": (Step(SlotRow.CLEAN_RETIRING),)},
     "job gone": {
-        "Claimed/Busy": (Step("12", "Claimed/Idle"),),
-        "Claimed/Suspended": (Step("12", "Claimed/Idle"),),
-        "Claimed/Cleaning": (Step("12a"),),
-        "Claimed/Retiring": (Step("18", _VACATING),)},
+        "Claimed/Busy": (Step(SlotRow.END_JOB, "Claimed/Idle"),),
+        "Claimed/Suspended": (Step(SlotRow.END_JOB, "Claimed/Idle"),),
+        "Claimed/Cleaning": (Step(SlotRow.END_CLEANING),),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, VACATING),)},
     "job gone, claim closing": {
-        "Claimed/Cleaning": (Step("12c"),)},
+        "Claimed/Cleaning": (Step(SlotRow.VACATE_CLEANING),)},
     "deactivate and close": {
-        "Claimed/Idle": (Step("10", _VACATING),),
-        "Claimed/Busy": (Step("13a"),),
-        "Claimed/Retiring": (Step("18", _VACATING),),
-        "Claimed/Suspended": (Step("17", _VACATING),)},
+        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, VACATING),),
+        "Claimed/Busy": (Step(SlotRow.VACATE_BUSY),),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, VACATING),),
+        "Claimed/Suspended": (Step(SlotRow.VACATE_SUSPENDED, VACATING),)},
     "release": {
-        "Matched/Idle": (Step("8"),),
-        "Claimed/Idle": (Step("10", _KILLING),),
-        "Claimed/Busy": (Step("13b"),),
-        "Claimed/Suspended": (Step("17", _KILLING),),
-        "Claimed/Retiring": (Step("18", _KILLING),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
+        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, KILLING),),
+        "Claimed/Busy": (Step(SlotRow.KILL_BUSY),),
+        "Claimed/Suspended": (Step(SlotRow.VACATE_SUSPENDED, KILLING),),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, KILLING),)},
     "retire": {
-        "Matched/Idle": (Step("8"),),
-        "Claimed/Idle": (Step("10a"),),
-        "Claimed/Busy": (Step("13"),),
-        "Claimed/Suspended": (Step("16"),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
+        "Claimed/Idle": (Step(SlotRow.RETIRE_IDLE),),
+        "Claimed/Busy": (Step(SlotRow.RETIRE),),
+        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED),)},
     "kill": {
-        "Matched/Idle": (Step("8"),),
-        "Claimed/Idle": (Step("10", _KILLING),),
-        "Claimed/Busy": (Step("13b"),),
-        "Claimed/Suspended": (Step("17", _KILLING),),
-        "Claimed/Retiring": (Step("18", _KILLING),),
-        "Preempting/Vacating": (Step("21"),)},
+        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
+        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, KILLING),),
+        "Claimed/Busy": (Step(SlotRow.KILL_BUSY),),
+        "Claimed/Suspended": (Step(SlotRow.VACATE_SUSPENDED, KILLING),),
+        "Claimed/Retiring": (Step(SlotRow.VACATE, KILLING),),
+        "Preempting/Vacating": (Step(SlotRow.KILL),)},
     "vacate time over": {},
 }
 # fmt: on
-
-TOLD: Final[Mapping[str, Told]] = {"manual": MANUAL, "htcondor-25": HTCONDOR_25}
-
-INFORMS: Final[Mapping[str, bool]] = {"manual": True, "htcondor-25": False}
-"""Whether the negotiator tells the slots of its matches (NEGOTIATOR_INFORM_STARTD, off by default in the real pool)."""
-
-ENDS_IDLE: Final[Mapping[str, bool]] = {"manual": False, "htcondor-25": True}
-"""Whether an execution point that is shut down while it runs no job ends at once, its claims with it."""
-
-
-def told(dialect: str, happening: str, pair: str) -> Steps:
-    """The rows that a slot in this pair goes through when this happens; none: nothing changes."""
-    return TOLD[dialect].get(happening, {}).get(pair, ())

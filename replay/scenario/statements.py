@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterator
 from attrs import define, evolve, frozen
 
 from ...domain.state.job_ad import STATUS_NUMBERS
-from ...domain.state_machines.slot_rows import PAIRS
-from ...domain.state_machines.slot_tables import SLOT_TABLES
+from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
 from .scenario import Source, Step
 from .times import DAY, Calendar, is_clock, length, takes_two
@@ -33,8 +32,8 @@ _IDLE = {"keyboardidle": "KeyboardIdle", "consoleidle": "ConsoleIdle"}
 _JOB = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 _SLOT = re.compile(r"slot[0-9_*?]+(?:@\S+)?", re.ASCII)
 _SETTING = re.compile(r"([A-Za-z_][\w.]*)\s*=(.*)", re.ASCII | re.DOTALL)
-_ROWS = {row.number for rows in SLOT_TABLES.values() for row in rows}
-_PAIRS = {*PAIRS, *(target for rows in SLOT_TABLES.values() for row in rows for target in row.targets)}
+_ROWS = {row.number for dialect in DIALECTS.values() for row in dialect.slot_rows}
+_PAIRS = {each for dialect in DIALECTS.values() for each in dialect.state_activities}
 
 
 @frozen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...domain import events as e
-from ...domain.state_machines import HTCONDOR_25, claim_state, match_state, state, void_row
+from ...domain.state_machines import claim_state, match_state, state, void_row
 from ..narration.wording import interval
 from . import accounting
 from .jobs import READY, leaves, waits_for_a_slot, wrong_order
@@ -35,7 +35,7 @@ def made(books: Books, event: e.ClaimMade) -> None:
     if event.weight < 0 or slot.weight not in (None, event.weight):
         books.blame_slot(slot.name, "value", f"it is claimed with the weight {event.weight}, which is not its own")
     machine = books.machines.get(slot.machine)
-    if machine is not None and machine.shutdown and not (takes_over and books.dialect == HTCONDOR_25):
+    if machine is not None and machine.shutdown and not (takes_over and books.dialect.better_match_survives_shutdown):
         books.blame_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
     _lease(books, slot, event)
     if waited is not None and takes_over and not event.holder:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from ...domain import events as e
 from ...domain.schedd.job_commands import IMMUTABLE
-from ...domain.state.job_ad import LEFT, TERMINAL, unquoted
+from ...domain.state.job_ad import TERMINAL, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.state import RUNS
-from ...domain.state_machines import UNSUBMITTED
+from ...domain.state_machines import LEFT, UNSUBMITTED
 from . import accounting
 from .evidence import own_policy
 from .judged_pool import MOST_JOBS, NAMES, NUMBERS, Books, Cluster, Run, Slot, Stay, Stop, wishes

@@ -19,7 +19,6 @@ from ...domain.state.state import State
 from ...domain.state_machines import (
     HTCONDOR_25,
     MANUAL,
-    STATUS_NUMBERS,
     Machine,
     claim_machine,
     job_machine,
@@ -37,7 +36,7 @@ KEPT_GONE = 1024
 MOST_JOBS = 1 << 26
 """No cluster has more jobs: a number beyond is none."""
 
-NUMBERS = STATUS_NUMBERS[HTCONDOR_25]
+NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
 Told = tuple[int, e.Event]
@@ -224,8 +223,8 @@ class Books:
         self.epoch = 0
         self.vacate = 0
         """The pool's own MachineMaxVacateTime, in microseconds."""
-        self.slot_table: Machine = slot_machine(MANUAL)
-        self.job_table: Machine = job_machine(MANUAL)
+        self.slot_table: Machine = slot_machine(MANUAL.name)
+        self.job_table: Machine = job_machine(MANUAL.name)
         self.claim_table: Machine = claim_machine()
         self.match_table: Machine = match_machine()
         self.machines: dict[str, Host] = {}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from ...domain.state_machines.rows import HTCONDOR_25
-from ...domain.state_machines.slot_tables import SLOT_PAIRS
+from ...domain.state_machines import HTCONDOR_25
 
 RULES: Final[dict[str, str]] = {
     "order": "positions count from 1 without a gap, and times never fall",
@@ -72,7 +71,7 @@ def _needs(pair: str) -> Needs:
     return Needs(claim, job, True if state == "Matched" else None if may_match else False)
 
 
-NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in SLOT_PAIRS[HTCONDOR_25]}
+NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in HTCONDOR_25.state_activities}
 
 
 class Outcome(NamedTuple):

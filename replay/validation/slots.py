@@ -29,9 +29,9 @@ def founded(books: Books, event: e.PoolFounded) -> None:
     accounting.founded(books, event)
     books.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
     if event.dialect not in DIALECTS:
-        books.blame("pool", "reference", f"{event.dialect} is no dialect: the rest is judged as {MANUAL}")
+        books.blame("pool", "reference", f"{event.dialect} is no dialect: the rest is judged as {MANUAL.name}")
         return
-    books.dialect = event.dialect
+    books.dialect = DIALECTS[event.dialect]
     books.slot_table, books.job_table = slot_machine(event.dialect), job_machine(event.dialect)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.state_machines import SLOT_TABLES
 from ..listing import LETTERS
 from . import accounting, claims, evidence, jobs, machines, slots
 from .judged_pool import Books, Violation
@@ -164,9 +163,9 @@ def event_name(event: e.Event) -> str:
 
 
 def _fill(verdict: Verdict, books: Books, last: int) -> None:
-    verdict.dialect = books.dialect
+    verdict.dialect = books.dialect.name
     verdict.events = last
-    verdict.slots = {row.number: 0 for row in SLOT_TABLES[books.dialect]} | books.moves
+    verdict.slots = {row.number: 0 for row in books.dialect.slot_rows} | books.moves
     verdict.jobs = {row.number: 0 for row in books.job_table.rows} | books.job_moves
 
 

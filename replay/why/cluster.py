@@ -7,8 +7,7 @@ from datetime import tzinfo
 
 from ...domain import events as e
 from ...domain.ports.log import Log
-from ...domain.state_machines import STATUS_NUMBERS as NUMBERS
-from ...domain.state_machines.rows import HTCONDOR_25
+from ...domain.state_machines import HTCONDOR_25
 from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import Places, is_imported, singly
 from ..forensics.why.imported_job import why_imported_job
@@ -22,7 +21,7 @@ from .job import why_job
 from .select_events import job_events
 from .unknown_thing import unknown_job
 
-_NUMBERS = NUMBERS[HTCONDOR_25]
+_NUMBERS = HTCONDOR_25.job_status_numbers
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}
 _OVER = ("completed", "failed", "removed")
 UNTOLD = "in a state that no record tells of"

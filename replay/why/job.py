@@ -10,9 +10,9 @@ import attrs
 
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import misfit
-from ...domain.state.job_ad import LEFT, TERMINAL, Changes, fold_job, job_procs, unquoted
+from ...domain.state.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.state.proc_ads import Variants
-from ...domain.state_machines import HOLD_CODES
+from ...domain.state_machines import HOLD_CODES, LEFT
 from ..listing import ending
 from ..narration.sentences import (
     NO_GROUND,

@@ -69,7 +69,7 @@ def read_in_turns(turns: Sequence[tuple[int, bytes]]) -> list[Event]:
 
 def judged(events: list[Event]) -> Audit:
     """What the judge of slots finds."""
-    audit, sources = Audit(dialect=HTCONDOR_25, imported=True), Sources()
+    audit, sources = Audit(dialect=HTCONDOR_25.name, imported=True), Sources()
     judge = SlotJudge(sources, audit)
     for position, event in enumerate(events, start=1):
         sources.take(event)

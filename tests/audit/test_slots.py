@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain.events import SourceGap, SourceRefused
-from poolbook.domain.state_machines import MANUAL, SLOT_TABLES
+from poolbook.domain.state_machines import MANUAL
 from poolbook.replay.forensics.audit.rules import OF_SLOTS
 from poolbook.replay.forensics.audit.startd_log_rules import SAID, STORY
 from poolbook.replay.forensics.audit.verdict import Finding, Unaccounted
@@ -44,7 +44,7 @@ def counted(run: str) -> tuple[Counter[str], Counter[str]]:
     """What was counted of a run: by the manual's number (or the dialect's row), and what only the dialect allows."""
     numbers: Counter[str] = Counter()
     alone: Counter[str] = Counter()
-    manual = {(r.number, *step) for r in SLOT_TABLES[MANUAL] for step in r.steps}
+    manual = {(r.number, *step) for r in MANUAL.slot_rows for step in r.steps}
     for line in (TRACES / "transitions.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         row, source, target, _, by_run = line.split("\t")
         times = dict(entry.split(":") for entry in by_run.split()).get(run)
@@ -69,7 +69,7 @@ def test_a_real_log_breaks_no_rule_and_each_transition_counts_as_was_counted(run
     assert {number: times for number, times in audit.transitions.items() if times} == numbers
     assert audit.beyond == alone
     assert audit.undocumented == {row: times for row, times in alone.items() if row not in NUMBERED}
-    assert {row.number for row in SLOT_TABLES[MANUAL]} <= audit.transitions.keys()
+    assert {row.number for row in MANUAL.slot_rows} <= audit.transitions.keys()
     assert sum(audit.transitions.values()) == len(MOVE.findall(LOGS[run]))
 
 

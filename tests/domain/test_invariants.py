@@ -180,7 +180,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_transition_is_a_row_of_its_table(self) -> None:
-        slots, jobs = slot_machine(self.pool.state.dialect), job_machine(self.pool.state.dialect)
+        slots, jobs = slot_machine(self.pool.state.dialect.name), job_machine(self.pool.state.dialect.name)
         for event in self.pool.events():
             if type(event).__name__ == "SlotMoved":
                 assert slots.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]

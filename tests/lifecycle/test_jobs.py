@@ -9,10 +9,8 @@ from poolbook.domain.state_machines import (
     DIALECTS,
     HOLD_CODES,
     HTCONDOR_25,
-    JOB_TABLES,
     LEFT,
     MANUAL,
-    STATUS_NUMBERS,
     UNSUBMITTED,
     VACATE_CODES,
     NotAllowed,
@@ -41,48 +39,48 @@ PICTURE = [
 
 @pytest.mark.parametrize(("source", "target", "rows"), PICTURE)
 def test_the_table_draws_the_manuals_picture(source: str, target: str, rows: list[str]) -> None:
-    assert [row.number for row in JOB_TABLES[MANUAL] if (source, target) in row.steps] == rows
+    assert [row.number for row in MANUAL.job_rows if (source, target) in row.steps] == rows
 
 
 def test_a_status_has_htcondors_number() -> None:
     theirs = {int(status): status.name.replace("_", "").lower() for status in htcondor2.JobStatus}
-    assert {number: name.lower() for name, number in STATUS_NUMBERS[MANUAL].items()} == theirs
-    ours = dict(STATUS_NUMBERS[HTCONDOR_25])
+    assert {number: name.lower() for name, number in MANUAL.job_status_numbers.items()} == theirs
+    ours = dict(HTCONDOR_25.job_status_numbers)
     assert {name: ours.pop(name) for name in ("Failed", "Blocked", "Preparing")} == {
         "Failed": 8,
         "Blocked": 9,
         "Preparing": 10,
     }
-    assert ours == STATUS_NUMBERS[MANUAL]
+    assert ours == MANUAL.job_status_numbers
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_table_moves_a_job_between_its_statuses_and_the_two_ends_alone(dialect: str) -> None:
-    assert set(job_machine(dialect).states) == {*STATUS_NUMBERS[dialect], UNSUBMITTED, LEFT}
+    assert set(job_machine(dialect).states) == {*DIALECTS[dialect].job_status_numbers, UNSUBMITTED, LEFT}
 
 
 LIVES = [
-    (MANUAL, "submit activate complete leave", LEFT),
-    (MANUAL, "submit activate suspend continue transfer_output complete", "Completed"),
-    (MANUAL, "submit activate evict activate requeue activate", "Running"),
-    (MANUAL, "submit_on_hold release activate hold remove leave", LEFT),
-    (MANUAL, "submit activate suspend evict hold", "Held"),
-    (MANUAL, "submit activate complete remove leave", LEFT),
-    (MANUAL, "submit remove remove_x", LEFT),
-    (MANUAL, "submit_on_hold activate", None),
-    (MANUAL, "submit suspend", None),
-    (MANUAL, "submit complete", None),
-    (MANUAL, "submit activate activate", None),
-    (MANUAL, "submit activate complete hold", None),
-    (MANUAL, "submit remove release", None),
-    (MANUAL, "submit remove hold_removed", None),
-    (MANUAL, "submit remove leave submit", None),
-    (HTCONDOR_25, "submit_preparing prepared:Idle block unblock activate", "Running"),
-    (HTCONDOR_25, "submit_preparing prepared:Held release", "Idle"),
-    (HTCONDOR_25, "submit activate remove hold_removed release_removed leave", LEFT),
-    (HTCONDOR_25, "submit activate remove hold_removed remove_x", LEFT),
-    (HTCONDOR_25, "submit complete", "Completed"),
-    (HTCONDOR_25, "submit block activate", None),
+    ("manual", "submit activate complete leave", LEFT),
+    ("manual", "submit activate suspend continue transfer_output complete", "Completed"),
+    ("manual", "submit activate evict activate requeue activate", "Running"),
+    ("manual", "submit_on_hold release activate hold remove leave", LEFT),
+    ("manual", "submit activate suspend evict hold", "Held"),
+    ("manual", "submit activate complete remove leave", LEFT),
+    ("manual", "submit remove remove_x", LEFT),
+    ("manual", "submit_on_hold activate", None),
+    ("manual", "submit suspend", None),
+    ("manual", "submit complete", None),
+    ("manual", "submit activate activate", None),
+    ("manual", "submit activate complete hold", None),
+    ("manual", "submit remove release", None),
+    ("manual", "submit remove hold_removed", None),
+    ("manual", "submit remove leave submit", None),
+    ("htcondor-25", "submit_preparing prepared:Idle block unblock activate", "Running"),
+    ("htcondor-25", "submit_preparing prepared:Held release", "Idle"),
+    ("htcondor-25", "submit activate remove hold_removed release_removed leave", LEFT),
+    ("htcondor-25", "submit activate remove hold_removed remove_x", LEFT),
+    ("htcondor-25", "submit complete", "Completed"),
+    ("htcondor-25", "submit block activate", None),
 ]
 
 
@@ -120,7 +118,7 @@ EVENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def possible(events: Sequence[str]) -> set[str]:
     """The statuses in which a job with these events may be; none, if it cannot have had them."""
-    machine = job_machine(HTCONDOR_25)
+    machine = job_machine(HTCONDOR_25.name)
     now = {machine.initial}
     for event in events:
         rows, stays = EVENTS[event]

@@ -112,8 +112,8 @@ def test_a_refusal_leaves_no_trace_in_the_machine(machine: Machine) -> None:
 
 @every_machine
 def test_a_trigger_is_pulled_by_a_name_of_its_own(machine: Machine) -> None:
-    assert len({row.trigger for row in machine.rows}) == len(machine.rows)
-    assert all(row.trigger.isidentifier() for row in machine.rows)
+    assert len({row.name for row in machine.rows}) == len(machine.rows)
+    assert all(row.name.isidentifier() for row in machine.rows)
 
 
 REFUSALS = [
@@ -143,7 +143,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("asked", "message"), REFUSALS)
 def test_a_refusal_names_the_thing_the_rule_and_the_way_out(asked: tuple[str, ...], message: str) -> None:
     with pytest.raises(NotAllowed) as refusal:
-        slot_machine(MANUAL).fire(*asked)
+        slot_machine(MANUAL.name).fire(*asked)
     assert str(refusal.value) == message
     told = refusal.value
     assert (told.thing, told.source, told.number) == ("slot (manual)", asked[0], asked[1])
@@ -152,12 +152,12 @@ def test_a_refusal_names_the_thing_the_rule_and_the_way_out(asked: tuple[str, ..
 
 def test_a_pair_that_there_is_not_is_refused_with_the_list_of_those_that_there_are() -> None:
     with pytest.raises(NotAllowed, match="'Owner/Busy' is no state of this table; its states are Owner/Idle, "):
-        slot_machine(MANUAL).fire("Owner/Busy", "1")
+        slot_machine(MANUAL.name).fire("Owner/Busy", "1")
 
 
 TABLES_WITH_A_FAULT = [
-    ([row("1", "", "A", "B", "p", "c"), row("1", "", "B", "A", "p", "c")], "each number once"),
-    ([row("1", "", "A, B", "B", "p", "c")], "row 1 leads from a state to itself"),
+    ([row("1", "A", "B", "p", "c"), row("1", "B", "A", "p", "c")], "each number once"),
+    ([row("1", "A, B", "B", "p", "c")], "row 1 leads from a state to itself"),
 ]
 
 
@@ -169,12 +169,12 @@ def test_a_table_with_a_fault_makes_no_machine(rows: list[Row], message: str) ->
 
 def test_a_row_that_there_is_not_cannot_be_left_out() -> None:
     with pytest.raises(KeyError, match="there is no row 38"):
-        slot_machine(MANUAL).without("38")
+        slot_machine(MANUAL.name).without("38")
 
 
 @pytest.mark.parametrize("build", [slot_machine, job_machine])
 def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: Callable[[str], Machine]) -> None:
-    assert build(MANUAL) is build(MANUAL)
+    assert build(MANUAL.name) is build(MANUAL.name)
     with pytest.raises(UnknownDialectError, match="no dialect 'Manual'"):
         build("Manual")
 

@@ -36,8 +36,8 @@ def test_a_page_without_a_place_for_each_section_is_refused(old: str, new: str, 
 
 
 TWO_ROWS = [
-    row("1", "", "Here/Idle", "There/Idle, There/Busy", "the place", "A cause.", "Busy if so."),
-    row("2", "", "There/Busy", "Gone", "the place", "An end."),
+    row("1", "Here/Idle", "There/Idle, There/Busy", "the place", "A cause.", "Busy if so."),
+    row("2", "There/Busy", "Gone", "the place", "An end."),
 ]
 
 
@@ -71,7 +71,7 @@ def test_a_diagram_of_slots_has_a_box_for_each_state_and_an_arrow_for_each_way()
 
 
 def test_rows_that_lead_the_same_way_share_an_arrow() -> None:
-    rows = [row("go", "", "A", "B", "p", "c"), row("run", "", "A", "B", "p", "c")]
+    rows = [row("go", "A", "B", "p", "c"), row("run", "A", "B", "p", "c")]
     assert diagram(rows, "B").splitlines() == [
         "```mermaid",
         "flowchart LR",

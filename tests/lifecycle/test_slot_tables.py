@@ -11,13 +11,12 @@ from poolbook.domain.state_machines import (
     HTCONDOR_25,
     LETTERED,
     MANUAL,
-    SLOT_PAIRS,
-    SLOT_TABLES,
     STATES,
     Row,
     UnknownDialectError,
     activity,
     classify,
+    dialect_named,
     state,
 )
 
@@ -96,8 +95,8 @@ def read(picture: str) -> list[list[str]]:
 
 
 def test_the_37_numbered_rows_are_the_manuals() -> None:
-    assert written(SLOT_TABLES[MANUAL]) == read(NUMBERED)
-    assert [row.number for row in SLOT_TABLES[MANUAL]] == [str(number) for number in range(1, 38)]
+    assert written(MANUAL.slot_rows) == read(NUMBERED)
+    assert [row.number for row in MANUAL.slot_rows] == [str(number) for number in range(1, 38)]
 
 
 def test_the_16_lettered_rows_are_the_manuals() -> None:
@@ -112,12 +111,12 @@ def projected(rows: Iterable[Row]) -> set[tuple[str, str, str]]:
 
 
 def test_each_lettered_transition_is_its_numbered_rows_seen_from_above_and_each_of_these_has_its_letter() -> None:
-    assert projected(SLOT_TABLES[MANUAL]) == projected(LETTERED)
+    assert projected(MANUAL.slot_rows) == projected(LETTERED)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_row_within_a_state_has_no_letter(dialect: str) -> None:
-    for row in SLOT_TABLES[dialect]:
+    for row in DIALECTS[dialect].slot_rows:
         within = {state(source) == state(target) for source, target in row.steps}
         assert len(within) == 1, f"row {row.number} is both within a state and not"
         assert not (row.letter and within == {True}), f"row {row.number}"
@@ -125,47 +124,51 @@ def test_a_row_within_a_state_has_no_letter(dialect: str) -> None:
 
 def test_beyond_the_manual_a_row_has_a_letter_where_a_letter_leads_the_same_way() -> None:
     letters = {(source, target): letter for letter, source, target in projected(LETTERED)}
-    for letter, source, target in projected(SLOT_TABLES[HTCONDOR_25]):
+    for letter, source, target in projected(HTCONDOR_25.slot_rows):
         assert letter == letters.get((source, target), "")
 
 
 @pytest.mark.parametrize(
     ("dialect", "pairs", "rows"),
-    [(MANUAL, 15, 37), (HTCONDOR_25, 18, 50)],
+    [("manual", 15, 37), ("htcondor-25", 18, 50)],
 )
 def test_a_dialect_has_so_many_pairs_and_rows(dialect: str, pairs: int, rows: int) -> None:
-    assert len(SLOT_PAIRS[dialect]) == len(set(SLOT_PAIRS[dialect])) == pairs
-    assert len(SLOT_TABLES[dialect]) == rows
+    assert len(DIALECTS[dialect].state_activities) == len(set(DIALECTS[dialect].state_activities)) == pairs
+    assert len(DIALECTS[dialect].slot_rows) == rows
 
 
 def test_the_real_startd_knows_three_pairs_more_than_the_manual() -> None:
-    assert set(SLOT_PAIRS[HTCONDOR_25]) - set(SLOT_PAIRS[MANUAL]) == {"Claimed/Cleaning", "Owner/Retiring", DELETED}
-    assert [state(pair) for pair in SLOT_PAIRS[MANUAL] if activity(pair) == "Idle"] == [
+    assert set(HTCONDOR_25.state_activities) - set(MANUAL.state_activities) == {
+        "Claimed/Cleaning",
+        "Owner/Retiring",
+        DELETED,
+    }
+    assert [state(pair) for pair in MANUAL.state_activities if activity(pair) == "Idle"] == [
         name for name in STATES if name != "Preempting"
     ]
 
 
 def test_what_the_manual_allows_htcondor_allows_by_the_same_row() -> None:
-    wider = {(row.number, *step) for row in SLOT_TABLES[HTCONDOR_25] for step in row.steps}
-    assert {(row.number, *step) for row in SLOT_TABLES[MANUAL] for step in row.steps} <= wider
+    wider = {(row.number, *step) for row in HTCONDOR_25.slot_rows for step in row.steps}
+    assert {(row.number, *step) for row in MANUAL.slot_rows for step in row.steps} <= wider
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_from_one_pair_to_another_leads_one_row_at_most(dialect: str) -> None:
-    steps = [step for row in SLOT_TABLES[dialect] for step in row.steps]
+    steps = [step for row in DIALECTS[dialect].slot_rows for step in row.steps]
     assert len(steps) == len(set(steps))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_row_says_why_and_where_and_with_several_targets_which_is_meant_when(dialect: str) -> None:
-    for row in SLOT_TABLES[dialect]:
+    for row in DIALECTS[dialect].slot_rows:
         assert row.cause.endswith("."), f"row {row.number}"
         assert row.place, f"row {row.number}"
         assert bool(row.when) == (len(row.targets) > 1), f"row {row.number}"
 
 
 def test_only_10_17_and_18_have_two_targets_in_the_manual() -> None:
-    assert [row.number for row in SLOT_TABLES[MANUAL] if len(row.targets) > 1] == ["10", "17", "18"]
+    assert [row.number for row in MANUAL.slot_rows if len(row.targets) > 1] == ["10", "17", "18"]
 
 
 def reached(rows: Iterable[Row], start: str) -> set[str]:
@@ -179,9 +182,9 @@ def reached(rows: Iterable[Row], start: str) -> set[str]:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_slot_is_born_in_owner_can_reach_every_pair_and_can_come_back_unless_it_was_deleted(dialect: str) -> None:
     assert BORN == "Owner/Idle"
-    assert reached(SLOT_TABLES[dialect], BORN) == set(SLOT_PAIRS[dialect])
-    for pair in SLOT_PAIRS[dialect]:
-        assert (BORN in reached(SLOT_TABLES[dialect], pair)) == (pair != DELETED)
+    assert reached(DIALECTS[dialect].slot_rows, BORN) == set(DIALECTS[dialect].state_activities)
+    for pair in DIALECTS[dialect].state_activities:
+        assert (BORN in reached(DIALECTS[dialect].slot_rows, pair)) == (pair != DELETED)
 
 
 @pytest.mark.parametrize(
@@ -209,4 +212,4 @@ def test_a_transition_that_was_seen_is_named(
 
 def test_an_unknown_dialect_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(UnknownDialectError, match="no dialect 'klingon': choose one of manual, htcondor-25"):
-        classify("klingon", "Owner/Idle", "Unclaimed/Idle")
+        dialect_named("klingon")

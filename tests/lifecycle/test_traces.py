@@ -20,7 +20,7 @@ def test_there_are_21_runs_here_and_9_more_in_the_counts() -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_every_transition_of_a_run_is_one_row_and_each_row_comes_up_as_often_as_was_counted(run: str) -> None:
-    machine = slot_machine(HTCONDOR_25)
+    machine = slot_machine(HTCONDOR_25.name)
     seen: Counter[tuple[str, str, str, str]] = Counter()
     for source, target in startlog.steps(run):
         rows = classify(HTCONDOR_25, source, target)
@@ -32,7 +32,7 @@ def test_every_transition_of_a_run_is_one_row_and_each_row_comes_up_as_often_as_
 
 
 def test_every_transition_that_was_ever_counted_is_legal() -> None:
-    machine = slot_machine(HTCONDOR_25)
+    machine = slot_machine(HTCONDOR_25.name)
     assert [entry for entry in COUNTED if not machine.legal(entry[2], entry[1], entry[3])] == []
     assert sum(COUNTED.values()) == 4421
 

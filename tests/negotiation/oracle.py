@@ -20,7 +20,7 @@ from poolbook.domain.negotiator.accounting import ceiling, factor, floor, group_
 from poolbook.domain.negotiator.autoclusters import significance
 from poolbook.domain.negotiator.settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
-from poolbook.domain.startd.evaluation import Look
+from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import shown
 from poolbook.domain.startd.slot_ad import MOMENT, Moment, start_meanwhile, static, view
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
@@ -28,7 +28,6 @@ from poolbook.domain.startd.time_limits import drain_left, retirement_left
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.expression_cache import ad_of
 from poolbook.domain.state.state import Slot, State, Submitter
-from poolbook.domain.state_machines.slot_triggers import told
 
 WORST = -1.7976931348623157e308
 NO_PREEMPTION, RANK, PRIORITY = "", "rank", "priority"
@@ -122,7 +121,7 @@ class Negotiation:
         self.users: dict[str, User] = {}
         self.offers = [self._offer(slot, place) for place, slot in enumerate(state.slots.values())]
         self.names, self.matches = set(state.slots), list[Given]()
-        limited = self.rules.match_limits and state.dialect != "manual"
+        limited = self.rules.match_limits and state.dialect.limits_matches_of_submitters
         self.most = self.rules.most_matches if limited else math.inf
         self._got: Counter[str] = Counter()
         self.total = sum(offer.weight for offer in self.offers if self._in_pie(offer))
@@ -148,7 +147,7 @@ class Negotiation:
             ad["Requirements"] = False
         claim, taken = slot.claim, slot.name in state.matches
         held = claim is not None and not taken and slot.waiting is None and slot.state == "Claimed"
-        if state.dialect == "manual" and slot.activity == "Idle":
+        if not state.dialect.preempts_idle_claims and slot.activity == "Idle":
             held = False
         if not self.rules.consider_preemption:
             held = False
@@ -161,16 +160,16 @@ class Negotiation:
             offer.left = left_of(slot.ad)
         return offer
 
-    def _look(self, slot: Slot) -> Look:
+    def _look(self, slot: Slot) -> PolicyEvaluation:
         def sense(machine: str) -> Readings:
             slots = self.state.machines[machine].slots if machine in self.state.machines else {}
             return Readings(slots={name: one.public for name, one in slots.items()})
 
-        return Look(self.state, slot, sense, self.now, self.context)
+        return PolicyEvaluation(self.state, slot, sense, self.now, self.context)
 
     def _takes_claims(self, slot: Slot) -> bool:
         machine = self.state.machines.get(slot.machine)
-        willing = bool(told(self.state.dialect, "claim", slot.pair)) and slot.pair != "Matched/Idle"
+        willing = bool(self.state.dialect.steps("claim", slot.pair)) and slot.pair != "Matched/Idle"
         if machine is None or (machine.drain is None and not machine.shutdown):
             return willing
         if machine.shutdown or machine.drain is None or not machine.drain.start or machine.drain.final:
@@ -397,7 +396,7 @@ class Negotiation:
             return RANK
         if offer.user == user.name:
             return None
-        if self.state.dialect == "manual" and self._user(offer.user).priority <= user.priority:
+        if self.state.dialect.preempts_only_worse_priorities and self._user(offer.user).priority <= user.priority:
             return None
         requirements = self.rules.preemption_requirements
         if requirements is not None and not self._true(requirements, offer.ad, job):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.state_machines.slot_tables import SLOT_TABLES
+from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.scenario.parser import HEADS
 from poolbook.replay.scenario.statements import OTHERS
 from poolbook.replay.scenario.verbs import OPTIONS, VERBS
@@ -29,7 +29,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("dialect", ELSEWHERE)
 def test_every_transition_is_taken_by_a_policy_in_some_transcript(dialect: str) -> None:
     taken = {row for name, told in CASES if told == dialect for row in played(name, told)[0].tale.rows}
-    assert {row.number for row in SLOT_TABLES[dialect]} - taken == BACKFILL | ELSEWHERE[dialect]
+    assert {row.number for row in DIALECTS[dialect].slot_rows} - taken == BACKFILL | ELSEWHERE[dialect]
 
 
 def test_the_page_tells_of_every_word_of_the_language() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25, SLOT_TABLES
+from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25
 
 from .cases import STORIES
 
@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "reach.md"
 BACKFILL = "of Backfill, which Poolbook does not run yet"
 NOT_REACHED = {
     **{(dialect, number): BACKFILL for dialect in DIALECTS for number in ("7", *map(str, range(26, 33)))},
-    (HTCONDOR_25, "35"): "reached as its two halves, 35a and 35b: the real startd was not seen to take it whole",
+    (HTCONDOR_25.name, "35"): "reached as its two halves, 35a and 35b: the real startd was not seen to take it whole",
 }
 """Rows that no story reaches, and why."""
 MOST = 3
@@ -29,7 +29,7 @@ manual's transitions between states.
 
 def reached(dialect: str) -> dict[str, list[str]]:
     """The stories that take each row."""
-    found: dict[str, list[str]] = {row.number: [] for row in SLOT_TABLES[dialect]}
+    found: dict[str, list[str]] = {row.number: [] for row in DIALECTS[dialect].slot_rows}
     for story in STORIES:
         rows = {word.partition("@")[0].rstrip("VK") for word in story.expected(dialect).split()}
         for row in rows:
@@ -45,7 +45,7 @@ def page() -> str:
 def _table(dialect: str) -> list[str]:
     stories = reached(dialect)
     lines = [f"## {dialect}", "", "| row | letter | stories | for example |", "| --- | --- | --- | --- |"]
-    for row in SLOT_TABLES[dialect]:
+    for row in DIALECTS[dialect].slot_rows:
         told = stories[row.number]
         some = "; ".join(told[:MOST]) or f"none: {NOT_REACHED.get((dialect, row.number), 'MISSING')}"
         lines.append(f"| {row.number} | {row.letter} | {len(told)} | {some} |")

@@ -69,7 +69,7 @@ def _moves(point: Point, slot: str) -> Iterator[str]:
     last = 0.0
     for event in point.events():
         if isinstance(event, SlotMoved | SlotDied) and event.slot == slot:
-            row = _row(point.state.dialect, event)
+            row = _row(point.state.dialect.name, event)
             instant = (event.at - BEGIN) / SECOND
             if row:
                 yield row + (f"@{instant:g}" if instant != last else "")
@@ -80,7 +80,7 @@ def _row(dialect: str, event: SlotMoved | SlotDied) -> str:
     """The row that was taken, and where it led to if that is not said by the row. A dynamic slot that is given back
     takes one in the dialect that knows of it, and no state and activity."""
     if isinstance(event, SlotDied):
-        return "2a" if event.cause == "merged" and dialect == HTCONDOR_25 else ""
+        return "2a" if event.cause == "merged" and dialect == HTCONDOR_25.name else ""
     return event.row + (_SHORT.get(event.target, "") if event.row in ("10", "17", "18") else "")
 
 

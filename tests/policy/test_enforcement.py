@@ -10,7 +10,6 @@ from poolbook.domain.state.evolve import fold
 from poolbook.domain.state_machines import (
     DELETED,
     DIALECTS,
-    SLOT_TABLES,
     NotAllowed,
     drain_machine,
     job_machine,
@@ -35,7 +34,7 @@ def needing(dialect: str, number: str) -> Story:
 DRIVEN = [
     (dialect, row.number)
     for dialect in DIALECTS
-    for row in SLOT_TABLES[dialect]
+    for row in DIALECTS[dialect].slot_rows
     if (dialect, row.number) not in NOT_REACHED and row.targets != (DELETED,)
 ]
 

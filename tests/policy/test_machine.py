@@ -255,7 +255,7 @@ class NoTransitionWithoutARow(Promise):
     def before(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.SlotMoved):
             assert event.source == state.slots[event.slot].pair
-            assert slot_machine(state.dialect).legal(event.source, event.row, event.target)
+            assert slot_machine(state.dialect.name).legal(event.source, event.row, event.target)
 
 
 PROMISES: tuple[Callable[[], Promise], ...] = (

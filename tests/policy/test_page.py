@@ -9,12 +9,13 @@ import pytest
 from poolbook.domain.events import CAUSES, MARKS
 from poolbook.domain.startd.policy_page import fill
 from poolbook.domain.startd.settings import EXPRESSIONS
-from poolbook.domain.state_machines import slot_machine
-from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED, KILLING, RULES, VACATING
-from poolbook.domain.state_machines.slot_triggers import TOLD
+from poolbook.domain.state_machines import DIALECTS, slot_machine
+from poolbook.domain.state_machines.slot_rows import KILLING, VACATING
+from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED
 
-DIALECTS = ("manual", "htcondor-25")
-EACH_RULE = [(dialect, pair, rule) for dialect in DIALECTS for pair, rules in RULES[dialect].items() for rule in rules]
+EACH_RULE = [
+    (dialect, pair, rule) for dialect in DIALECTS for pair, rules in DIALECTS[dialect].rules.items() for rule in rules
+]
 
 
 def test_the_page_is_drawn_from_the_tables() -> None:
@@ -37,7 +38,7 @@ def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_happening_goes_through_rows_that_the_table_has(dialect: str) -> None:
     machine = slot_machine(dialect)
-    for happening, by_pair in TOLD[dialect].items():
+    for happening, by_pair in DIALECTS[dialect].triggers.items():
         for pair, steps in by_pair.items():
             for step in steps:
                 # Row 5b leads back to where the claim came from: which place that is, the claim tells.

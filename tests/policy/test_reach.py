@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.state_machines import DIALECTS, SLOT_TABLES
+from poolbook.domain.state_machines import DIALECTS
 
 from .reach import NOT_REACHED, PAGE, page, reached
 
@@ -19,8 +19,8 @@ def test_every_number_is_reached(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_letter_is_reached(dialect: str) -> None:
     stories = reached(dialect)
-    letters = {row.letter for row in SLOT_TABLES[dialect] if row.letter}
-    found = {row.letter for row in SLOT_TABLES[dialect] if row.letter and stories[row.number]}
+    letters = {row.letter for row in DIALECTS[dialect].slot_rows if row.letter}
+    found = {row.letter for row in DIALECTS[dialect].slot_rows if row.letter and stories[row.number]}
     assert letters - found == {"E", "K", "L", "M"}, "all but those of Backfill"
 
 

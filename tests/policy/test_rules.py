@@ -7,7 +7,7 @@ import pytest
 
 from poolbook.domain.startd.settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.domain.state_machines.slot_rules import CONDITIONS, RULES
+from poolbook.domain.state_machines.slot_rules import CONDITIONS
 from poolbook.replay.validation import judge
 
 from .cases import STORIES
@@ -25,7 +25,7 @@ def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_rule_names_a_condition_and_every_condition_is_asked(dialect: str) -> None:
-    asked = {rule.when for rules in RULES.values() for row in rules.values() for rule in row}
+    asked = {rule.when for one in DIALECTS.values() for row in one.rules.values() for rule in row}
     assert asked == set(CONDITIONS)
     read = {name for _, names in CONDITIONS.values() for name in names}
     assert read <= set(EXPRESSIONS)

@@ -17,7 +17,7 @@ from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import LogError
-from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25, STATUS_NUMBERS
+from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25
 from poolbook.replay.forensics.audit.native_log import own
 from poolbook.replay.forensics.audit.verdict import Audit, Contradiction, Finding, Gap, Refused, Stated, Unaccounted
 from poolbook.replay.forensics.imported_log import IMPORTED
@@ -26,7 +26,7 @@ from .real import Folder
 
 BEGIN = 1_795_214_200_000_000
 SLOT = "slot1@node"
-NUMBERS = STATUS_NUMBERS[HTCONDOR_25]
+NUMBERS = HTCONDOR_25.job_status_numbers
 KEYS = {
     *(
         "transitions",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.state_machines.slot_tables import SLOT_TABLES
+from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.listing import LETTERS, Wanted, as_dict, entries, line, listed, member_of, members, since, wanted
 
 from .virtual_pool import Pool
@@ -137,7 +137,7 @@ def test_an_instant_that_no_calendar_has_is_told_as_a_number() -> None:
 
 
 def test_a_number_has_one_letter_in_all_dialects() -> None:
-    for rows in SLOT_TABLES.values():
+    for rows in (one.slot_rows for one in DIALECTS.values()):
         assert {row.number: row.letter for row in rows}.items() <= LETTERS.items()
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from poolbook.domain.startd.load import Place, distribute
 
-MANUAL, HTCONDOR = "manual", "htcondor-25"
+MANUAL, HTCONDOR = False, True
+"""Whether a slot takes of the load by its cores."""
 
 
 def place(text: str) -> Place:
@@ -21,7 +22,7 @@ def place(text: str) -> Place:
 
 
 @pytest.mark.parametrize(
-    "dialect, owner, slots, loads",
+    "by_cores, owner, slots, loads",
     [
         # the manual's two logs, "Debug Logging in the Multi-Core condor_startd Daemon"
         (MANUAL, 0.34, ["slot1 Owner 1", "slot2 Owner 1"], [0.34, 0.0]),
@@ -51,10 +52,10 @@ def place(text: str) -> Place:
     ],
 )
 def test_the_owners_load_goes_to_slots_in_turn(
-    dialect: str, owner: float, slots: list[str], loads: list[float]
+    by_cores: bool, owner: float, slots: list[str], loads: list[float]
 ) -> None:
     places = [place(text) for text in slots]
-    found = distribute(owner, places, dialect)
+    found = distribute(owner, places, by_cores)
     assert [found[one.name] for one in places] == pytest.approx(loads)
 
 
@@ -66,13 +67,13 @@ PLACES = st.lists(st.tuples(STATES, st.integers(1, 8)), min_size=1, max_size=8).
 
 @given(st.floats(0, 40), PLACES)
 def test_all_of_the_owners_load_is_somebodys_in_the_manuals_dialect(owner: float, places: list[Place]) -> None:
-    found = distribute(owner, places, MANUAL)
+    found = distribute(owner, places, by_cores=False)
     assert sum(found.values()) == pytest.approx(owner)
     assert max(found.values()) - min(found.values()) <= 1 + 1e-9
 
 
 @given(st.floats(0, 40), PLACES)
 def test_no_slot_has_more_than_its_cores_in_the_real_daemons_dialect(owner: float, places: list[Place]) -> None:
-    found = distribute(owner, places, HTCONDOR)
+    found = distribute(owner, places, by_cores=True)
     assert all(0 <= found[one.name] <= one.cpus for one in places)
     assert sum(found.values()) == pytest.approx(min(owner, sum(one.cpus for one in places)))

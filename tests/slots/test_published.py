@@ -11,6 +11,7 @@ import pytest
 from poolbook.domain.classad import ClassAd
 from poolbook.domain.startd.provisioning import POLICY
 from poolbook.domain.startd.public_ad import published, shown
+from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
 
 TRACES = Path(__file__).parent.parent / "data/traces"
 AD = {
@@ -24,7 +25,6 @@ AD = {
     "MODIFY_REQUEST_EXPR_REQUESTCPUS": "4",
 }
 USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
-MANUAL, HTCONDOR = "manual", "htcondor-25"
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ MANUAL, HTCONDOR = "manual", "htcondor-25"
         (MANUAL, "Unclaimed", {"willing": True}, LIMITS, None),
         (MANUAL, "Claimed", {"willing": True}, LIMITS, None),
         # the real startd publishes it
-        (HTCONDOR, "Unclaimed", {"willing": True}, USUAL, AD["Start"]),
+        (HTCONDOR_25, "Unclaimed", {"willing": True}, USUAL, AD["Start"]),
         # "says that Requirements are False to prevent being matched again"
         (MANUAL, "Matched", {"willing": True}, "false", None),
-        (HTCONDOR, "Matched", {}, "false", None),
+        (HTCONDOR_25, "Matched", {}, "false", None),
         (MANUAL, "Preempting", {}, "false", None),
-        (HTCONDOR, "Preempting", {}, "false", None),
+        (HTCONDOR_25, "Preempting", {}, "false", None),
         # drains, shutdowns, better matches that wait
-        (HTCONDOR, "Claimed", {"closed": True}, "false", None),
+        (HTCONDOR_25, "Claimed", {"closed": True}, "false", None),
         (MANUAL, "Drained", {"closed": True}, "false", None),
-        (HTCONDOR, "Claimed", {"closed": True, "start": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
+        (HTCONDOR_25, "Claimed", {"closed": True, "start": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
     ],
 )  # fmt: skip
 def test_requirements_and_start(
-    dialect: str, state: str, more: dict[str, object], requirements: str, start: str | None
+    dialect: Dialect, state: str, more: dict[str, object], requirements: str, start: str | None
 ) -> None:
     found = published(AD, dialect, state, **more)  # type: ignore[arg-type]
     assert found["Requirements"] == requirements
@@ -57,7 +57,7 @@ def test_requirements_and_start(
 
 
 def test_the_policy_is_kept_to_itself() -> None:
-    assert published(AD, HTCONDOR, "Unclaimed").keys() == {"Start", "Requirements", "WithinResourceLimits", "Rank"}
+    assert published(AD, HTCONDOR_25, "Unclaimed").keys() == {"Start", "Requirements", "WithinResourceLimits", "Rank"}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_policy_is_kept_to_itself() -> None:
 )
 def test_a_slot_without_a_rank_says_that_it_values_all_jobs_alike(own: dict[str, str], said: dict[str, str]) -> None:
     usual = {name: text for name, text in AD.items() if name != "Rank"}
-    found = published(usual | own, HTCONDOR, "Unclaimed")
+    found = published(usual | own, HTCONDOR_25, "Unclaimed")
     assert {name: text for name, text in found.items() if name.lower() == "rank"} == said
 
 
@@ -87,7 +87,7 @@ def test_the_ads_of_a_real_pool_hold_what_is_published_and_no_more() -> None:
         seen += 1
         assert not [name for name in ad if not shown(name)]
         state, closed = ad.eval("State"), "Draining" in ad
-        ours = published({name: str(ad[name]) for name in ad}, HTCONDOR, state, closed=closed)
+        ours = published({name: str(ad[name]) for name in ad}, HTCONDOR_25, state, closed=closed)
         assert ours["Requirements"] == str(ad["Requirements"])
         assert ("Start" in ours) == ("Start" in ad)
     assert seen > 130

@@ -119,7 +119,7 @@ def found_import(log: Log, machine: str, now: int) -> None:
     """Make sure that `log` is one of an import: a new one is begun as such. Raises `LogError` for another."""
     if not log.head.position:
         settings = {IMPORTED: "true"}
-        log.append([e.PoolFounded(now, "founded", "import", machine, HTCONDOR_25, machine, VERSION, settings)])
+        log.append([e.PoolFounded(now, "founded", "import", machine, HTCONDOR_25.name, machine, VERSION, settings)])
     elif not is_imported(log):
         raise LogError("it is a pool's own log, and what another pool left cannot be added to it: name a new log")
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....domain import events as e
-from ....domain.state.job_ad import LEFT, quoted, unquoted
+from ....domain.state.job_ad import quoted, unquoted
+from ....domain.state_machines import LEFT
 from . import event_text
 from .logged_clusters import NOTES, LoggedCluster, holds, without
 from .logged_runs import Place, Run, Why, address, changed, place, table

@@ -34,7 +34,7 @@ def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | Non
     if not is_imported(log):
         own(log, audit, name)
         return audit
-    audit.imported, audit.dialect = True, HTCONDOR_25
+    audit.imported, audit.dialect = True, HTCONDOR_25.name
     sources = Sources()
     judges = (SlotJudge(sources, audit), JobJudge(sources, audit), FactJudge(sources, audit))
     for position, event in singly(log.read()):

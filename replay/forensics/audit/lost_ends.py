@@ -18,8 +18,7 @@ from attrs import define
 from ....domain.events import AdsKept
 from ....domain.imported.packed_ads import index
 from ....domain.imported.record_sources import Place, place_of
-from ....domain.state_machines import STATUS_NUMBERS
-from ....domain.state_machines.rows import HTCONDOR_25
+from ....domain.state_machines import HTCONDOR_25
 
 Job = tuple[int, int]
 Became = tuple[Job, int, int, bool, str]
@@ -28,7 +27,7 @@ TWINS: Final = 2_000_000
 """So far behind an end, in microseconds, another job event log has to go on."""
 AFTER: Final = 60_000_000
 """The same for an end of which an ad tells: the history is written by another process than the logs."""
-_OVER: Final = {STATUS_NUMBERS[HTCONDOR_25][name]: name.lower() for name in ("Removed", "Completed")}
+_OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in ("Removed", "Completed")}
 _ad = Struct("<qqqqqqq")
 
 

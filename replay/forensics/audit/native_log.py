@@ -14,9 +14,8 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.ports.log import Log
-from ....domain.state_machines import LEFT, MANUAL, classify
+from ....domain.state_machines import DIALECTS, LEFT, MANUAL, SlotRow, classify
 from ....domain.state_machines.job import UNSUBMITTED
-from ....domain.state_machines.slot_tables import SLOT_TABLES
 from ...listing import LETTERS
 from ...validation import Verdict, Violation, judge
 from .verdict import Audit, Finding
@@ -24,10 +23,10 @@ from .verdict import Audit, Finding
 LOST = "lost"
 """The rule of a finding that breaks none: a job's process vanished without a record."""
 
-_MANUAL = tuple(row.number for row in SLOT_TABLES[MANUAL])
-_HALVES = {"35a": "35", "35b": "1"}
+_MANUAL = tuple(row.number for row in MANUAL.slot_rows)
+_HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}
 """Rows of the dialect that are halves of what the manual numbers."""
-_DRAWN = frozenset({"12", "12a", *_HALVES})
+_DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
 """Rows of the dialect alone that have a number all the same: the diagram of HTCondor 25's manual draws Cleaning between
 the two parts of 12."""
 
@@ -57,7 +56,7 @@ def count(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
     for (source, target), times in steps.items():
         rows = classify(MANUAL, source, target)
         if not rows:
-            rows = classify(audit.dialect, source, target) if audit.dialect in SLOT_TABLES else ()
+            rows = classify(DIALECTS[audit.dialect], source, target) if audit.dialect in DIALECTS else ()
             if rows:
                 number = rows[0].number
                 audit.beyond[number] = audit.beyond.get(number, 0) + times

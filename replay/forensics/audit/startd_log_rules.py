@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from attrs import Factory, define, field
 
 from ....domain import events as e
-from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, SLOT_PAIRS, classify, state
+from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
 from ..sources import Sources
 from .expected_lines import Occasions
 from .log_parts import Parts
@@ -72,7 +72,7 @@ SAID: Final = (
     Said("KILL is TRUE", "Preempting/Killing"),
     Said("unretiring because no preempting claim exists", "Claimed/Busy"),
 )
-_PAIRS: Final = SLOT_PAIRS[HTCONDOR_25]
+_PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
 _EXITED: Final = "starter exited: "
 """What is behind these words is the pair in which the slot was then."""

@@ -16,8 +16,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.ports.log import Log
-from ....domain.state_machines import STATUS_NUMBERS as NUMBERS
-from ....domain.state_machines.rows import HTCONDOR_25
+from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Sentence, Told, UnknownThingError, capital
 from ...narration.wording import counted, instant, interval, memory
 from ...runs.causes import Cause, first, meaning, of_code, of_reason
@@ -42,7 +41,7 @@ from .match_runs import Matches, unled_words
 from .record_words import ad_ending, code_words, disagreement, ending, hold, host_of, lower, usage
 from .slot_records import Slots, left_for, moves
 
-STATUS_NUMBERS = NUMBERS[HTCONDOR_25]
+STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 
 
 def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:

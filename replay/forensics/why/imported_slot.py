@@ -15,8 +15,7 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.ports.log import Log
-from ....domain.state_machines import DELETED, state
-from ....domain.state_machines.slot_tables import SLOT_TABLES
+from ....domain.state_machines import DELETED, DIALECTS, state
 from ...listing import LETTERS
 from ...narration.sentences import Sentence, UnknownThingError
 from ...narration.wording import instant
@@ -28,7 +27,7 @@ from .match_runs import parent_of
 from .record_words import host_of, lower
 from .slot_records import Slots
 
-CAUSES = {row.number: row.cause for rows in SLOT_TABLES.values() for row in rows}
+CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """What the tables say of each row; the dialect's words where it has its own."""
 MATCHED_BEFORE = 600 * SECOND
 MOST, BEGINNING = 60, 6

@@ -19,8 +19,7 @@ from ....domain.imported import job_event_log
 from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
 from ....domain.imported.record_sources import Place, place_of
 from ....domain.ports.log import Log
-from ....domain.state_machines import STATUS_NUMBERS
-from ....domain.state_machines.rows import HTCONDOR_25
+from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Told
 from ..daemon_tables import DESTROY, NUMBERED, Table, cluster_key, jobs_of
 from ..imported_log import Places
@@ -89,7 +88,7 @@ class JobAd:
         return self.number(name) * SECOND
 
 
-_LEFT = (STATUS_NUMBERS[HTCONDOR_25]["Removed"], STATUS_NUMBERS[HTCONDOR_25]["Completed"])
+_LEFT = (HTCONDOR_25.job_status_numbers["Removed"], HTCONDOR_25.job_status_numbers["Completed"])
 
 
 def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:

@@ -1,0 +1,103 @@
+"""A slot's policy at one instant: what its rules ask of it (``state_machines.slot_policy``), answered."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ..classad import unparse
+from ..classad.tree import Literal
+from ..decision.draft import Draft
+from ..state.state import Slot
+from . import time_limits
+from .evaluation import PolicyEvaluation, constant
+from .slot_ad import neighbours
+
+
+class SlotPolicy(PolicyEvaluation):
+    """One slot at one instant. Nothing of it holds when the slot has moved."""
+
+    def set_to_false(self, name: str) -> bool:
+        asked = self.expression(name)
+        return isinstance(asked, Literal) and constant(asked) is False
+
+    @property
+    def state_activity(self) -> str:
+        return self.slot.pair
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.slot.kind == "dynamic"
+
+    # The claim and its job
+
+    @property
+    def is_claimed(self) -> bool:
+        return self.slot.claim is not None
+
+    def marked(self, mark: str) -> bool:
+        return self.slot.claim is not None and mark in self.slot.claim.marks
+
+    @property
+    def better_match_waits(self) -> bool:
+        return self.slot.waiting is not None
+
+    @property
+    def job_is_ending(self) -> bool:
+        return self.slot.activation is not None and bool(self.slot.activation.stop)
+
+    @property
+    def in_retirement(self) -> bool:
+        return time_limits.in_retirement(self)
+
+    @property
+    def retirement_over(self) -> bool:
+        return time_limits.retirement_over(self)
+
+    @property
+    def worklife_over(self) -> bool:
+        return time_limits.worklife_over(self)
+
+    @property
+    def waits_for_activation(self) -> bool:
+        return time_limits.waits_for_activation(self)
+
+    # The machine
+
+    @property
+    def machine_drains(self) -> bool:
+        return time_limits.draining(self)
+
+    @property
+    def machine_is_drained(self) -> bool:
+        return all(slot.state == "Drained" for slot in neighbours(self.state, self.slot))
+
+    @property
+    def machine_benchmarks(self) -> bool:
+        return any(slot.activity == "Benchmarking" for slot in neighbours(self.state, self.slot))
+
+    @property
+    def benchmarks_never_ran(self) -> bool:
+        machine = self.state.machines.get(self.slot.machine)
+        return machine is not None and not machine.benchmarked
+
+
+def policy_of(draft: Draft, slot: Slot) -> SlotPolicy:
+    """Return the slot's policy as of now. What was found out of it is kept until the draft's next event."""
+    known = draft.policies.get(slot.name)
+    if known is None or known[0] != len(draft.events):
+        found = SlotPolicy(draft.state, slot, draft.sense, draft.now, draft.context)
+        draft.policies[slot.name] = (len(draft.events), found)
+        return found
+    return cast(SlotPolicy, known[1])
+
+
+def note_evidence(draft: Draft, policy: PolicyEvaluation) -> int:
+    """Write down the expression that was asked last and what it read, and return where that stands in the log.
+
+    What was written in this decision already is not written again. 0: it read nothing, and a constant needs no
+    evidence.
+    """
+    asked = policy.verdict
+    if asked is None:
+        return 0
+    return draft.note(asked.name, unparse(asked.expression), asked.words, policy.read())

@@ -1,0 +1,152 @@
+"""What a slot does on entering and on leaving a state/activity, by itself and at once.
+
+An entry action returns whether the slot has gone on from there. Having entered Idle or Retiring and stayed, the slot
+asks its policy again at once, so that one cause may entail a chain of transitions at one instant (Retiring, Preempting,
+Owner, Unclaimed). ``startd/transitions.py`` carries these actions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from .slot_policy import SlotPolicy
+from .slot_rows import KILLING, VACATING, SlotRow
+
+
+class BetterMatch(NamedTuple):
+    """How the slot answered the better match that waited for it."""
+
+    taken: bool
+    refused: bool
+    """Neither taken nor refused: none waited."""
+    evidence: int = 0
+    """Where the log says why it was refused; 0: that needs no evidence."""
+
+
+class SlotTransitions(Protocol):
+    """What an action may ask of a slot, and do to it."""
+
+    @property
+    def policy(self) -> SlotPolicy: ...
+
+    @property
+    def has_job(self) -> bool: ...
+
+    def evidence(self) -> int:
+        """Write down the last expression that the policy was asked, and return where that stands in the log."""
+
+    def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+        """Take the slot through a row, and do the actions on its way."""
+
+    def reacts_to(self, trigger: str) -> bool:
+        """Return whether the trigger leads anywhere from where the slot is."""
+
+    def trigger(self, trigger: str, cause: str, evidence: int = 0) -> None: ...
+
+    def end_claim(self, cause: str) -> None:
+        """End the slot's claim, if it has one."""
+
+    def answer_better_match(self) -> BetterMatch:
+        """Give the slot to the better match that waits for it, unless START refuses its job."""
+
+    def withdraw_better_match(self, cause: str) -> None: ...
+
+    def void_match(self, cause: str) -> None: ...
+
+    def suspend_job(self, cause: str) -> None: ...
+
+    def resume_job(self, cause: str) -> None: ...
+
+    def hold_job(self) -> None:
+        """Put the slot's job on hold, as WANT_HOLD asks."""
+
+    def signal_job(self, how: str, cause: str) -> None:
+        """Tell the slot's job to end, softly or hard."""
+
+
+def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
+    """Let no claim or match outlive its arrival in Owner. The real startd asks IS_OWNER before anything else there."""
+    slot.end_claim(cause)
+    slot.withdraw_better_match(cause)
+    slot.void_match(cause)
+    if not slot.reacts_to("unowned") or slot.policy.true("IS_OWNER"):
+        return False
+    slot.trigger("unowned", "not_owner", slot.evidence())
+    return True
+
+
+def _enter_busy(slot: SlotTransitions, cause: str) -> bool:
+    """Retire a job that goes on, or begins, on a claim that is to end; not one that was accepted during a drain."""
+    policy = slot.policy
+    if policy.marked("late") or not policy.in_retirement:
+        return False
+    why = "draining" if policy.machine_drains else "better_match" if policy.better_match_waits else "retired_before"
+    slot.transition(SlotRow.RETIRE, why)
+    return True
+
+
+def _enter_suspended(slot: SlotTransitions, cause: str) -> bool:
+    slot.suspend_job(cause)
+    return False
+
+
+def _leave_suspended(slot: SlotTransitions, cause: str) -> None:
+    slot.resume_job(cause)
+
+
+def _enter_retiring(slot: SlotTransitions, cause: str) -> bool:
+    """Go on at once without a job: there is nothing to wait for."""
+    if slot.has_job:
+        return False
+    slot.transition(SlotRow.VACATE, cause, VACATING)
+    return True
+
+
+def _enter_vacating(slot: SlotTransitions, cause: str) -> bool:
+    return _evict(slot, cause, "soft")
+
+
+def _enter_killing(slot: SlotTransitions, cause: str) -> bool:
+    return _evict(slot, cause, "hard")
+
+
+def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
+    if not slot.has_job:
+        leave_preempting(slot, cause)
+        return True
+    if slot.policy.marked("preempted") and slot.policy.true("WANT_HOLD"):
+        slot.evidence()
+        slot.hold_job()
+    slot.signal_job(how, cause)
+    return False
+
+
+def leave_preempting(slot: SlotTransitions, cause: str) -> None:
+    """End the claim, since nothing of its job runs any more, and let the better match that waits take over."""
+    slot.end_claim(cause)
+    killed = slot.policy.state_activity == KILLING
+    better = slot.answer_better_match()
+    if better.taken:
+        row = SlotRow.KILLED_FOR_BETTER_MATCH if killed else SlotRow.VACATED_FOR_BETTER_MATCH
+        slot.transition(row, "better_match_taken")
+        return
+    why = "better_match_refused" if better.refused else "claim_over"
+    slot.transition(SlotRow.KILLED if killed else SlotRow.VACATED, why, evidence=better.evidence)
+
+
+ENTRY_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], bool]]] = {
+    "Owner/Idle": _enter_owner,
+    "Claimed/Busy": _enter_busy,
+    "Claimed/Suspended": _enter_suspended,
+    "Claimed/Retiring": _enter_retiring,
+    "Preempting/Vacating": _enter_vacating,
+    "Preempting/Killing": _enter_killing,
+}
+
+EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {
+    "Claimed/Suspended": _leave_suspended,
+}
+
+REEVALUATES: Final = ("Idle", "Retiring")
+"""The activities in which a slot that has just entered them asks its policy at once."""

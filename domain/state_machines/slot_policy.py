@@ -1,0 +1,74 @@
+"""What a rule may ask of a slot at one instant. ``startd/slot_policy.py`` answers it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class SlotPolicy(Protocol):
+    """A slot's expressions, and what holds of its claim, its job, its machine and its machine's drain."""
+
+    verdict: Any
+    """The last expression that was asked and its value: the evidence of what follows from it."""
+
+    def true(self, name: str) -> bool:
+        """Return whether the expression is true."""
+
+    def locally_false(self, name: str) -> bool:
+        """Return whether the expression is false whatever the job."""
+
+    def set_to_false(self, name: str) -> bool:
+        """Return whether the expression is the constant false."""
+
+    @property
+    def state_activity(self) -> str: ...
+
+    @property
+    def is_dynamic(self) -> bool: ...
+
+    # The claim and its job
+
+    @property
+    def is_claimed(self) -> bool: ...
+
+    def marked(self, mark: str) -> bool:
+        """Return whether this of ``events.MARKS`` holds for the slot's claim; false without a claim."""
+
+    @property
+    def better_match_waits(self) -> bool: ...
+
+    @property
+    def job_is_ending(self) -> bool:
+        """Return whether the slot's job was told to end."""
+
+    @property
+    def in_retirement(self) -> bool:
+        """Return whether the claim is to end: a better match waits, the machine drains, or something irrevocable."""
+
+    @property
+    def retirement_over(self) -> bool:
+        """Return whether the job must be told to end now, so that it ends within MaxJobRetirementTime."""
+
+    @property
+    def worklife_over(self) -> bool:
+        """Return whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
+
+    @property
+    def waits_for_activation(self) -> bool:
+        """Return whether the job may still be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
+
+    # The machine
+
+    @property
+    def machine_drains(self) -> bool: ...
+
+    @property
+    def machine_is_drained(self) -> bool:
+        """Return whether every slot of the machine is in Drained."""
+
+    @property
+    def machine_benchmarks(self) -> bool:
+        """Return whether a slot of the machine runs benchmarks."""
+
+    @property
+    def benchmarks_never_ran(self) -> bool: ...
