@@ -1,4 +1,4 @@
-"""Who is granted how much, and has used how much: the accountant's books (``domain/accounting``).
+"""Who is granted how much, and has used how much: the accountant's books (``domain/negotiator/accounting``).
 
 What an event does to them is ``domain/state/evolve``'s to say. Of claims only the weights are kept, by their slots;
 where a

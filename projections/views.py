@@ -64,7 +64,7 @@ class SlotRow(NamedTuple):
 
 
 class SubmitterRow(NamedTuple):
-    """What the accountant has of a submitter: see ``domain/state.Submitter``, whose fields these are."""
+    """What the accountant has of a submitter: see ``Submitter``, whose fields these are."""
 
     submitter: str
     priority: float
@@ -101,7 +101,7 @@ class PoolRow(NamedTuple):
 
 
 class RefusalRow(NamedTuple):
-    """Why jobs like ``job`` got nothing in the cycle at ``at`` (microseconds): see ``domain/events.Unmatched``.
+    """Why jobs like ``job`` got nothing in the cycle at ``at`` (microseconds): see ``Unmatched``.
     ``clauses``: the condition, how many slots it leaves alone, and how many with those before. ``denied``: the fields
     of ``events.Denied`` that are not 0."""
 

@@ -122,3 +122,34 @@ def test_links_between_the_pages_lead_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+NAMED = re.compile(r"`{1,2}((?:domain|projections|replay|adapters|tests|docs)/[\w./-]*\w)`{1,2}")
+TEXTS = [
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *(path for room in ("domain", "projections", "replay", "adapters") for path in (ROOT / room).rglob("*.py")),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("`domain/events/` is a folder", "domain/events"),
+        ("see ``replay/listing``", "replay/listing"),
+        ("`tests/golden/make.py`", "tests/golden/make.py"),
+        ("`machine/NAME`", None),
+    ],
+)
+def test_a_path_in_a_text_is_seen(text: str, named: str | None) -> None:
+    assert [found.rstrip("/") for found in NAMED.findall(text.replace("/`", "`"))] == ([named] if named else [])
+
+
+def test_files_and_folders_that_pages_and_code_name_exist() -> None:
+    missing = [
+        f"{text.relative_to(ROOT)}: {name}"
+        for text in TEXTS
+        for name in NAMED.findall(text.read_text(encoding="utf-8").replace("/`", "`"))
+        if not (ROOT / name).exists() and not (ROOT / f"{name}.py").exists()
+    ]
+    assert missing == []

@@ -2,7 +2,7 @@
 
 ``record`` puts together what happened: to the machines (played to machines of ours, as ``trace_play`` does it, since
 those go the way of the recorded ones), to the queue (``trace_queue``) and to the negotiator (``trace_negotiator``).
-``replay/cycles`` compares. Nothing here is special to a folder.
+``replay/conformance`` compares. Nothing here is special to a folder.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``machines`` makes of a scenario's machines what joins the pool, ``jobs`` of its jobs what is submitted and what each of
 them does, ``sensors`` of its readings what the machines' sensors say; ``elsewhere`` is the access point of claims that
 come from outside. ``stage`` holds all of it together, ``deeds`` is what each line of a scenario does there, and
-``performance`` does them in their order. The language itself is ``replay/play``.
+``performance`` does them in their order. The language itself is ``replay/scenario``.
 """
 
 if __name__ != "poolbook.adapters.simulation":

@@ -1,4 +1,4 @@
-"""The negotiation cycle as the pool holds it: what ``domain/negotiation`` decides, done.
+"""The negotiation cycle as the pool holds it: what ``domain/negotiator`` decides, done.
 
 What the decision reads is in the log: attributes of the moment that a waiting job reads, and nobody has published yet,
 are published first. A partitionable slot stays free as long as something is left of it; what a job takes is carved from

@@ -169,7 +169,7 @@ class Slot:
 
 @define
 class Submitter:
-    """Who has jobs in the pool, as the accountant knows it (``domain/accounting``).
+    """Who has jobs in the pool, as the accountant knows it (``domain/negotiator/accounting``).
 
     ``priority`` is the real priority at the instant ``updated``. ``factor`` is what the
     settings said when it was new, or what an administrator set since, as ``floor`` and ``ceiling`` are (0: no floor;

@@ -3,7 +3,7 @@
 A scenario is a text that a machine's owner can read: which machines there are, under which configuration, and lines of
 the form ``at TIME WHAT``. Here stand its times (``times``), its words (``words``, ``verbs``), what it says as data
 (``scenario``) and its reader (``reading``); and the lines in which a play is told (``telling``). What plays a scenario
-drives the pool's engine and stands with it, in ``adapters/playing``.
+drives the pool's engine and stands with it, in ``adapters/simulation``.
 """
 
 if __name__ != "poolbook.replay.scenario":

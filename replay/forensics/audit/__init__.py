@@ -9,7 +9,7 @@ What an audit finds is ``verdict``, where records stand ``sources``, what they c
   entries and ads (``tellings`` has both of one job), ``folds`` from tables, ``holders`` from slots and submitters;
   ``statements`` says which records are one job or run, ``spool`` keeps what was stated outside of memory, ``twice``
   judges what one source says twice.
-* ``own`` is the audit of a log of Poolbook's own, which ``replay/legality`` judges; ``page`` draws the tables of
+* ``own`` is the audit of a log of Poolbook's own, which ``replay/validation`` judges; ``page`` draws the tables of
   docs/import.md.
 
 Nothing here reads HTCondor's files, changes a log or takes a decision.

@@ -1,4 +1,4 @@
-"""The audit of a log of Poolbook's own: the judge of such logs (``replay/legality``) in the words of every audit.
+"""The audit of a log of Poolbook's own: the judge of such logs (``replay/validation``) in the words of every audit.
 
 A finding's line is its event's position. Such a log has no gaps and no time that it does not account for: whatever
 happens to a slot between its birth and its death is an event.
