@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .. import forked
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-POOLBOOK = (sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()")
+POOLBOOK = ("-c", "from poolbook.adapters.cli.main import entry; entry()")
 PATIENCE = 60.0
 
 
@@ -28,29 +28,18 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def start(self, *words: str) -> forked.Process:
+        return forked.start(
             [*POOLBOOK, *words],
             cwd=self.path,
             env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            stderr=forked.STDOUT,
             start_new_session=True,
         )
 
     def call(self, *words: str, code: int | None = 0) -> str:
         """Run a command to its end; `code` is the exit code that it must have."""
-        done = subprocess.run(
-            [*POOLBOOK, *words],
-            cwd=self.path,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        done = forked.run([*POOLBOOK, *words], cwd=self.path, env=environment(), timeout=PATIENCE)
         assert code is None or done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
@@ -62,7 +51,7 @@ class Folder:
         return name
 
     @contextmanager
-    def served(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def served(self, *words: str) -> Iterator[forked.Process]:
         """A server in the background, stopped at the end."""
         server = self.start("serve", *words)
         try:

@@ -1,0 +1,290 @@
+"""Python processes for tests, forked from one that has imported the package: they begin at once.
+
+``start`` and ``run`` take what follows ``python`` on a command line: ``-c CODE``, ``-m MODULE`` or a file, with its words. The
+process is a real one: with a pid, signals, descriptors, a folder and an environment of its own. It is not a fresh one: a test
+of what is imported when, of hashing or of the interpreter's options starts one by ``subprocess``.
+
+This file is the server, too: each worker of the tests starts it once, and has it fork."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, TextIO
+
+DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+PATH = Path(__file__).resolve().parent.parent / ".path"
+_NUMBER = struct.Struct("i")
+
+
+class Process:
+    """A process that was begun, with the methods of ``subprocess.Popen`` that tests call."""
+
+    def __init__(self, words: Sequence[str], status: int, streams: Sequence[TextIO | None]) -> None:
+        self.args = list(words)
+        self.stdin, self.stdout, self.stderr = streams
+        self.returncode: int | None = None
+        self._status = status
+        self.pid = _read_number(status)
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+            self._end()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self._end()
+        assert self.returncode is not None
+        return self.returncode
+
+    def _end(self) -> None:
+        self.returncode = os.waitstatus_to_exitcode(_read_number(self._status))
+        os.close(self._status)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Return what it prints on either stream until these are closed; empty for one that is not a pipe."""
+        if self.stdin is not None:
+            self.stdin.close()
+        said = ["", ""]
+
+        def read(index: int, stream: TextIO) -> None:
+            said[index] = stream.read()
+
+        streams = [(index, stream) for index, stream in enumerate((self.stdout, self.stderr)) if stream is not None]
+        readers = [threading.Thread(target=read, args=each, daemon=True) for each in streams]
+        until = None if timeout is None else time.monotonic() + timeout
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(None if until is None else max(0.0, until - time.monotonic()))
+            if reader.is_alive():
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        for _, stream in streams:
+            stream.close()
+        self.wait(None if until is None else max(0.0, until - time.monotonic()))
+        return said[0], said[1]
+
+
+def start(
+    words: Sequence[str],
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: int = DEVNULL,
+    stdout: int = PIPE,
+    stderr: int = PIPE,
+    start_new_session: bool = False,
+) -> Process:
+    """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor."""
+    given: list[int] = []
+    kept: list[TextIO | None] = []
+    passing: list[int] = []
+    for index, kind in enumerate((stdin, stdout, stderr)):
+        ends = os.pipe() if kind == PIPE else None
+        if ends is not None:
+            ours, theirs = (ends[1], ends[0]) if index == 0 else ends
+            kept.append(open(ours, "w" if index == 0 else "r", encoding="utf-8"))
+            passing.append(theirs)
+        else:
+            kept.append(None)
+        if kind == DEVNULL:
+            passing.append(os.open(os.devnull, os.O_RDWR))
+        given.append(given[1] if kind == STDOUT else kind if kind >= 0 else passing[-1])
+    status, told = os.pipe()
+    passing.append(told)
+    request = {
+        "words": list(words),
+        "cwd": str(cwd or os.getcwd()),
+        "env": dict(os.environ if env is None else env),
+        "session": start_new_session,
+    }
+    socket.send_fds(_server(), [json.dumps(request).encode()], [*given, told])
+    for end in passing:
+        os.close(end)
+    return Process(words, status, kept)
+
+
+def run(
+    words: Sequence[str],
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = 60,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a process to its end, and return its exit code and what it printed."""
+    process = start(words, cwd=cwd, env=env)
+    try:
+        out, err = process.communicate(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    done = subprocess.CompletedProcess(process.args, process.wait(), out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+@cache
+def _server() -> socket.socket:
+    """The connection to this worker's server; the server ends with it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server = subprocess.Popen(
+        [sys.executable, __file__, str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        env={**os.environ, "PYTHONPATH": str(PATH)},
+        start_new_session=True,
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        server.wait(10)
+
+    atexit.register(end)
+    return ours
+
+
+def _read_number(source: int) -> int:
+    data = os.read(source, _NUMBER.size)
+    assert data, "the server of processes has ended"
+    return int(_NUMBER.unpack(data)[0])
+
+
+def _serve(connection: socket.socket) -> None:
+    """Fork for each request, and tell each asker the pid and, in the end, the status."""
+    import poolbook
+
+    for module in pkgutil.walk_packages(poolbook.__path__, "poolbook."):
+        if not module.name.startswith("poolbook.docs"):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()  # or the first collection of each child would copy all of it
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    asking: dict[int, int] = {}
+    while True:
+        ready = select.select([connection, woken], [], [])[0]
+        if connection in ready:
+            data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 4)
+            if not data:
+                return
+            *streams, told = descriptors
+            pid = os.fork()
+            if pid == 0:
+                _become(json.loads(data), streams)
+            os.write(told, _NUMBER.pack(pid))
+            asking[pid] = told
+            for stream in streams:
+                os.close(stream)
+        if woken in ready:
+            os.read(woken, 4096)
+            for pid in list(asking):
+                ended, code = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    told = asking.pop(pid)
+                    try:
+                        os.write(told, _NUMBER.pack(code))
+                    except BrokenPipeError:  # nobody waits for this one
+                        pass
+                    os.close(told)
+
+
+def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
+    """Be the process that is asked for, in this child, to its end."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if request["session"]:
+            os.setsid()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, 1 << 16)
+        os.environ.clear()
+        os.environ.update(request["env"])
+        time.tzset()
+        os.chdir(request["cwd"])
+        sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
+        code = _run(request["words"])
+        gc.collect()  # closes what only its collection closes
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _stream(number: int, old: Any) -> Any:
+    """A standard stream of this number, made as the interpreter made the server's."""
+    raw: IO[bytes] = open(number, "wb" if number else "rb", closefd=False)
+    lines = number == 2 or raw.isatty()
+    return io.TextIOWrapper(
+        raw, encoding=old.encoding, errors=old.errors, line_buffering=lines, write_through=old.write_through
+    )
+
+
+def _run(words: Sequence[str]) -> int:
+    """Do what ``python`` does with these words, and return its exit code."""
+    option, *rest = words
+    try:
+        if option == "-c":
+            sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
+            main = sys.modules["__main__"] = ModuleType("__main__")
+            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+        elif option == "-m":
+            sys.argv, sys.path[0] = rest, os.getcwd()
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv, sys.path[0] = list(words), os.path.dirname(os.path.abspath(option))
+            runpy.run_path(option, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        traceback.print_exc()
+        os.kill(os.getpid(), signal.SIGINT)
+    return 0
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
