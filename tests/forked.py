@@ -240,6 +240,8 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         time.tzset()
         os.chdir(request["cwd"])
         sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
+        more = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[1:1] = [path for path in more if path and path not in sys.path]
         code = _run(request["words"])
         gc.collect()  # closes what only its collection closes
         threading._shutdown()  # type: ignore[attr-defined]

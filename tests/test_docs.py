@@ -6,11 +6,11 @@ import doctest
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from . import forked
 
 ROOT = Path(__file__).parent.parent
 COMMAND = "import sys; from poolbook.adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -26,14 +26,7 @@ def test_the_examples_of_a_page_print_what_it_says(page: str, least: int) -> Non
 
 
 def example(*words: str) -> str:
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT / ".path")},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    return forked.run(words, env={**os.environ, "PYTHONPATH": str(ROOT / ".path")}, cwd=ROOT, check=True).stdout
 
 
 def test_the_example_that_embeds_a_pool_runs() -> None:

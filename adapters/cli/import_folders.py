@@ -85,7 +85,7 @@ def follow(argv: Sequence[str]) -> int:
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
     told: set[str] = set()
-    verdict = ""
+    verdict = "nothing read"
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
         print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
         try:

@@ -487,6 +487,7 @@ def test_a_short_command_imports_nothing_that_takes_long(folder: Folder, words: 
         "print([name for name in slow if name in sys.modules])"
     )
     with folder.served():
+        folder.wait_for(lambda: folder.call("status", "-af", "LoadAvg").strip())  # the last news of its start
         folder.call("q", "-totals")
         said = subprocess.run(
             [sys.executable, "-c", code, *words], cwd=folder.path, env=environment(), capture_output=True, text=True

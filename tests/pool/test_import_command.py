@@ -87,12 +87,21 @@ def test_an_import_is_not_added_to_a_pools_own_log(folder: Folder) -> None:
 
 def test_two_imports_into_one_log_do_not_meet(folder: Folder) -> None:
     first = folder.start("follow", "pool", "-log", "audit.db")
-    folder.wait_for(lambda: (folder.path / "audit.db.views").exists())
+    assert first.stdout is not None
+    assert [first.stdout.readline().split()[0], "new events" in first.stdout.readline()] == ["Following", True]
     assert "is writing audit.db" in folder.call("import", "pool", "-log", "audit.db", code=1)
     first.send_signal(2)
     said, _ = first.communicate(timeout=30)
     assert "sound so far" in said
     assert first.returncode == 0
+
+
+def test_following_may_be_ended_before_anything_was_read(folder: Folder) -> None:
+    first = folder.start("follow", "pool", "-log", "audit.db")
+    assert first.stdout is not None and first.stdout.readline().startswith("Following")
+    first.send_signal(2)
+    said, _ = first.communicate(timeout=30)
+    assert "audit.db: " in said and "KeyError" not in said
 
 
 def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:

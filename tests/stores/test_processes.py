@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from poolbook.domain.ports.log import Head
 
+from .. import forked
 from .places import Place
 from .samples import changed
 
@@ -21,12 +20,11 @@ class Writer:
     """A process that runs writer.py."""
 
     def __init__(self, place: Place) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parent / "writer.py"), place.url, place.mark or ""],
+        self._process = forked.start(
+            [str(Path(__file__).parent / "writer.py"), place.url, place.mark or ""],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".path"), str(ROOT)])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            stdin=forked.PIPE,
+            stderr=2,
         )
 
     def tell(self, command: str) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import pty
 import struct
-import subprocess
 from fcntl import ioctl
 from io import StringIO
 from pathlib import Path
@@ -20,6 +19,7 @@ from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.condor_tools.terminal import columns, folded, has_colour, painted, visible, width_of
 from poolbook.adapters.stores import open_log
 
+from .. import forked
 from ..importing.folders import TRACES
 from ..pool.real import POOLBOOK, environment
 
@@ -107,7 +107,7 @@ def on_a_terminal(width: int, *words: str, **variables: str) -> str:
     leader, follower = pty.openpty()
     ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     done = {**environment(), "TERM": "xterm", **variables}
-    process = subprocess.Popen([*POOLBOOK, *words], stdin=follower, stdout=follower, stderr=follower, env=done)
+    process = forked.start([*POOLBOOK, *words], stdin=follower, stdout=follower, stderr=follower, env=done)
     os.close(follower)
     said = b""
     try:
