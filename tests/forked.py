@@ -1,8 +1,8 @@
 """Python processes for tests, forked from one that has imported the package: they begin at once.
 
-``start`` and ``run`` take what follows ``python`` on a command line: ``-c CODE``, ``-m MODULE`` or a file, with its words. The
-process is a real one: with a pid, signals, descriptors, a folder and an environment of its own. It is not a fresh one: a test
-of what is imported when, of hashing or of the interpreter's options starts one by ``subprocess``.
+``start`` and ``run`` take what follows ``python`` on a command line: ``-c CODE``, ``-m MODULE`` or a file, and its
+words. The process is a real one, with a pid, signals, descriptors, a folder and an environment of its own. It is not
+a fresh one: a test of what is imported when, of hashing or of the interpreter's options starts one by ``subprocess``.
 
 This file is the server, too: each worker of the tests starts it once, and has it fork."""
 
@@ -26,6 +26,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -115,7 +116,7 @@ def start(
         ends = os.pipe() if kind == PIPE else None
         if ends is not None:
             ours, theirs = (ends[1], ends[0]) if index == 0 else ends
-            kept.append(open(ours, "w" if index == 0 else "r", encoding="utf-8"))
+            kept.append(os.fdopen(ours, "w" if index == 0 else "r", encoding="utf-8"))
             passing.append(theirs)
         else:
             kept.append(None)
@@ -217,10 +218,8 @@ def _serve(connection: socket.socket) -> None:
                 ended, code = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     told = asking.pop(pid)
-                    try:
+                    with suppress(BrokenPipeError):  # nobody waits for this one
                         os.write(told, _NUMBER.pack(code))
-                    except BrokenPipeError:  # nobody waits for this one
-                        pass
                     os.close(told)
 
 
@@ -255,7 +254,7 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
 
 def _stream(number: int, old: Any) -> Any:
     """A standard stream of this number, made as the interpreter made the server's."""
-    raw: IO[bytes] = open(number, "wb" if number else "rb", closefd=False)
+    raw: IO[bytes] = os.fdopen(number, "wb" if number else "rb", closefd=False)
     lines = number == 2 or raw.isatty()
     return io.TextIOWrapper(
         raw, encoding=old.encoding, errors=old.errors, line_buffering=lines, write_through=old.write_through

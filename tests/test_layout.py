@@ -6,9 +6,12 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from .together import together
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,6 +50,9 @@ CLOCK_READINGS = {"now", "today", "utcnow"}
 REFERENCE = {"classad2", "htcondor", "htcondor2"}
 
 
+parsed = cache(ast.parse)
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(["poolbook", *(parts[:-1] if parts[-1] == "__init__" else parts)])
@@ -75,7 +81,7 @@ def wrong_imports(source: str, package: str) -> list[str]:
     """What `source`, a module right inside `package`, imports against the rules."""
     wrong = []
     here = package.split(".")
-    for level, name in imports(ast.parse(source)):
+    for level, name in imports(parsed(source)):
         first = name.split(".")[0]
         if level == 0:
             if first == "poolbook" or first in ROOMS:
@@ -110,7 +116,7 @@ def foreign_data(tree: ast.AST) -> list[str]:
 
 def impurities(source: str) -> list[str]:
     """Where `source` reaches for the clock, for randomness or for the world."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = [name for level, name in imports(tree) if level == 0 and is_impure(name)]
     found += foreign_data(tree)
     clocks, numpys = set(), set()
@@ -133,19 +139,19 @@ def impurities(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=label)
+@together("path", SOURCES)
 def test_imports_are_relative_and_go_one_way(path: Path) -> None:
     name = SOURCES[path]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     assert wrong_imports(path.read_text(encoding="utf-8"), package) == []
 
 
-@pytest.mark.parametrize("path", [p for p in PATHS if ROOT / "domain" in p.parents], ids=label)
+@together("path", [p for p in PATHS if ROOT / "domain" in p.parents])
 def test_the_domain_is_pure(path: Path) -> None:
     assert impurities(path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=label)
+@together("folder", FOLDERS)
 def test_a_folder_has_one_name(folder: Path) -> None:
     face = folder / "__init__.py"
     assert face.exists(), "a folder of the package needs an __init__.py with its guard"

@@ -18,6 +18,7 @@ from poolbook.replay.virtual_world import SECOND
 
 from ..domain.pools import TestPool
 from ..replay.edits import found
+from ..together import together
 
 ALICE, BOB, CAROL = "alice@example.org", "bob@example.org", "carol@x"
 UPDATES = (600, 1800, 2400)
@@ -112,7 +113,7 @@ def test_whoever_used_something_has_a_new_priority(number: int) -> None:
     assert _said((e.PrioritiesUpdated, number, {"priorities": priorities}))[0] == (ALICE, "priority")
 
 
-@pytest.mark.parametrize(
+@together(
     ("kind", "number", "changes", "thing", "rule"),
     [
         (e.PrioritiesUpdated, 0, {"priorities": {"nobody@x": 0.5}}, "nobody@x", "reference"),

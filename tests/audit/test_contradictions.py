@@ -24,6 +24,7 @@ from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, LETTERS, 
 from poolbook.replay.forensics.audit.rules import RULES
 from poolbook.replay.forensics.audit.rules_page import fill
 
+from ..together import together
 from .honest import BEGIN, CHANGES, FILES, Examined, File, Truth, examine, file, follows, lies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,7 +58,7 @@ def comparable(fact: Fact, one: str, other: str) -> bool:
     return not (first.more == second.more == ANY or first.less == second.less == ANY)
 
 
-@pytest.mark.parametrize("fact", FACTS)
+@together("fact", FACTS)
 def test_a_lie_of_any_source_against_any_other_is_found(fact: str) -> None:
     sayings = FACTS[fact].sayings
     pairs = [(a, b) for a in sayings for b in sayings if a != b and comparable(FACTS[fact], a, b)]
@@ -72,7 +73,7 @@ def test_a_lie_of_any_source_against_any_other_is_found(fact: str) -> None:
         assert fact in found, f"{liar} lies about it, {honest} does not"
 
 
-@pytest.mark.parametrize("fact", FACTS)
+@together("fact", FACTS)
 def test_a_contradiction_names_who_says_what_and_where(fact: str) -> None:
     liar, honest = (LETTERS[letter] for letter in list(FACTS[fact].sayings)[1::-1])
     files = [file(liar, lies(fact)[0]), file(honest, Truth())]
@@ -299,7 +300,7 @@ def recorded(run: str) -> tuple[File, ...]:
 RUNS = sorted(path.name for path in TRACES.iterdir() if path.is_dir())
 
 
-@pytest.mark.parametrize("run", RUNS)
+@together("run", RUNS)
 def test_a_recorded_run_contradicts_itself_nowhere(run: str) -> None:
     found = examine(recorded(run)).audit
     assert found.contradictions == []

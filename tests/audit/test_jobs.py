@@ -23,6 +23,8 @@ from poolbook.replay.forensics.audit.verdict import Audit, Finding
 from poolbook.replay.forensics.imported_log import singly
 from poolbook.replay.forensics.sources import Sources
 
+from ..together import together
+
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 RUNS = sorted({path.parent for path in TRACES.glob("*/EventLog*")})
 MODIFIED = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
@@ -158,7 +160,7 @@ LEGAL = {
 }
 
 
-@pytest.mark.parametrize("story, repeated, became", LEGAL.values(), ids=LEGAL)
+@together("story, repeated, became", LEGAL.values())
 def test_what_real_daemons_do_is_legal(story: str, repeated: int, became: str) -> None:
     audit = judged(log(story))
     assert audit.violations == []

@@ -17,6 +17,7 @@ from poolbook.replay.forensics.audit.rules import OF_SLOTS
 from poolbook.replay.forensics.audit.startd_log_rules import SAID, STORY
 from poolbook.replay.forensics.audit.verdict import Finding, Unaccounted
 
+from ..together import together
 from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs
 
 LOGS = start_logs()
@@ -60,7 +61,7 @@ def rules(*messages: str) -> list[tuple[str, int]]:
     return [(finding.rule, finding.line) for finding in audited(log(*messages)).violations]
 
 
-@pytest.mark.parametrize("run", LOGS)
+@together("run", LOGS)
 def test_a_real_log_breaks_no_rule_and_each_transition_counts_as_was_counted(run: str) -> None:
     audit = audited(LOGS[run])
     numbers, alone = counted(run)
@@ -103,7 +104,7 @@ LAST = {("02", 189): "Changing activity: Benchmarking -> Idle"}
 """Removals that nothing gives away: the last transition of a slot, that no words announce."""
 
 
-@pytest.mark.parametrize("run", LOGS)
+@together("run", LOGS)
 def test_a_line_that_is_removed_is_found(run: str) -> None:
     lines = LOGS[run].split(b"\n")
     places = [number for number, line in enumerate(lines) if MOVE.match(line)]
@@ -123,7 +124,7 @@ def test_a_line_that_is_removed_is_found(run: str) -> None:
             assert first.story[-1].endswith(f"[StartLog.1:{first.line}]")
 
 
-@pytest.mark.parametrize("run", LOGS)
+@together("run", LOGS)
 def test_a_transition_that_is_changed_is_found(run: str) -> None:
     lines, chosen = LOGS[run].split(b"\n"), random.Random(7)
     words = {

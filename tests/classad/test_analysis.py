@@ -18,6 +18,7 @@ from poolbook.domain.classad import (
     unparse,
 )
 
+from ..together import together
 from . import oracle
 from .strategies import Case, cases
 
@@ -94,7 +95,7 @@ def test_a_message_about_references_stays_short() -> None:
 # Simplification ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "my", "remains"),
     [
         # known attributes are put in, and what has become constant is computed

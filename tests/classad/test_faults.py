@@ -8,10 +8,11 @@ from hypothesis import given
 from poolbook.domain.classad import ERROR, ClassAd, EvaluationError, parse
 from poolbook.domain.classad.syntax_errors import fault, kinds
 
+from ..together import together
 from . import corpus, pools, strategies
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "part"),
     [
         ('(Owner == "coltrane" * 10^12) + Imagesize', '"coltrane" * 10'),  # the manual's RANK

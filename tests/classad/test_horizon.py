@@ -27,6 +27,8 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from ..together import together
+
 FIXED = settings(max_examples=150, derandomize=True, deadline=None, database=None)
 
 DAY = 86_400
@@ -77,7 +79,7 @@ CPU = {"CpuBusyTime": f"=time() - {NINE - 30}", "JobStart": NINE - 20}
 PREEMPT = '((Activity == "Suspended") && ((time() - EnteredCurrentActivity) > 10 * 60)) || (SUSPEND && !WANT_SUSPEND)'
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "my", "target", "expected"),
     [
         # The keyboard: 34 seconds idle now, so more than 900 in 867. An unknown Owner makes it undefined then.
@@ -171,7 +173,7 @@ def test_nothing_is_said_of_the_time_after_a_moving_attribute_is_known() -> None
 # Rules ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         # A value that moves: at its next step.

@@ -4,10 +4,14 @@ A case is a text, the ads MY and TARGET where it needs them, and the unparsed va
 expression, `fails` for an evaluation without a value. The reference is asked for each of them as well.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse, symmetric_match, unparse
 
+from ..together import together
 from . import oracle
 
 Row = tuple[str, ...]
@@ -17,12 +21,12 @@ OLD_ADS: list[Row] = []
 MATCHES: list[Row] = []
 
 
-def table(rows: list[Row], collected: list[Row]) -> pytest.MarkDecorator:
+def table(rows: list[Row], collected: list[Row]) -> Callable[..., Any]:
     collected += rows
-    return pytest.mark.parametrize("row", rows, ids=[row[0] for row in rows])
+    return together("row", rows)
 
 
-def evaluations(*rows: Row) -> pytest.MarkDecorator:
+def evaluations(*rows: Row) -> Callable[..., Any]:
     """Cases (text, [my, [target,]] unparsed value)."""
     return table(list(rows), EVALUATIONS)
 
@@ -759,14 +763,14 @@ def test_ads_match_where_both_requirements_are_true_or_a_number_that_is_not_zero
 # The same, asked of the reference --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", EVALUATIONS, ids=[row[0] for row in EVALUATIONS])
+@together("row", EVALUATIONS)
 def test_the_reference_gives_the_value_too(row: Row) -> None:
     my, target = ads_of(row)
     reference = oracle.evaluate(row[0], my, target)
     assert oracle.same(reference, oracle.ours(row[0], my, target), row[0]), reference
 
 
-@pytest.mark.parametrize(("text", "expected"), TEXTS, ids=[row[0] for row in TEXTS])
+@together(("text", "expected"), TEXTS)
 def test_the_reference_gives_the_text_too(text: str, expected: str) -> None:
     assert oracle.parsed(text) == ("text", expected)
 

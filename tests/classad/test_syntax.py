@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse, unparse
 
+from ..together import together
 from . import oracle
 from .strategies import old_texts, texts
 
@@ -81,7 +82,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "unparsed"), ACCEPTED)
+@together(("text", "unparsed"), ACCEPTED)
 def test_an_expression_parses(text: str, unparsed: str) -> None:
     assert unparse(parse(text)) == unparsed
 
@@ -161,7 +162,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "position", "message"), REFUSED)
+@together(("text", "position", "message"), REFUSED)
 def test_a_text_that_is_no_expression_is_refused_where_it_goes_wrong(text: str, position: int, message: str) -> None:
     with pytest.raises(ClassAdSyntaxError) as caught:
         parse(text)
@@ -170,12 +171,12 @@ def test_a_text_that_is_no_expression_is_refused_where_it_goes_wrong(text: str, 
     assert message in caught.value.message
 
 
-@pytest.mark.parametrize("text", [row[0] for row in REFUSED])
+@together("text", [row[0] for row in REFUSED])
 def test_the_reference_refuses_the_text_too(text: str) -> None:
     assert oracle.parsed(text) == ("parse-error",)
 
 
-@pytest.mark.parametrize(("text", "unparsed"), ACCEPTED)
+@together(("text", "unparsed"), ACCEPTED)
 def test_the_reference_parses_the_text_too(text: str, unparsed: str) -> None:
     assert oracle.parsed(text) == ("text", unparsed)
 

@@ -39,6 +39,7 @@ from poolbook.domain.classad.analysis import clauses
 from poolbook.domain.classad.match import accepts
 from poolbook.domain.classad.tree import Literal
 
+from ..together import together
 from . import corpus, pools
 from .pools import Pool, Step
 from .strategies import FUNCTIONS
@@ -264,7 +265,7 @@ def test_no_slot_with_requirements_is_no_match() -> None:
     assert table_of("[Cpus = 4]", "[Cpus = 8]").matches(WILLING).tolist() == [False, False]
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "accepted"),
     [
         *(("true", True), ("1", True), ("-1", True), ("0.5", True), ("9223372036854775807", True)),
@@ -816,7 +817,7 @@ def test_an_operator_means_the_same_on_columns_of_all_kinds(operator: str, speci
     check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(written(operator, "X", "Y")))
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@together("operator", OPERATORS)
 def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: str) -> None:
     slots = [ClassAd({"X": pools.expression(text)}) for text in SPECIMENS]
     table = SlotTable(slots)
@@ -864,7 +865,7 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@together("function", FUNCTIONS)
 def test_a_function_means_the_same_on_columns_of_all_kinds(function: str) -> None:
     everything, plain = columns_of(SPECIMENS, 80), columns_of(PLAIN, 12)
     tables = SlotTable(everything), SlotTable(plain)
@@ -1256,7 +1257,7 @@ def check_pool(pool: Pool, context: Context = DEFAULT) -> None:
     check_all(SlotTable(slots, context=context), slots, job_of(pool), pool.expressions)
 
 
-@fixed(120)
+@fixed(60)
 @given(pools.pools())
 def test_a_table_says_of_its_slots_what_the_scalar_evaluation_says_of_each(pool: Pool) -> None:
     check_pool(pool)

@@ -9,6 +9,8 @@ import pytest
 from poolbook.domain.config import ConfigError, Configuration, read
 from poolbook.domain.config.tables import templates
 
+from ..together import together
+
 FILE = "pool.conf"
 
 
@@ -43,7 +45,7 @@ def value_of_x(text: str) -> str:
     return configured(text, environment={"HOME": "/home/me", "PWD": "/here"}).get("X")
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         ("X = 5 * $(MINUTE)", "5 * 60"),
@@ -80,7 +82,7 @@ def test_macros(text: str, expected: str) -> None:
     assert value_of_x(text) == expected
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         ("X = $ENV(HOME)", "/home/me"),
@@ -130,7 +132,7 @@ def test_what_is_drawn_is_allowed_depends_on_the_seed_and_stays(text: str, allow
     assert found.get("X") == found.get("X") == configured(f"LIST = c d, e\nX = {text}", seed=7).get("X")
 
 
-@pytest.mark.parametrize(
+@together(
     ("condition", "holds"),
     [
         ("true", True),
@@ -388,7 +390,7 @@ def test_expressions() -> None:
     assert found.expression("NOT_THERE") is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "line", "words"),
     [
         ("X = 1\nfoo\n", 2, "'foo' is no setting; write NAME = value"),

@@ -11,6 +11,8 @@ import pytest
 
 from poolbook.domain.config import ConfigError, Configuration, read
 
+from ..together import together
+
 DATA = Path(__file__).parent.parent / "data" / "config"
 CASES = json.loads(gzip.decompress((DATA / "recorded.json.gz").read_bytes()))
 TAKEN = [case for case in CASES if "settings" in case]
@@ -37,7 +39,7 @@ def test_the_reference_was_asked_for_enough() -> None:
     assert sum(len(case["settings"]) for case in TAKEN) > 3000
 
 
-@pytest.mark.parametrize("case", TAKEN, ids=range(len(TAKEN)))
+@together("case", TAKEN)
 def test_every_setting_is_as_in_the_reference(case: dict[str, Any]) -> None:
     try:
         found = configured(case)
@@ -56,7 +58,7 @@ def test_every_setting_is_as_in_the_reference(case: dict[str, Any]) -> None:
         assert lines(value) == lines(theirs["expanded"]), (name, case["text"])
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=range(len(REFUSED)))
+@together("case", REFUSED)
 def test_what_the_reference_refuses_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as refusal:
         configured(case)

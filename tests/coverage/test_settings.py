@@ -23,6 +23,7 @@ from poolbook.domain.startd.settings import SETTINGS
 from poolbook.domain.state import settings as pools
 
 from ..pool.real import Folder
+from ..together import together
 from . import code
 
 EVERYTHING = """
@@ -71,7 +72,7 @@ def test_whatever_the_code_asks_a_configuration_for_counts_as_followed(asked: se
     assert told == set()
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *provisioning.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *SUBMISSION])
+@together("name", [*SETTINGS, *provisioning.POLICY, *pools.NEGOTIATOR, *pools.SETTINGS, *SUBMISSION])
 def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
     spelled = (
         {one for names, _ in [provisioning.POLICY[name]] for one in names} if name in provisioning.POLICY else {name}
@@ -79,7 +80,7 @@ def test_the_tables_of_settings_hold_followed_names(name: str) -> None:
     assert all(map(is_supported, spelled))
 
 
-@pytest.mark.parametrize("name", [name for _, names in rows("followed") for name in names])
+@together("name", [name for _, names in rows("followed") for name in names])
 def test_a_name_that_counts_as_followed_is_named_by_the_code_that_reads_it(name: str) -> None:
     assert code.names(name)
 

@@ -17,6 +17,7 @@ from poolbook.domain.submit.sections import FIRST, LAST, MIDDLE
 from poolbook.domain.submit.unsupported import is_read
 
 from ..submit.world import submit
+from ..together import together
 from . import code
 
 MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets}
@@ -38,18 +39,18 @@ def read_elsewhere(attribute: str) -> bool:
     return code.has_word(attribute, (*code.TABLES, *code.RECORDS))
 
 
-@pytest.mark.parametrize("attribute", sorted(MADE - NOT_FOLLOWED - FOR_PEOPLE - PARTLY))
+@together("attribute", sorted(MADE - NOT_FOLLOWED - FOR_PEOPLE - PARTLY))
 def test_an_attribute_that_counts_as_followed_is_read_by_the_code_that_follows_it(attribute: str) -> None:
     assert read_elsewhere(attribute)
 
 
-@pytest.mark.parametrize("attribute", sorted(NOT_FOLLOWED))
+@together("attribute", sorted(NOT_FOLLOWED))
 def test_an_attribute_that_counts_as_not_followed_is_made_by_a_command_and_read_by_nothing(attribute: str) -> None:
     assert attribute in MADE
     assert not read_elsewhere(attribute)
 
 
-@pytest.mark.parametrize("command", (code.DATA / "submit_commands.txt").read_text().split())
+@together("command", (code.DATA / "submit_commands.txt").read_text().split())
 def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -> None:
     plain = re.sub("<[^>]*>", "x", command).lower()
     known = plain in known_commands() or plain in dict(REFUSED) or is_read(plain) or plain.startswith("request_")
@@ -109,7 +110,7 @@ def test_nothing_is_said_of_a_command_that_asks_for_what_is_done_anyway(line: st
     assert submit(f"{line}\nqueue").warnings == []
 
 
-@pytest.mark.parametrize("command", [*commands("the parser"), *commands("condor_submit"), "ec2_tag_names", "vm_type"])
+@together("command", [*commands("the parser"), *commands("condor_submit"), "ec2_tag_names", "vm_type"])
 def test_a_command_of_the_manual_is_no_typo(command: str) -> None:
     assert not any("unused" in warning for warning in submit(f"{command} = 1\nqueue").warnings)
 

@@ -20,6 +20,7 @@ from poolbook.domain.state_machines import (
 from poolbook.replay.listing import members as members_of
 from poolbook.replay.virtual_world import Behaviour
 
+from ..together import together
 from .pools import JOB, TestPool
 
 # What the live pool drives today.
@@ -99,7 +100,7 @@ def test_the_story_drives_what_it_says(dialect: str) -> None:
     assert jobs | {"submit", "submit_on_hold"} == DRIVEN_JOB_ROWS
 
 
-@pytest.mark.parametrize(
+@together(
     ("dialect", "table", "row"),
     [
         (dialect, table, row)

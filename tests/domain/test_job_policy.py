@@ -11,6 +11,7 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
+from ..together import together
 from .pools import TestPool
 
 RETRIES = {
@@ -41,7 +42,7 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
     return f"The job attribute OnExitHold expression '{text}' evaluated to {value} {codes}"
 
 
-@pytest.mark.parametrize(
+@together(
     ("ad", "code", "row", "why"),
     [
         # nothing is said, or what condor_submit writes by default

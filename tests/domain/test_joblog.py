@@ -1,10 +1,11 @@
 """Golden: what an entry of a job event log says, type by type, as HTCondor writes it. Property: no text is wrong."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain.imported.job_event_log import ENTRIES, SHAPES, facts, words_of
+
+from ..together import together
 
 USAGE = (
     "\n\t\tUsr 1 02:03:04, Sys 0 00:00:05  -  Run Remote Usage\n\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage"
@@ -139,7 +140,7 @@ CASES: list[tuple[int, str, dict[str, str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number, text, found", CASES, ids=[f"{case[0]:03d} {case[1][:30]!r}" for case in CASES])
+@together("number, text, found", CASES)
 def test_what_an_entry_says_is_what_stands_there(number: int, text: str, found: dict[str, str]) -> None:
     wanted = {name: value for name, value in found.items() if value} | {"words": text.split("\n")[0]}
     assert facts(number, text) == wanted
@@ -168,7 +169,7 @@ def test_no_text_is_wrong(number: int, text: str) -> None:
     assert all(isinstance(value, str) for value in found.values())
 
 
-@pytest.mark.parametrize("number", sorted(ENTRIES))
+@together("number", sorted(ENTRIES))
 def test_a_text_of_any_length_is_read_at_once(number: int) -> None:
     for part in (
         "x",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.validation import judge
 from poolbook.replay.virtual_world import Behaviour
 
+from ..together import together
 from .pools import JOB, TestPool, selection
 
 ODD = [
@@ -54,7 +54,7 @@ def test_odd_values_are_decided_about_or_refused(
     assert pool.status("2.0") == "ended", "nobody else's job suffers"
 
 
-@pytest.mark.parametrize("name", sorted(LIVED))
+@together("name", sorted(LIVED))
 def test_what_the_pool_itself_counts_cannot_be_edited(name: str) -> None:
     pool = TestPool()
     pool.submit()

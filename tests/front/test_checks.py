@@ -15,6 +15,8 @@ from poolbook.adapters.cli.checkup.checks import OLDEST
 from poolbook.adapters.cli.checkup.facts import Book, Machine, Program, Settings, Volume, Waiting
 from poolbook.adapters.cli.checkup.gathering import granted
 
+from ..together import together
+
 GOOD = Facts(
     Program((3, 11, 7), "/opt/venv/bin/poolbook", "/opt/venv/bin/poolbook"),
     Machine(4, 8000, zone="CET"),
@@ -45,7 +47,7 @@ def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
     assert all(not finding.remedy for finding in found)
 
 
-@pytest.mark.parametrize(
+@together(
     ("facts", "check", "level", "words", "remedy"),
     [
         (of("program", python=(3, 10, 4)), "python", "problem", "this is Python 3.10.4; Poolbook needs 3.11", "3.11"),

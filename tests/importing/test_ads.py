@@ -20,6 +20,7 @@ from poolbook.domain.classad import ClassAd
 from poolbook.domain.events import AdsKept, Event, SourceGap, SourceRefused
 from poolbook.domain.imported.packed_ads import KeptAd, attributes, unpack
 
+from ..together import together
 from .folders import TRACES
 
 NOW = 1_795_300_000_000_000
@@ -81,7 +82,7 @@ def counted(kind: str, text: str) -> int:
     return sum(1 for block in blocks if re.search(r"^\w+ = .*(\n\w+ = .*){2}", block, re.M))
 
 
-@pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda value: "" if isinstance(value, str) else str(value.name))
+@together(("kind", "path"), FILES)
 def test_the_ads_of_a_recorded_pool_are_all_kept_as_they_stand(kind: str, path: Path) -> None:
     data = content(path)
     text = data.decode()

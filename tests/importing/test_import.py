@@ -17,6 +17,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
 from poolbook.domain.ports.log import Log, LogError, LogUnavailable
 
+from ..together import together
 from .folders import TRACES, UTC, entry, imported, said, write
 
 FIRST = entry(0, "1.0", 0) + entry(1, "1.0", 5, "Job executing on host: <h>\n\tSlotName: slot1@h")
@@ -371,7 +372,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "kind"), KINDS)
+@together(("name", "text", "kind"), KINDS)
 def test_a_file_is_known_by_what_stands_in_it(name: str, text: str, kind: str | None) -> None:
     assert kind_of(name, text.encode()) == kind
 

@@ -23,6 +23,7 @@ from poolbook.domain.events import (
 )
 from poolbook.domain.imported.record_sources import OF_CYCLES, OF_JOBS, OF_SUBMITTERS
 
+from ..together import together
 from .feeding import content, read, read_in_pieces, traced
 
 TIME = "11/20/26 12:00:00 "
@@ -220,7 +221,7 @@ COUNTED = {
 NOBODYS = {("05-prio-preempt", "slice"): 2, ("11-concurrency", "matched"): 1}
 
 
-@pytest.mark.parametrize("path", traced("NegotiatorLog"), ids=lambda path: path.parent.name)
+@together("path", traced("NegotiatorLog"))
 def test_every_line_of_a_negotiators_log_is_an_event(path: Path) -> None:
     data = content(path)
     events, left = read(NegotiatorLogReader, "negotiatorlog", data)
@@ -236,7 +237,7 @@ def test_every_line_of_a_negotiators_log_is_an_event(path: Path) -> None:
     assert counts[""] == len(re.findall(rb"^(?:\.+|##) trimmed", data, re.MULTILINE))
 
 
-@pytest.mark.parametrize("path", traced("MatchLog"), ids=lambda path: path.parent.name)
+@together("path", traced("MatchLog"))
 def test_every_line_of_a_match_log_is_an_event(path: Path) -> None:
     data = content(path)
     events, left = read(MatchLogReader, "matchlog", data)

@@ -14,6 +14,7 @@ from poolbook.adapters.condor_files.schedlog import SchedLogReader
 from poolbook.domain.events import DaemonReported, Event, JobReported, SlotReported, SourceGap, SourceRefused
 from poolbook.domain.imported.record_sources import OF_JOBS, OF_SLOTS
 
+from ..together import together
 from .feeding import DATA, content, read, read_in_pieces, traced
 
 AT = "<10.0.0.2:9618?addrs=10.0.0.2-9618&sock=startd_1>"
@@ -133,7 +134,7 @@ COUNTED = {
 BY_THEIR_IDS = {("queue", "released"): 2}
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
+@together("path", LOGS)
 def test_every_line_is_an_event(path: Path) -> None:
     data = content(path)
     events, left = read(SchedLogReader, "schedlog", data)

@@ -20,6 +20,7 @@ from poolbook.domain.events import (
     SourceRefused,
 )
 
+from ..together import together
 from .reading import NOON, slot_events, source, start_logs
 
 LOGS = start_logs()
@@ -47,7 +48,7 @@ def told(events: list[Event]) -> list[tuple[str, str, dict[str, str]]]:
     return [(event.slot, event.said, event.facts) for event in events if isinstance(event, SlotReported)]
 
 
-@pytest.mark.parametrize("run", LOGS)
+@together("run", LOGS)
 def test_each_line_of_a_transition_is_one_event_with_its_row(run: str) -> None:
     lines = [
         (number, line)
@@ -69,7 +70,7 @@ def test_each_line_of_a_transition_is_one_event_with_its_row(run: str) -> None:
     assert not [event for event in events if isinstance(event, SourceRefused | SourceGap)]
 
 
-@pytest.mark.parametrize("run", LOGS)
+@together("run", LOGS)
 def test_what_else_a_log_says_is_counted_like_its_lines(run: str) -> None:
     text = LOGS[run].decode()
     counted = Counter(type(event).__name__ + getattr(event, "said", "") for event in slot_events(LOGS[run]))

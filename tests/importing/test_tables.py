@@ -13,6 +13,7 @@ from poolbook.adapters.condor_files.daemon_tables import TableReader
 from poolbook.domain.events import Event, SourceGap, SourceRefused, TableWritten
 from poolbook.replay.forensics.daemon_tables import Table, jobs_of
 
+from ..together import together
 from .feeding import DATA, content, read, read_in_pieces, traced
 
 HEAD = "107 1 CreationTimestamp 1795214023\n"
@@ -116,7 +117,7 @@ def test_secrets_are_dropped_when_they_are_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", traced("job_queue.log"), ids=lambda path: path.parent.name)
+@together("path", traced("job_queue.log"))
 def test_the_queue_at_the_end_of_a_trace_is_what_condor_q_said(path: Path) -> None:
     events, left = read(TableReader, "queue", content(path))
     assert left == 0

@@ -18,6 +18,7 @@ from poolbook.domain.state_machines import (
     job_machine,
 )
 
+from ..together import together
 from .startlog import DATA
 
 # The manual's picture of a job's life (Managing a Job, The Job Lifecycle), with the rows that draw each arrow.
@@ -84,7 +85,7 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "rows", "end"), LIVES)
+@together(("dialect", "rows", "end"), LIVES)
 def test_a_life_ends_where_its_last_row_leads_or_cannot_go_on_there(dialect: str, rows: str, end: str | None) -> None:
     machine = job_machine(dialect)
     status = machine.initial
@@ -150,7 +151,7 @@ def test_the_codes_are_all_of_htcondors_without_a_gap() -> None:
     assert all(code.words for code in every)
 
 
-@pytest.mark.parametrize(
+@together(
     ("number", "name"),
     [
         (1, "UserRequest"),

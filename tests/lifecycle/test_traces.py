@@ -2,11 +2,10 @@
 
 from collections import Counter
 
-import pytest
-
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Row, classify, slot_machine
 from poolbook.domain.state_machines.slot_rows_htcondor_25 import BEYOND, CHANGED
 
+from ..together import together
 from . import startlog
 
 COUNTED = startlog.counted()
@@ -18,7 +17,7 @@ def test_there_are_21_runs_here_and_9_more_in_the_counts() -> None:
     assert len({run for run, *_ in COUNTED} - set(RUNS)) == 9
 
 
-@pytest.mark.parametrize("run", RUNS)
+@together("run", RUNS)
 def test_every_transition_of_a_run_is_one_row_and_each_row_comes_up_as_often_as_was_counted(run: str) -> None:
     machine = slot_machine(HTCONDOR_25.name)
     seen: Counter[tuple[str, str, str, str]] = Counter()
@@ -42,7 +41,7 @@ def test_the_manual_does_not_allow_what_only_the_real_startd_does() -> None:
     assert beyond == {"2a", "5a", "10a", "12", "12a", "12b", "12c", "13a", "13b", "35a", "35b"}
 
 
-@pytest.mark.parametrize("row", [*CHANGED, *BEYOND], ids=lambda row: f"row {row.number}")
+@together("row", [*CHANGED, *BEYOND])
 def test_a_row_was_seen_unless_its_place_is_the_source_alone(row: Row) -> None:
     seen = row.number in {number for _, number, _, _ in COUNTED}
     assert seen == (row.place != "startd source")

@@ -13,6 +13,8 @@ from poolbook.replay.scenario.times import DAYS, SECOND, elapsed, length
 from poolbook.replay.scenario.tokens import split
 from poolbook.replay.scenario.verbs import VERBS
 
+from ..together import together
+
 START = "start 2026-11-02 08:00 Europe/Berlin"  # a Monday
 
 
@@ -177,7 +179,7 @@ def test_a_scenario_ends_when_it_says_so_or_an_hour_behind_its_last_line() -> No
 # What is wrong
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "line", "words"),
     [
         ("foo", 1, "'foo' begins no line of a scenario: there are start, until"),

@@ -19,6 +19,8 @@ from poolbook.replay.scenario import read
 from poolbook.replay.scenario.times import SECOND
 from poolbook.replay.validation import examine
 
+from ..together import together
+
 FOLDER = Path(__file__).parent / "transcripts"
 TRANSCRIPTS = sorted(path.stem for path in FOLDER.glob("*.txt"))
 SIGN = "==== "
@@ -56,18 +58,18 @@ def replayed(name: str) -> str:
 CASES = [(name, dialect) for name in TRANSCRIPTS for dialect in scenario_of(name)[1]]
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@together("name", TRANSCRIPTS)
 def test_a_policy_does_what_its_transcript_says(name: str) -> None:
     assert replayed(name) == (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "dialect"), CASES)
+@together(("name", "dialect"), CASES)
 def test_all_is_as_the_scenario_expects(name: str, dialect: str) -> None:
     _, said, good = played(name, dialect)
     assert good, "\n".join(said)
 
 
-@pytest.mark.parametrize(("name", "dialect"), CASES)
+@together(("name", "dialect"), CASES)
 def test_the_judge_finds_every_step_legal(name: str, dialect: str) -> None:
     stage, _, _ = played(name, dialect)
     assert examine(stage.log.read()).violations == []

@@ -16,6 +16,7 @@ from poolbook.domain.state_machines import (
     slot_machine,
 )
 
+from ..together import together
 from .cases import STORIES
 from .points import Point
 from .reach import NOT_REACHED
@@ -39,7 +40,7 @@ DRIVEN = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "number"), DRIVEN)
+@together(("dialect", "number"), DRIVEN)
 def test_without_its_row_a_transition_is_refused(dialect: str, number: str) -> None:
     tables = Tables(slot_machine(dialect).without(number), job_machine(dialect))
     point = Point(dialect, tables=tables)

@@ -13,6 +13,8 @@ from poolbook.domain.state_machines import DIALECTS, slot_machine
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING
 from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED
 
+from ..together import together
+
 EACH_RULE = [
     (dialect, pair, rule) for dialect in DIALECTS for pair, rules in DIALECTS[dialect].rules.items() for rule in rules
 ]
@@ -23,7 +25,7 @@ def test_the_page_is_drawn_from_the_tables() -> None:
     assert fill(page) == page, "docs/policy.md is not up to date: run python docs/generate_policy.py"
 
 
-@pytest.mark.parametrize(("dialect", "pair", "rule"), EACH_RULE, ids=lambda case: getattr(case, "when", case))
+@together(("dialect", "pair", "rule"), EACH_RULE)
 def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule) -> None:  # type: ignore[no-untyped-def]
     machine = slot_machine(dialect)
     targets = [VACATING, KILLING] if rule.target == EVICTED else [rule.target or None]

@@ -10,13 +10,14 @@ from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_rules import CONDITIONS
 from poolbook.replay.validation import judge
 
+from ..together import together
 from .cases import STORIES
 from .stories import Story, moves, told
 
 BOTH = [(story, dialect) for story in STORIES for dialect in DIALECTS]
 
 
-@pytest.mark.parametrize(("story", "dialect"), BOTH, ids=[f"{story.of}-{dialect}" for story, dialect in BOTH])
+@together(("story", "dialect"), BOTH)
 def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
     point = told(story, dialect)
     assert moves(point, story.slot) == story.expected(dialect)

@@ -12,6 +12,8 @@ from poolbook.adapters.conformance.trace_files import SECOND, TraceFiles
 from poolbook.adapters.conformance.trace_startd import runs
 from poolbook.domain.ports import stimuli as s
 
+from ..together import together
+
 DATA = Path(__file__).resolve().parent.parent / "data"
 FOLDERS = sorted(path.parent for group in ("traces", "points") for path in (DATA / group).glob("*/StartLog.gz"))
 
@@ -26,7 +28,7 @@ _DECIDED = re.compile(
 """What a startd says of its own decisions: its transitions, and its reasons."""
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@together("folder", FOLDERS)
 def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the_policy(folder: Path) -> None:
     files = TraceFiles(folder)
     data = files.data("StartLog")
@@ -72,7 +74,7 @@ def stimuli(*lines: str) -> list[object]:
     return [step.what for step in run.steps if not isinstance(step.what, s.Round)]
 
 
-@pytest.mark.parametrize(
+@together(
     ("lines", "expected"),
     [
         (REQUEST, ["RequestClaim"]),

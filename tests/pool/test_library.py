@@ -27,6 +27,8 @@ from poolbook import (
 )
 from poolbook.adapters.stores.log_paths import WriterLock
 
+from ..together import together
+
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES")
 KINDS = ["memory", "sqlite", *(["postgresql"] if POSTGRES else [])]
 
@@ -104,7 +106,7 @@ def test_subscribers_hear_each_event_once_it_is_in_the_log() -> None:
         assert heard == [(at, type(event).__name__) for at, event in pool.events(before)]
 
 
-@pytest.mark.parametrize(
+@together(
     ("wrong", "error", "words"),
     [
         (lambda pool: pool.submit("executable = /bin/x\nqueue x from nowhere.txt\n"), SubmitError, "nowhere.txt"),

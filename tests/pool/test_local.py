@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from poolbook.adapters.runtime.local_world import activation
 from poolbook.domain.ports.world import Launch
 
+from ..together import together
 
-@pytest.mark.parametrize(
+
+@together(
     ("ad", "name", "expected"),
     [
         ({"Args": "\"a  b 'c'\""}, "arguments", ("a", "b", "'c'")),

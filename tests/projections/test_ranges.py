@@ -9,6 +9,7 @@ from poolbook.domain import events as e
 from poolbook.projections.projector import apply
 from poolbook.projections.views import Views
 
+from ..together import together
 from .pools import folded
 
 NAMED = ("JobStatus", "Colour")
@@ -58,7 +59,7 @@ def ended(proc: int, target: str) -> e.JobExited:
 Rows = list[tuple[int, int, int]]
 
 
-@pytest.mark.parametrize(
+@together(
     ("happens", "queue", "history"),
     [
         ([], [(0, 9, IDLE)], []),

@@ -18,6 +18,7 @@ from poolbook.domain.state.proc_ads import CHUNK, pack
 from poolbook.projections.job_query import Jobs, Selection
 from poolbook.projections.views import SlotRow, Views
 
+from ..together import together
 from .pools import Pool, busy_pool, folded, views_of
 
 WHY = (7_000_000, "submitted", "s")
@@ -52,7 +53,7 @@ def test_texts_are_what_the_ads_show(dialect: str) -> None:
     assert len(expected) == sum(sum(row.counts.values()) for row in busy.batches()) > 5
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "shows"),
     [
         ('"bare"', "bare"),

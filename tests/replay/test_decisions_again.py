@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from poolbook.domain import events as e
 from poolbook.replay.validation.evidence import redecided
+
+from ..together import together
 
 AT = 1_800_000_000_000_000
 
 
-@pytest.mark.parametrize(
+@together(
     ("expression", "value", "read", "agrees"),
     [
         ("KeyboardIdle < 60", "true", {"MY.KeyboardIdle": "7"}, True),

@@ -14,6 +14,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.replay.validation import RULES, examine
 
+from ..together import together
 from .edits import Edit, broken, change, drop, repeat, swap, unseen_changes, unseen_twice, unseen_without
 from .test_legality_of_edited_points import OF_POINTS
 from .virtual_pool import Pool
@@ -182,7 +183,7 @@ def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
 # Faults that somebody might plant: the rule that each breaks first
 
 
-@pytest.mark.parametrize(
+@together(
     ("fault", "edit", "rule"),
     [
         ("the founding is left out", drop(e.PoolFounded), "founded"),

@@ -12,6 +12,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.replay.validation import RULES, examine
 
+from ..together import together
 from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
 from .virtual_point import PointPool
 
@@ -235,7 +236,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fault", "edit", "rule"), FAULTS)
+@together(("fault", "edit", "rule"), FAULTS)
 def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
     violations = broken(sound("manual"), edit)
     assert violations and violations[0].rule == rule, violations[:3]

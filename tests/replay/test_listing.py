@@ -12,6 +12,7 @@ from poolbook.domain import events as e
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.listing import LETTERS, Wanted, as_dict, entries, line, listed, member_of, members, since, wanted
 
+from ..together import together
 from .virtual_pool import Pool
 
 NOW = round(datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp()) * 1_000_000
@@ -58,7 +59,7 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
     assert {proc: member_of(31, HELD, proc) for proc in range(7)} == {proc: everyone.get(proc) for proc in range(7)}
 
 
-@pytest.mark.parametrize(
+@together(
     ("event", "text"),
     [
         (e.SlotMoved(*WHY, "slot1@h", "10", "Claimed/Idle", "Preempting/Vacating"),

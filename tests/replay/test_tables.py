@@ -22,6 +22,7 @@ from poolbook.replay.forensics.daemon_tables import NotKnown, Table, jobs_of, qu
 
 from ..importing.feeding import DATA, content, read
 from ..importing.folders import imported, write
+from ..together import together
 
 QUEUE = DATA / "queue"
 SPOOL = QUEUE / "spool"
@@ -82,7 +83,7 @@ def all_alike(ours: list[Ad], theirs: list[dict[str, str]]) -> bool:
     return len(ours) == len(theirs) and all(map(alike, lowered, theirs))
 
 
-@pytest.mark.parametrize("sample", samples(), ids=lambda sample: str(sample.number))
+@together("sample", samples())
 def test_the_queue_after_a_transaction_is_what_condor_q_said(sample: Sample) -> None:
     """The schedd was ahead of its file, by transactions that the file got later: one of the states from the file's on
     until the next sample is the one that condor_q saw."""

@@ -18,6 +18,7 @@ from poolbook.domain.startd.slot_ad import moment, view
 from poolbook.domain.startd.slot_types import SlotTypeError
 
 from ..domain.pools import TestPool
+from ..together import together
 from .configurations import DATA, KEPT, configurations
 from .machines import offered, pool, whole_ads
 
@@ -66,7 +67,7 @@ def compared(name: str, ad: dict[str, str]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("record", MADE, ids=lambda record: record["name"])
+@together("record", MADE)
 def test_slots_are_those_of_a_real_startd(record: dict[str, Any]) -> None:
     name = record["name"]
     ours = whole_ads(offered(TEXTS[name], machine(record)))

@@ -10,12 +10,13 @@ import pytest
 
 from poolbook.domain.submit import SubmitError, from_mapping, parse_submit
 
+from ..together import together
 from .world import Disk, facts, submit, values
 
 ITEMS = {"items.txt": "1 a\n\n2 b c\n", "x.dat": "", "y.dat": "", "sub.dat/": "", "more.sub": "priority = 7\n"}
 
 
-@pytest.mark.parametrize(
+@together(
     ("lines", "attribute", "text"),
     [
         ("# arguments = 1", "Arguments", '""'),
@@ -73,7 +74,7 @@ def test_a_line_gives_an_attribute(lines: str, attribute: str, text: str | None)
     assert submit(f"{lines}\nqueue", ITEMS).ad.get(attribute) == text
 
 
-@pytest.mark.parametrize(
+@together(
     ("statement", "shown", "arguments"),
     [
         ("queue", "$(Process)", ["0"]),
@@ -142,7 +143,7 @@ def test_a_mapping_of_commands_is_a_description() -> None:
     assert submission == parse_submit(text, facts(), Disk())
 
 
-@pytest.mark.parametrize(
+@together(
     ("lines", "line", "says"),
     [
         ("request_memory = lots of it\nqueue", 2, "request_memory = lots of it: this must be an expression"),

@@ -12,6 +12,7 @@ from poolbook.domain.classad import parse
 from poolbook.domain.submit import SubmitError, dry_run, parse_submit
 from poolbook.domain.submit.text import printed
 
+from ..together import together
 from .world import DATA, Disk, facts, recorded
 
 RUNS = recorded("dry-runs.json.gz")
@@ -69,7 +70,7 @@ def run(case: dict[str, Any]) -> str:
     return "".join(dry_run(parse_submit(case["submit"], asked, Disk(RUNS["files"]))))
 
 
-@pytest.mark.parametrize("case", GOOD, ids=lambda case: case["name"])
+@together("case", GOOD)
 def test_a_dry_run_writes_what_condor_submit_writes(case: dict[str, Any]) -> None:
     theirs = ads(case["stdout"].partition(".\n")[2].partition(".\n")[2])
     ours = ads(run(case))
@@ -84,13 +85,13 @@ def test_a_dry_run_writes_what_condor_submit_writes(case: dict[str, Any]) -> Non
         assert len(lacking) <= (1 if case["name"].startswith("varied") else 0)
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["name"])
+@together("case", REFUSED)
 def test_what_condor_submit_refuses_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(SubmitError):
         run(case)
 
 
-@pytest.mark.parametrize("case", TRACES, ids=lambda case: f"{case['trace']}-{case['user']}-{case['file']}")
+@together("case", TRACES)
 def test_a_real_pools_jobs_have_the_attributes_that_their_descriptions_give(case: dict[str, Any]) -> None:
     for ad in case["ads"]:
         asked = facts(
@@ -116,7 +117,7 @@ def test_the_smallest_description_gives_the_captured_text(name: str, verbose: bo
     assert text.strip("\n") in captured
 
 
-@pytest.mark.parametrize("case", GOOD, ids=lambda case: case["name"])
+@together("case", GOOD)
 def test_every_text_of_an_ad_is_an_expression(case: dict[str, Any]) -> None:
     submission = parse_submit(case["submit"], facts(), Disk(RUNS["files"]))
     for proc in range(submission.count):

@@ -19,6 +19,7 @@ from poolbook.adapters.condor_tools.job_selection import JobId
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, Context
 
+from ..together import together
 from .captures import capture
 
 # What became of the single jobs and of those of the selection, with how many jobs in the queue.
@@ -68,7 +69,7 @@ def answered(command: str, argv: list[str], outcome: Outcome) -> actions.Answer:
     return actions.answer(request, list(map(Result, request.ids, single)), selected, queued)
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@together("name", ANSWERS)
 def test_a_command_answers_as_the_real_one_answered(name: str) -> None:
     wanted = capture(name)
     answer = answered(name.split("_")[0], wanted.argv, ANSWERS[name])

@@ -12,6 +12,7 @@ from poolbook.adapters.condor_tools.layout import conversion
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, parse
 
+from ..together import together
 from .captures import printed, setting
 
 AD = ClassAd.from_old(
@@ -24,7 +25,7 @@ def af(*argv: str) -> str:
     return printed(queue.render([AD], queue.read(argv), setting(me="")))
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "text"),
     [
         (["-af", "ClusterId", "Owner"], '12 al"ice\n'),

@@ -13,8 +13,10 @@ from poolbook.adapters.cli.command_names import INSTEAD, SAME, meant, unknown
 from poolbook.adapters.cli.command_tables import options_of, table_of
 from poolbook.adapters.cli.main import COMMANDS, main
 
+from ..together import together
 
-@pytest.mark.parametrize(
+
+@together(
     ("name", "command"),
     [
         ("condor_q", "q"), ("condor_submit", "submit"), ("condor_rm", "rm"), ("condor_hold", "hold"),

@@ -16,6 +16,7 @@ from poolbook.adapters.condor_tools import actions, history, job_priorities, que
 from poolbook.adapters.condor_tools.cells import Setting
 from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Command, Help, UsageError, find, parse, usage
 
+from ..together import together
 from .captures import capture
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -42,7 +43,7 @@ def tables() -> Iterator[Command]:
 ALL = {command.name: command for command in tables()}
 
 
-@pytest.mark.parametrize(
+@together(
     ("command", "word", "name", "qualifier"),
     [
         ("q", "-l", "long", None),
@@ -145,7 +146,7 @@ def test_every_command_has_its_table_here() -> None:
     assert ALL.keys() == main.COMMANDS.keys()
 
 
-@pytest.mark.parametrize("command", ALL.values(), ids=ALL)
+@together("command", ALL.values())
 def test_no_option_is_taken_for_another_that_exists_in_another_command(command: Command) -> None:
     for name in set().union(*map(names, ALL.values())):
         try:

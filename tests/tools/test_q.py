@@ -7,6 +7,7 @@ from poolbook.adapters.condor_tools.batches import Census
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd
 
+from ..together import together
 from .captures import capture, changed, printed, setting, whole
 
 # The second at which each was captured. The queue was the same in all of them, and is known from q_long.
@@ -46,7 +47,7 @@ SAME_QUEUE = {
 }
 
 
-@pytest.mark.parametrize("name", SAME_QUEUE)
+@together("name", SAME_QUEUE)
 def test_the_queue_of_the_captures_prints_as_condor_q_printed_it(name: str) -> None:
     wanted = capture(name)
     lines = queue.render(whole("q_long"), queue.read(wanted.argv), setting(SAME_QUEUE[name]))

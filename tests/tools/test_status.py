@@ -6,6 +6,7 @@ from poolbook.adapters.condor_tools import status
 from poolbook.adapters.condor_tools.options import Refusal, UsageError
 from poolbook.domain.classad import ClassAd
 
+from ..together import together
 from .captures import capture, changed, printed, setting, whole
 
 # The ads of each kind, as -long printed them in the same second.
@@ -53,7 +54,7 @@ SAME_ADS = [
 ]
 
 
-@pytest.mark.parametrize("name", SAME_ADS)
+@together("name", SAME_ADS)
 def test_the_pool_of_the_captures_prints_as_condor_status_printed_it(name: str) -> None:
     wanted = capture(name)
     query = status.read(wanted.argv)

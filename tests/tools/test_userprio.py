@@ -16,6 +16,7 @@ from poolbook.adapters.condor_tools.userprio_records import of_text
 from poolbook.adapters.condor_tools.userprio_table import DETAILS
 
 from ..importing.feeding import content
+from ..together import together
 from .captures import MINUTE, capture, printed, setting
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
@@ -125,7 +126,7 @@ def sample(name: str) -> tuple[list[Record], dict[str, str]]:
     return records, {key.removeprefix("condor_userprio "): text.strip("\n") + "\n" for key, text in parts.items()}
 
 
-@pytest.mark.parametrize("name", [f"{folder}/{number}" for folder, numbers in ONE_UPDATE.items() for number in numbers])
+@together("name", [f"{folder}/{number}" for folder, numbers in ONE_UPDATE.items() for number in numbers])
 def test_the_samples_of_real_pools_print_as_they_were_printed(name: str) -> None:
     records, tables = sample(name)
     assert shown(records, "-all", "-allusers") == tables["table"]

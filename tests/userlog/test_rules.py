@@ -17,6 +17,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
+from ..together import together
 from .pool import DATA, JOB, MACHINE, Pool, body, events_of, one_job, utc
 
 JOB_1 = (1, 0)
@@ -221,7 +222,7 @@ def priority_changed() -> Pool:
     return pool
 
 
-@pytest.mark.parametrize(
+@together(
     ("happens", "log"),
     [
         # what happens                         the events of job 1.0
@@ -249,7 +250,6 @@ def priority_changed() -> Pool:
         (removed_when_it_was_done_and_stayed, "000 001 005 009"),
         (priority_changed, "000 033"),
     ],
-    ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> None:
     numbers = [entry.split()[0] for entry in happens().numbers() if entry.endswith(" 1.0")]
