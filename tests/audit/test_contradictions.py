@@ -58,7 +58,7 @@ def comparable(fact: Fact, one: str, other: str) -> bool:
     return not (first.more == second.more == ANY or first.less == second.less == ANY)
 
 
-@together("fact", FACTS)
+@pytest.mark.parametrize("fact", FACTS)
 def test_a_lie_of_any_source_against_any_other_is_found(fact: str) -> None:
     sayings = FACTS[fact].sayings
     pairs = [(a, b) for a in sayings for b in sayings if a != b and comparable(FACTS[fact], a, b)]
@@ -300,7 +300,7 @@ def recorded(run: str) -> tuple[File, ...]:
 RUNS = sorted(path.name for path in TRACES.iterdir() if path.is_dir())
 
 
-@together("run", RUNS)
+@pytest.mark.parametrize("run", RUNS)
 def test_a_recorded_run_contradicts_itself_nowhere(run: str) -> None:
     found = examine(recorded(run)).audit
     assert found.contradictions == []

@@ -104,7 +104,7 @@ LAST = {("02", 189): "Changing activity: Benchmarking -> Idle"}
 """Removals that nothing gives away: the last transition of a slot, that no words announce."""
 
 
-@together("run", LOGS)
+@pytest.mark.parametrize("run", LOGS)
 def test_a_line_that_is_removed_is_found(run: str) -> None:
     lines = LOGS[run].split(b"\n")
     places = [number for number, line in enumerate(lines) if MOVE.match(line)]
@@ -124,7 +124,7 @@ def test_a_line_that_is_removed_is_found(run: str) -> None:
             assert first.story[-1].endswith(f"[StartLog.1:{first.line}]")
 
 
-@together("run", LOGS)
+@pytest.mark.parametrize("run", LOGS)
 def test_a_transition_that_is_changed_is_found(run: str) -> None:
     lines, chosen = LOGS[run].split(b"\n"), random.Random(7)
     words = {

@@ -817,7 +817,7 @@ def test_an_operator_means_the_same_on_columns_of_all_kinds(operator: str, speci
     check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(written(operator, "X", "Y")))
 
 
-@together("operator", OPERATORS)
+@pytest.mark.parametrize("operator", OPERATORS)
 def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: str) -> None:
     slots = [ClassAd({"X": pools.expression(text)}) for text in SPECIMENS]
     table = SlotTable(slots)
@@ -865,7 +865,7 @@ ARGUMENTS = [
 ]
 
 
-@together("function", FUNCTIONS)
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_means_the_same_on_columns_of_all_kinds(function: str) -> None:
     everything, plain = columns_of(SPECIMENS, 80), columns_of(PLAIN, 12)
     tables = SlotTable(everything), SlotTable(plain)

@@ -21,8 +21,6 @@ from poolbook.adapters.conformance.trace_cycles import record
 from poolbook.replay.conformance import REASONS, Report, compare, off
 from poolbook.replay.conformance.words import clock
 
-from ..together import together
-
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES = {path.parent.name.partition("-")[0]: path.parent for path in sorted(DATA.glob("traces/*/NegotiatorLog*"))}
 """The recorded runs by their short names; 04, 05, 10, 15 and 20c are about priorities, preemption and ranks."""
@@ -96,7 +94,7 @@ def numbers(found: Report) -> Expected:
 # The comparison
 
 
-@together("run", EXPECTED)
+@pytest.mark.parametrize("run", EXPECTED)
 def test_a_recorded_run_comes_to_these_numbers_and_nothing_differs_without_a_reason(run: str) -> None:
     found = compared(run)
     assert numbers(found) == EXPECTED[run]

@@ -58,7 +58,7 @@ def replayed(name: str) -> str:
 CASES = [(name, dialect) for name in TRANSCRIPTS for dialect in scenario_of(name)[1]]
 
 
-@together("name", TRANSCRIPTS)
+@pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_a_policy_does_what_its_transcript_says(name: str) -> None:
     assert replayed(name) == (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 

@@ -20,8 +20,6 @@ from poolbook.adapters.conformance.trace_play import Play
 from poolbook.adapters.conformance.trace_settings import configuration
 from poolbook.replay.validation import examine
 
-from ..together import together
-
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES = DATA / "traces"
 RUNS = {path.parent.name.partition("-")[0]: path.parent for path in sorted(TRACES.glob("*/StartLog.gz"))}
@@ -40,7 +38,7 @@ def compared(run: str) -> Comparison:
 # The comparison
 
 
-@together("run", NAMES)
+@pytest.mark.parametrize("run", NAMES)
 def test_slots_go_the_way_of_the_recorded_ones_entry_by_entry(run: str) -> None:
     found = compared(run)
     assert [str(difference) for difference in found.differences] == []
@@ -56,7 +54,7 @@ def test_at_most_a_dozen_rewrites_are_needed_in_all_and_each_of_them_is() -> Non
     assert sum(counted.values()) <= 12
 
 
-@together("run", RUNS)
+@pytest.mark.parametrize("run", RUNS)
 def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for line in (TRACES / "transitions.tsv").read_text(encoding="utf-8").splitlines()[1:]:

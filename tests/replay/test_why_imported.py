@@ -23,8 +23,6 @@ from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
 
-from ..together import together
-
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
 USER, GLOBAL, STARTD, NEGOTIATOR, SCHEDD, HISTORY = range(1, 7)
@@ -489,7 +487,7 @@ BY_SLOTS = {
 """Jobs whose logs end, or have a gap, while they run: what the StartLog has of the ends of their runs."""
 
 
-@together("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
+@pytest.mark.parametrize("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
 def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
     log = open_log("memory:", create=True)
     Importer(log, [str(TRACES / trace)], Options(zone="UTC")).run()
