@@ -202,8 +202,8 @@ def _serve(connection: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     asking: dict[int, int] = {}
     while True:
-        ready = select.select([connection, woken], [], [])[0]
-        if connection in ready:
+        ready = select.select([connection.fileno(), woken], [], [])[0]
+        if connection.fileno() in ready:
             data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 4)
             if not data:
                 return

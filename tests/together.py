@@ -34,7 +34,7 @@ def together(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[...
 
         signature = inspect.signature(test)
         others = [one for name, one in signature.parameters.items() if name not in given]
-        del all_of_them.__wrapped__  # type: ignore[attr-defined]
+        del all_of_them.__wrapped__
         all_of_them.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         return all_of_them
 
