@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from functools import cache
 from pathlib import Path
 
 from poolbook.adapters.condor_files.importing.driver import Importer, ImportResult, Options
@@ -26,6 +27,12 @@ def imported(*folders: Path, log: Log | None = None, options: Options = UTC) -> 
     """What stands in the folders, in a log (a new one unless one is given), and what the import did."""
     log = open_log("memory:", create=True) if log is None else log
     return log, Importer(log, [str(folder) for folder in folders], options).run()
+
+
+@cache
+def recorded(folder: Path) -> tuple[Log, ImportResult]:
+    """``imported``, once for all tests: of a recorded folder, for who only reads the log."""
+    return imported(folder)
 
 
 def said(log: Log) -> list[Event]:

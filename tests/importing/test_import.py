@@ -18,7 +18,7 @@ from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, 
 from poolbook.domain.ports.log import Log, LogError, LogUnavailable
 
 from ..together import together
-from .folders import TRACES, UTC, entry, imported, said, write
+from .folders import TRACES, UTC, entry, imported, recorded, said, write
 
 FIRST = entry(0, "1.0", 0) + entry(1, "1.0", 5, "Job executing on host: <h>\n\tSlotName: slot1@h")
 SECOND = entry(5, "1.0", 65, "Job terminated.\n\t(1) Normal termination (return value 0)")
@@ -385,5 +385,5 @@ def test_a_zone_is_named_or_an_offset() -> None:
 
 def test_no_trace_of_a_real_pool_has_anything_that_cannot_be_read() -> None:
     for folder in sorted(path for path in TRACES.iterdir() if path.is_dir()):
-        _, result = imported(folder)
+        _, result = recorded(folder)
         assert result.refused == [], folder.name

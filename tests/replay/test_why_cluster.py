@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.condor_files.importing.driver import Importer, Options
-from poolbook.adapters.stores import open_log
 from poolbook.replay.virtual_world import EPOCH, SECOND
 from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD
 
-from ..importing.folders import TRACES
+from ..importing.folders import TRACES, recorded
 from .virtual_pool import Pool
 
 STORIES: list[tuple[tuple[str, ...], list[str]]] = [
@@ -84,8 +82,7 @@ def test_what_has_no_why_is_told_where_it_stands(name: str, said: str) -> None:
 
 
 def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known() -> None:
-    log = open_log("memory:", create=True)
-    Importer(log, [str(TRACES / "10-fairshare")], Options(zone="UTC")).run()
+    log, _ = recorded(TRACES / "10-fairshare")
     summary, missing, *_ = [sentence.text for sentence in why(log, "1")]
     assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 12 idle, 2 {UNTOLD}."
     assert missing.startswith(

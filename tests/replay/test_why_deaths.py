@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.why.answer import why
 
-from ..importing.folders import TRACES, imported, write
+from ..importing.folders import TRACES, imported, recorded, write
 
 DATA = TRACES.parent
 HOST = "<10.0.0.1:9618?addrs=10.0.0.1-9618&alias=localhost&noUDP&sock={}_83932_f306>"
@@ -200,17 +199,11 @@ REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it b
         DYNAMIC: "the startd of localhost died between {} and 13:31:52, when it began anew"}  # fmt: skip
 
 
-@cache
-def recorded(run: str) -> Log:
-    return imported(DATA / "runs" / run)[0]
-
-
 def told(run: str, job: str, clock: str = "") -> list[str]:
     """What is answered, as of a time of that day; without the date, and with the logs' own names."""
+    log, _ = recorded(DATA / "runs" / run)
     at = round(datetime.fromisoformat(f"2026-11-22T{clock}Z").timestamp() * 1_000_000) if clock else None
-    return [
-        sentence.text.replace("2026-11-22 ", "").replace(".gz:", ":") for sentence in why(recorded(run), job, at, UTC)
-    ]
+    return [sentence.text.replace("2026-11-22 ", "").replace(".gz:", ":") for sentence in why(log, job, at, UTC)]
 
 
 # Run, job, the instant that is asked about, what was killed, and the answer's words of it with the place.
@@ -284,7 +277,7 @@ def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there
 
 @pytest.mark.parametrize("run", [STATIC, DYNAMIC, "alike"])
 def test_a_pool_whose_daemons_were_killed_is_not_accused(run: str) -> None:
-    found = examine(recorded(run))
+    found = examine(recorded(DATA / "runs" / run)[0])
     assert found.sound
     assert found.contradictions == []
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
@@ -22,6 +21,8 @@ from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
+
+from ..importing.folders import recorded
 
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
@@ -381,8 +382,7 @@ def test_matches_of_which_no_record_says_who_ran_are_one_sentence(times: int, wo
 
 
 def test_a_real_match_by_which_another_job_ran_names_it(tmp_path: Path) -> None:
-    log = open_log("memory:", create=True)
-    Importer(log, [str(TRACES / "13-deferral-crontab")], Options(zone="UTC")).run()
+    log, _ = recorded(TRACES / "13-deferral-crontab")
     texts = told(log, "23.0")
     (text,) = [text for text in texts if "for jobs like this one" in text]
     assert text.startswith("The negotiator gave slot4@localhost for jobs like this one; job 24.0 ran there. [")
@@ -489,8 +489,7 @@ BY_SLOTS = {
 
 @pytest.mark.parametrize("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
 def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
-    log = open_log("memory:", create=True)
-    Importer(log, [str(TRACES / trace)], Options(zone="UTC")).run()
+    log, _ = recorded(TRACES / trace)
     jobs = sorted(entries_of(TRACES / trace).items())
     fared = {cluster: outcomes(log, cluster) for cluster in {int(job.partition(".")[0]) for job, _ in jobs}}
     for job, logged in jobs[:: 1 + len(jobs) // 40]:  # of hundreds that are alike some are enough

@@ -21,7 +21,7 @@ from poolbook.replay.narration.wording import iso
 from poolbook.replay.runs.evictions import Told, by_cause, of, told
 from poolbook.replay.runs.run import JobRun
 
-from ..importing.folders import TRACES, imported, write
+from ..importing.folders import TRACES, imported, recorded, write
 
 SECOND = 1_000_000
 HEADER = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\)", re.MULTILINE)
@@ -40,9 +40,8 @@ def file_of(name: str, kind: str) -> Path:
     return next(path for path in (TRACES / name).iterdir() if path.name.removesuffix(".gz") == kind)
 
 
-@cache
 def trace(name: str) -> Log:
-    return imported(TRACES / name)[0]
+    return recorded(TRACES / name)[0]
 
 
 @cache
@@ -184,7 +183,7 @@ KILLED = {
 
 @cache
 def killed(name: str) -> list[JobRun]:
-    return told(imported(DATA / "runs" / name)[0], evicted=True).runs
+    return told(recorded(DATA / "runs" / name)[0], evicted=True).runs
 
 
 @pytest.mark.parametrize("name", KILLED)
@@ -232,7 +231,7 @@ def test_a_shadow_that_its_slot_refused_has_no_death_to_blame(name: str) -> None
 
 @pytest.mark.parametrize("name", KILLED)
 def test_a_shadow_that_takes_a_job_up_again_is_no_run_of_its_own(name: str) -> None:
-    found = told(imported(DATA / "runs" / name)[0]).runs
+    found = told(recorded(DATA / "runs" / name)[0]).runs
     assert Counter(run.job for run in found) == {"1.0": 4, "1.1": 5, "2.0": 1}
     assert all(run.slot for run in found)
 
