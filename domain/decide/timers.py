@@ -44,7 +44,7 @@ def _deadline(state: State, activation: Activation) -> int:
     return activation.told + state.setting(patience)
 
 
-def tick(draft: Draft) -> None:
+def fire_timers(draft: Draft) -> None:
     """Let happen what is due by now, the earliest first."""
     state = draft.state
     for when, what, name in _due(state):
