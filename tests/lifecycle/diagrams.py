@@ -17,14 +17,16 @@ from .. import markdown_tables
 
 
 def table(rows: Sequence[Row], number: str = "no.") -> str:
-    """The rows as a Markdown table; the column of letters is left out where no row has a letter of its own."""
+    """The rows as a Markdown table; a column of names or letters is left out where no row has one of its own."""
     lettered = any(row.letter and row.letter != row.number for row in rows)
-    heads = [number, *(["letter"] if lettered else []), "from", "to", "cause", "place"]
+    named = any(row.name != row.number for row in rows)
+    heads = [number, *(["name"] if named else []), *(["letter"] if lettered else []), "from", "to", "cause", "place"]
     return markdown_tables.table(
         heads,
         [
             [
                 row.number,
+                *([row.name] if named else []),
                 *([row.letter] if lettered else []),
                 ", ".join(row.sources),
                 " or ".join(row.targets),
