@@ -1,10 +1,14 @@
 """Draws the tables of docs/import.md anew from the facts that the audit compares."""
 
+import sys
 from pathlib import Path
 
-from poolbook.replay.forensics.audit.rules_page import fill
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
 
-PAGE = Path(__file__).resolve().parent / "import.md"
+from tests.audit.rules_page import fill  # noqa: E402
+
+PAGE = ROOT / "docs" / "import.md"
 
 if __name__ == "__main__":
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

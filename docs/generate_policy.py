@@ -1,10 +1,14 @@
 """Draws the tables of docs/policy.md anew from the rules of the owner's policy."""
 
+import sys
 from pathlib import Path
 
-from poolbook.domain.startd.policy_page import fill
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
 
-PAGE = Path(__file__).resolve().parent / "policy.md"
+from tests.policy.page import fill  # noqa: E402
+
+PAGE = ROOT / "docs" / "policy.md"
 
 if __name__ == "__main__":
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

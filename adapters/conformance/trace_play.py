@@ -62,7 +62,7 @@ class Play:
         self.refused: list[Refused] = []
         self.readings = Readings()
         self.looked = run.began - SECOND
-        self._tell(s.Found("founding", run.machine, dialect, run.machine, "", {}), 0)
+        self._tell(s.FoundPool("founding", run.machine, dialect, run.machine, "", {}), 0)
         self.equipment = equipment(run.slots, system(files))
         self._tell(offer("machine", run.machine, configuration(files, run, run.configured), self.equipment), 0)
 
@@ -81,12 +81,12 @@ class Play:
         return list(_moves(event for _, event in self.log.read()))
 
     def _second(self, steps: list[Step]) -> None:
-        if not any(isinstance(step.what, s.Round) for step in steps) and self._due():
-            self._tell(s.Round(f"round-{self.world.clock}", (self.run.machine,)), 0)
+        if not any(isinstance(step.what, s.EvaluatePolicies) for step in steps) and self._due():
+            self._tell(s.EvaluatePolicies(f"round-{self.world.clock}", (self.run.machine,)), 0)
         for step in steps:
             self._take(step)
         if (due := next_deadline(self.engine.state)) and due <= self.world.clock:
-            self._tell(s.Tick(f"tick-{self.world.clock}"), 0)
+            self._tell(s.FireTimers(f"tick-{self.world.clock}"), 0)
 
     def _due(self) -> bool:
         machine = self.engine.state.machines.get(self.run.machine)
@@ -116,7 +116,7 @@ class Play:
             self._tell(reconfigured(f"configuration-{number}", machine, slots, now, self.equipment), line)
 
     def _tell(self, what: s.Stimulus, line: int) -> None:
-        if isinstance(what, s.Round):
+        if isinstance(what, s.EvaluatePolicies):
             self.looked = self.world.clock
         (answer,) = self.engine.handle([what])
         if answer.refusal:

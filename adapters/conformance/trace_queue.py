@@ -97,7 +97,7 @@ def queue(
     ads = {int(id.partition(".")[0]): ad for id, ad in sorted(files.jobs.items(), reverse=True)}
     tables = Tables(slot_machine(dialect), job_machine(dialect))
     state = State()
-    decide(state, s.Found("founding", domain, dialect, domain, "", {}), 1, tables)
+    decide(state, s.FoundPool("founding", domain, dialect, domain, "", {}), 1, tables)
     moves = _moves(entries, pool)
     found: list[Submitted] = []
     left_out: list[str] = []

@@ -128,15 +128,19 @@ class Extraction:
 
     def on_look(self, name: str, found: re.Match[str]) -> None:
         """The same walk over the slots looks at several; the first one happens as the machine joins."""
-        walks = self.run.steps and self.run.steps[-1].at == self.at and isinstance(self.run.steps[-1].what, s.Round)
+        walks = (
+            self.run.steps
+            and self.run.steps[-1].at == self.at
+            and isinstance(self.run.steps[-1].what, s.EvaluatePolicies)
+        )
         if not walks and self.at != self.run.began:
-            self._step(s.Round(self._id("round"), (self.run.machine,)))
+            self._step(s.EvaluatePolicies(self._id("round"), (self.run.machine,)))
 
     def on_stated(self, name: str, found: re.Match[str]) -> None:
         self.run.stated.append((self.reconfigured, found[1], found[2].lower()))
 
     def on_timer(self, name: str, found: re.Match[str]) -> None:
-        self._step(s.Tick(self._id("tick")))
+        self._step(s.FireTimers(self._id("tick")))
 
     # Slots
 
@@ -286,7 +290,7 @@ class Extraction:
     def on_expired(self, name: str, found: re.Match[str]) -> None:
         slot = self._slot(name)
         lease = max(LEASE, slot.lease, int(self._ad(slot, slot.job, "").get("JobLeaseDuration", "0")))
-        self._step(s.Unheard(self._id("unheard"), self._full(name), self.at - lease * SECOND))
+        self._step(s.HolderSilent(self._id("unheard"), self._full(name), self.at - lease * SECOND))
         self.on_timer(name, found)
 
     # Commands

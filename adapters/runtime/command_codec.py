@@ -13,8 +13,8 @@ from ...domain.ports import stimuli as s
 COMMANDS: dict[str, type[s.Command]] = {
     kind.__name__: kind
     for kind in (
-        s.Submit, s.Act, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain, s.CancelDrain, s.ShutDown,
-        s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
+        s.Submit, s.Act, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain, s.CancelDrain,
+        s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
     )
 }  # fmt: skip
 """What a client may ask for, by the name that its request bears."""

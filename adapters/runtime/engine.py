@@ -255,7 +255,7 @@ class Engine:
             self._telling = False
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
-        if isinstance(stimulus, s.Found):
+        if isinstance(stimulus, s.FoundPool):
             tables = Tables(slot_machine(DEFAULT_DIALECT), job_machine(DEFAULT_DIALECT))
         else:
             tables = self._tables()
@@ -279,7 +279,7 @@ class Engine:
         """The rounds that are due at this instant only because of what the world has said, as if they had been due all
         along. Returns of how many of the events the agenda of rounds knows."""
         for stimulus in stimuli:
-            if isinstance(stimulus, s.Round):
+            if isinstance(stimulus, s.EvaluatePolicies):
                 self._rounds.held(stimulus.machines, now)
         if not self._woken:
             return 0
@@ -288,7 +288,7 @@ class Engine:
         self._rounds.note(self.state, events)
         machines = self._rounds.due_at_once(self.state, now, self._look)
         if machines:
-            self._decide(s.Round(self.id("round"), machines), now, events)
+            self._decide(s.EvaluatePolicies(self.id("round"), machines), now, events)
             self._rounds.held(machines, now)
         self._rounds.looked = now
         return told
@@ -378,7 +378,7 @@ class Engine:
         cycle that may help is still to come, by the configured pace."""
         state = self.state
         begins = state.activations or state.promised
-        benchmarks = any(one.pair == BENCHMARKING for one in state.slots.values())
+        benchmarks = any(one.state_activity == BENCHMARKING for one in state.slots.values())
         return bool(begins) or benchmarks or (self._paced and self._wanted and self._idle())
 
     # The world
@@ -424,7 +424,7 @@ class Engine:
             else:  # it may have been told to go on while nobody was there to tell it
                 self.world.signal(activation.key, "continue")
         for slot in self.state.slots.values():
-            if slot.pair == BENCHMARKING:
+            if slot.state_activity == BENCHMARKING:
                 self.world.benchmark(slot.name)
         self.handle(came)
 
@@ -478,10 +478,10 @@ class Engine:
         now = self.now()
         due = next_deadline(self.state)
         if due is not None and due <= now:
-            came.append(s.Tick(self.id("tick")))
+            came.append(s.FireTimers(self.id("tick")))
         turn = self._next_round() if self.executing else None
         if turn is not None and turn <= now:
-            came.append(s.Round(self.id("round"), self._rounds.due(self.state, now, self._look)))
+            came.append(s.EvaluatePolicies(self.id("round"), self._rounds.due(self.state, now, self._look)))
         asked = self._staying.next() if self.executing else None
         if asked is not None and asked <= now:
             came.append(s.LeaveQueue(self.id("leave"), self._staying.due(now)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ...domain.decide import Tables, decide
 from ...domain.ports.log import Log, LogError
-from ...domain.ports.stimuli import Found
+from ...domain.ports.stimuli import FoundPool
 from ...domain.state.settings import SUPER_USERS, super_users
 from ...domain.state.state import State
 from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
@@ -37,7 +37,7 @@ def open_pool_log(
     if log.head.position:
         return _of_a_pool(log, url)
     host = name or host_name()
-    found = Found("founding", host, dialect, uid_domain or host, VERSION, _in_force(settings or {}))
+    found = FoundPool("founding", host, dialect, uid_domain or host, VERSION, _in_force(settings or {}))
     at = time.time_ns() // 1000 if now is None else now
     try:
         tables = Tables(slot_machine(DEFAULT_DIALECT), job_machine(DEFAULT_DIALECT))

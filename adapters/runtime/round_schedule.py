@@ -2,9 +2,9 @@
 
 Rounds lie on a grid of each machine's own (``point/rounds.py``). In the real world every instant of the grid is a
 round, since the sensors may say something else at any moment. In a steady world only those are held in which a rule may
-hold: after whatever happened to a machine, ``horizon`` tells for each of its slots from when on that may be. Both see
-the same: what the world says at an instant of the grid comes before its round, what the pool makes of it and what is
-asked of it then comes behind.
+hold: after whatever happened to a machine, ``next_policy_change`` tells for each of its slots from when on that may be.
+Both see the same: what the world says at an instant of the grid comes before its round, what the pool makes of it and
+what is asked of it then comes behind.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...domain.classad import Context
 from ...domain.events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotMoved
 from ...domain.ports.effects import BENCHMARKING
 from ...domain.ports.sensor_readings import Sense
-from ...domain.startd.next_change import horizon
-from ...domain.startd.policy_rounds import grid, interval, unfinished
+from ...domain.startd.next_change import next_policy_change
+from ...domain.startd.policy_rounds import drain_can_advance, interval, next_round
 from ...domain.startd.settings import MICROSECONDS, setting
 from ...domain.startd.slot_policy import SlotPolicy
 from ...domain.state.job_ad import job_procs
@@ -122,7 +122,7 @@ class Rounds:
         sense, zone = look()
         for name in self._stale if self.steady and self.looked < now else ():
             machine = state.machines.get(name)
-            if machine is None or grid(machine, self._apart.get(name, now), now - 1) != now:
+            if machine is None or next_round(machine, self._apart.get(name, now), now - 1) != now:
                 continue
             if self._held.get(name) != now and self._something(state, machine, now, sense, zone) == now:
                 self._due[name] = now
@@ -161,15 +161,15 @@ class Rounds:
         apart = self._apart[machine.name] = interval(state, machine)
         last = self._held.get(machine.name, machine.joined)
         if not self.steady:
-            return grid(machine, apart, max(last, self.looked))
+            return next_round(machine, apart, max(last, self.looked))
         earliest = self._something(state, machine, now, sense, zone)
         if earliest is None:
             return None
-        return grid(machine, apart, max(last, self.looked, earliest - 1, now - 1))
+        return next_round(machine, apart, max(last, self.looked, earliest - 1, now - 1))
 
     def _something(self, state: State, machine: Machine, now: int, sense: Sense, zone: tzinfo) -> int | None:
         """The first instant at which a round may change anything; None: there is none."""
-        return now if unfinished(machine) else self._horizon(state, machine, now, sense, zone)
+        return now if drain_can_advance(machine) else self._horizon(state, machine, now, sense, zone)
 
     def _horizon(self, state: State, machine: Machine, now: int, sense: Sense, zone: tzinfo) -> int | None:
         known = self._horizons.setdefault(machine.name, {})
@@ -182,7 +182,7 @@ class Rounds:
         context = Context(now=now // MICROSECONDS, seed=now // MICROSECONDS, timezone=zone)
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
-                known[name] = horizon(SlotPolicy(state, slot, sense, now, context))
+                known[name] = next_policy_change(SlotPolicy(state, slot, sense, now, context))
         for name in [name for name in known if name not in machine.slots]:
             del known[name]
         return min((when for when in known.values() if when is not None), default=None)

@@ -203,9 +203,9 @@ def _said(kind: Callable[[str, str], s.Stimulus]) -> Deed:
 def _access_point(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
     for slot in stage.claimed():
         if "silent" in step.flags:
-            yield s.Unheard(stage.engine.id("silent"), slot.name, stage.world.now())
+            yield s.HolderSilent(stage.engine.id("silent"), slot.name, stage.world.now())
         else:
-            yield s.Heard(stage.engine.id("heard"), slot.name)
+            yield s.HolderHeard(stage.engine.id("heard"), slot.name)
 
 
 DEEDS: dict[str, Deed] = {

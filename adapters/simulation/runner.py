@@ -93,8 +93,10 @@ def _slots_not_as_expected(stage: Stage, step: Step, wanted: str, row: list[str]
         failed.append(Failed(step, f"there is no slot {step.thing}", stage.tale.of(step.thing)))
     for name in names:
         by = stage.tale.last_row.get(name, "")
-        if known[name].pair != wanted or (row and row != [by]):
-            failed.append(Failed(step, f"{name} is {known[name].pair}{f' by {by}' if by else ''}", stage.tale.of(name)))
+        if known[name].state_activity != wanted or (row and row != [by]):
+            failed.append(
+                Failed(step, f"{name} is {known[name].state_activity}{f' by {by}' if by else ''}", stage.tale.of(name))
+            )
     return failed
 
 

@@ -80,7 +80,7 @@ class Stage:
     def begin(self) -> None:
         """Found the pool, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
-        self.handle(s.Found("founding", "play", dialect, DOMAIN, VERSION, {}))
+        self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}))
         self._configure()
         for machine in self.scenario.machines:
             self.join(machine.name)

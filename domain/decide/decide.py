@@ -12,8 +12,8 @@ from ..negotiator import submitter_commands
 from ..negotiator.reconfigure import configure_pool
 from ..ports import stimuli as s
 from ..ports.sensor_readings import Sense, nothing
-from ..schedd.claims import claim_matches, start_local
-from ..schedd.job_commands import act, continue_slot, edit, submit, suspend_slot, vacate_slot
+from ..schedd.claims import claim_matches, start_local_jobs
+from ..schedd.job_commands import act_on_jobs, continue_slot, edit_jobs, submit, suspend_slot, vacate_slot
 from ..schedd.job_processes import ended, measured, started
 from ..schedd.leave_queue import leave
 from ..startd import claiming, draining, policy_rounds, shutdown
@@ -21,10 +21,10 @@ from ..startd.machines import add_machine, reconfigure, remove_machine
 from ..state.settings import settings
 from ..state.state import State
 from ..state_machines import DIALECTS
-from .timers import tick
+from .timers import fire_timers
 
 
-def _found(draft: Draft, stimulus: s.Found) -> None:
+def _found(draft: Draft, stimulus: s.FoundPool) -> None:
     if stimulus.dialect not in DIALECTS:
         raise Refusal(f"{stimulus.dialect} is no dialect; there are {', '.join(DIALECTS)}")
     try:
@@ -40,7 +40,7 @@ def _found(draft: Draft, stimulus: s.Found) -> None:
 
 def _claim(draft: Draft, stimulus: s.ClaimMatches) -> None:
     claim_matches(draft)
-    start_local(draft)
+    start_local_jobs(draft)
 
 
 def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
@@ -52,39 +52,39 @@ def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
 
 
 _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
-    s.Found: _found,
+    s.FoundPool: _found,
     s.AddMachine: add_machine,
     s.RemoveMachine: remove_machine,
     s.Reconfigure: reconfigure,
     s.ConfigurePool: configure_pool,
     s.Drain: draining.drain,
-    s.CancelDrain: draining.cancel,
+    s.CancelDrain: draining.cancel_drain,
     s.ShutDown: shutdown.shut_down,
     s.Submit: submit,
-    s.Act: act,
-    s.Edit: edit,
+    s.Act: act_on_jobs,
+    s.Edit: edit_jobs,
     s.SetSubmitter: submitter_commands.set_submitter,
     s.ResetUsage: submitter_commands.reset_usage,
     s.DeleteSubmitter: submitter_commands.delete_submitter,
     s.VacateSlot: vacate_slot,
     s.SuspendClaim: suspend_slot,
     s.ContinueClaim: continue_slot,
-    s.NotifyMatch: claiming.notified,
-    s.RequestClaim: claiming.requested,
-    s.FailClaim: claiming.failed,
-    s.WithdrawClaim: claiming.withdrawn,
-    s.ActivateClaim: claiming.activated,
-    s.DeactivateClaim: claiming.deactivated,
-    s.ReleaseClaim: claiming.released,
-    s.StarterReported: claiming.reported,
-    s.StarterGone: claiming.gone,
-    s.Unheard: claiming.unheard,
-    s.Heard: claiming.heard,
-    s.Round: policy_rounds.hold_round,
-    s.BenchmarksDone: policy_rounds.benchmarked,
+    s.NotifyMatch: claiming.notify_match,
+    s.RequestClaim: claiming.request_claim,
+    s.FailClaim: claiming.fail_claim,
+    s.WithdrawClaim: claiming.withdraw_claim,
+    s.ActivateClaim: claiming.activate_claim,
+    s.DeactivateClaim: claiming.deactivate_claim,
+    s.ReleaseClaim: claiming.release_claim,
+    s.StarterReported: claiming.starter_reported,
+    s.StarterGone: claiming.starter_gone,
+    s.HolderSilent: claiming.holder_silent,
+    s.HolderHeard: claiming.holder_heard,
+    s.EvaluatePolicies: policy_rounds.evaluate_policies,
+    s.BenchmarksDone: policy_rounds.benchmarks_done,
     s.Negotiate: _negotiate,
     s.ClaimMatches: _claim,
-    s.Tick: lambda draft, _: tick(draft),
+    s.FireTimers: lambda draft, _: fire_timers(draft),
     s.Started: started,
     s.Measured: measured,
     s.Ended: ended,

@@ -1,7 +1,7 @@
 """What happens because time passes. A timer is state: what is due, and when the next thing will be, is asked of it.
 
 Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a job has to end. The rounds of
-the policy are no timers of the state: whoever keeps the pool holds them (``point/rounds.py``).
+the policy are no timers of the state: whoever keeps the pool holds them (``startd/policy_rounds.py``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _deadline(state: State, activation: Activation) -> int:
     return activation.told + state.setting(patience)
 
 
-def tick(draft: Draft) -> None:
+def fire_timers(draft: Draft) -> None:
     """Let happen what is due by now, the earliest first."""
     state = draft.state
     for when, what, name in _due(state):
@@ -62,7 +62,7 @@ def tick(draft: Draft) -> None:
 
 
 def _escalate(draft: Draft, activation: Activation) -> None:
-    """The time to end is up: the slot goes from Vacating to Killing (transition 21) where its dialect says so, and the
+    """The time to end is up: the slot goes from Vacating to Killing where its triggers say so, and the
     processes are killed."""
     slot = draft.state.slots.get(activation.slot)
     if slot is not None and trigger(draft, slot, "vacate time over", "vacate_timeout"):

@@ -75,29 +75,29 @@ class Draft:
 
     # Slots
 
-    def move(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
+    def move_slot(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
         """One transition, with those of the slot's claim and match that are the same step, and nothing of what follows
         from it (``startd.transitions`` does that)."""
-        reached = self.tables.slot.fire(slot.pair, row, target)
+        reached = self.tables.slot.fire(slot.state_activity, row, target)
         if slot.claim is not None:
             job = slot.activation is not None
-            before, after = claim_state(slot.pair, job), claim_state(reached, job)
+            before, after = claim_state(slot.state_activity, job), claim_state(reached, job)
             if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
                 self.tables.claim.step(before, ENTERED[after], after)
-        before, after = match_state(slot.pair), match_state(reached)
+        before, after = match_state(slot.state_activity), match_state(reached)
         if before != after:
             claimed = reached.startswith("Claimed")
             self.tables.match.step(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
-        self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.pair, reached, evidence=evidence))
+        self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.state_activity, reached, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:
         """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
         if slot.claim is not None and slot.state == "Claimed":
-            self.tables.claim.step(claim_state(slot.pair, slot.activation is not None), row)
+            self.tables.claim.step(claim_state(slot.state_activity, slot.activation is not None), row)
 
     def move_match(self, slot: Slot, row: str) -> None:
         """A step of the slot's match that is none of the slot's: the slot has not heard of it."""
-        if match_state(slot.pair) == MADE:
+        if match_state(slot.state_activity) == MADE:
             self.tables.match.step(MADE, row)
 
     def note(self, name: str, text: str, value: str, read: Ad) -> int:

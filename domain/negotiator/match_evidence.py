@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..classad import ClassAd, EvaluationError, unparse
 from ..decision.draft import Draft
 from ..events import EvidenceNoted
-from ..startd.evaluation import written
+from ..startd.evaluation import unparsed
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
 
@@ -34,4 +34,4 @@ def _value(ad: ClassAd, name: str, other: ClassAd, draft: Draft) -> str:
         value = ad.eval(name, other, draft.context)
     except EvaluationError:
         return "error"
-    return written(value)
+    return unparsed(value)

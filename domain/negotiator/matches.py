@@ -13,7 +13,7 @@ from ..ports.sensor_readings import NOTHING_READ, nothing
 from ..startd.dynamic_slots import carve
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import reevaluate, trigger
-from ..startd.updates import news, told_by
+from ..startd.updates import changed_readings, names_sensed
 from ..state.state import Slot
 from .cycle import Cycle, asked, hold, waits
 from .match_evidence import evidence, job_ad
@@ -62,13 +62,13 @@ def _publish(draft: Draft) -> None:
         if name in touched or looked.get(name) is not said:
             looked[name] = said
             for slot in state.machines[name].slots.values():
-                _tell(draft, slot, told_by(said, slot.name) & read)
+                _tell(draft, slot, names_sensed(said, slot.name) & read)
 
 
 def _tell(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
     """Publish the slot's news, if anything of this was never published."""
     if not wanted <= {name.lower() for name in slot.public}:
-        changes = news(policy_of(draft, slot), wanted)
+        changes = changed_readings(policy_of(draft, slot), wanted)
         if changes:
             draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 

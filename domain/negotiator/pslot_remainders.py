@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError
-from ..startd.slot_ad import static
+from ..startd.slot_ad import compiled_ad
 from ..startd.slot_resources import Cutter, cutter, left_of
 from ..state.state import Slot, State
 from .slot_table import Pool
@@ -45,7 +45,7 @@ class Shares:
         if found is None:
             slot = self.state.slots[self.pool.names[place]]
             machine = self.state.machines.get(slot.machine)
-            own = cutter(self.state, machine, slot, static(self.state, slot).ad, self.context)
+            own = cutter(self.state, machine, slot, compiled_ad(self.state, slot).ad, self.context)
             found = self.rests[place] = Rest(slot, own, left_of(slot.ad), self.pool.table.ad(place))
         return found
 

@@ -25,10 +25,10 @@ from ..classad.tree import Attribute, Call, Literal, children
 from ..events import Unmatched
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..startd.evaluation import PolicyEvaluation, integer
-from ..startd.next_change import moving_of
+from ..startd.next_change import moving_attributes
 from ..startd.public_ad import REFUSING, shown
 from ..startd.settings import setting
-from ..startd.slot_ad import MAKES_NAMES, MOMENT, Moment, of_other_slots, start_meanwhile
+from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, MAKES_NAMES, SlotSnapshot, attributes_of_other_slots, drain_start
 from ..startd.time_limits import drain_left, retirement_left
 from ..state.expression_cache import expression
 from ..state.state import Machine, Slot, State
@@ -43,7 +43,7 @@ _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
 """How an instant is published (``startd/updates.py``)."""
 _MOVES = frozenset(
     {"mycurrenttime", "keyboardidle", "consoleidle", "cpubusytime", "totaljobruntime", "totaljobsuspendtime",
-     "totalclaimruntime", *(name for name in MOMENT if name.startswith("totaltime"))}
+     "totalclaimruntime", *(name for name in DYNAMIC_ATTRIBUTES if name.startswith("totaltime"))}
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
 MOVING = _MOVES.union(
@@ -260,7 +260,7 @@ class Pool:
         """Those of the attributes wanted that any slot says: the others are words of other things."""
         stamp = (len(self._wanted), len(self._spellings))
         if self._live[0] != stamp:
-            live = [key for key in self._wanted if key in MOMENT or key in self._spellings]
+            live = [key for key in self._wanted if key in DYNAMIC_ATTRIBUTES or key in self._spellings]
             self._live = (stamp, live)
         return self._live[1]
 
@@ -283,13 +283,13 @@ class Pool:
         while pending:
             if not self._every and not pending.isdisjoint(MAKES_NAMES):
                 self._every = True  # an expression makes names when it is evaluated: any may be read
-            names = sorted(name for name in pending if name in MOMENT or name in self._spellings)
+            names = sorted(name for name in pending if name in DYNAMIC_ATTRIBUTES or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
             self._seen |= pending
             self._fill(state, see, names, self.names)
             pending = self._seen - self._wanted.keys()
             if self._every:
-                pending |= (self._spellings.keys() | MOMENT.keys()) - self._wanted.keys()
+                pending |= (self._spellings.keys() | DYNAMIC_ATTRIBUTES.keys()) - self._wanted.keys()
 
     def _fill(self, state: State, see: _Sight, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
@@ -317,17 +317,17 @@ class Pool:
 
     def _still(self, key: str) -> _Moving:
         count = len(self.names)
-        return _Moving(MOMENT[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
+        return _Moving(DYNAMIC_ATTRIBUTES[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
-    def _set_moving(self, see: _Sight, slot: Slot, m: Moment, place: int, moving: Mapping[str, _Moving]) -> None:
+    def _set_moving(self, see: _Sight, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]) -> None:
         if not moving:
             return
-        clocks = moving_of(m)
+        clocks = moving_attributes(m)
         for key, one in moving.items():
             text = see.public(slot).get(key)
             since = None if text is None else _SINCE.fullmatch(text)
             clock = clocks.get(key)
-            value = MOMENT[key][1](m) if text is None else _told(text)
+            value = DYNAMIC_ATTRIBUTES[key][1](m) if text is None else _told(text)
             if since is not None:
                 one.offsets[place], one.rates[place], one.kinds[place] = -int(since[1]), 1, INTEGER
             elif value is None:
@@ -348,7 +348,7 @@ class Pool:
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
             if key in self._wanted:
                 # Not as one value for all slots, which plans would put into conditions, anew every minute.
-                self.table.assign(MOMENT[key][0], INTEGER, np.full(len(self.names), value, np.int64))
+                self.table.assign(DYNAMIC_ATTRIBUTES[key][0], INTEGER, np.full(len(self.names), value, np.int64))
 
     def _weigh(self) -> None:
         """The slots' weights in thousandths: SlotWeight, which is Cpus unless configured; 1 for what is no weight."""
@@ -401,12 +401,12 @@ def free(state: State, slot: Slot, see: _Sight) -> bool:
     unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
     run."""
     machine = state.machines.get(slot.machine)
-    takes = bool(state.dialect.steps("claim", slot.pair)) and slot.pair != "Matched/Idle"
+    takes = bool(state.dialect.steps("claim", slot.state_activity)) and slot.state_activity != "Matched/Idle"
     if machine is None or (machine.drain is None and not machine.shutdown):
         return takes
     drain = machine.drain
     accepts = not machine.shutdown and drain is not None and bool(drain.start) and not drain.final
-    if not accepts or slot.pair != "Drained/Retiring":
+    if not accepts or slot.state_activity != "Drained/Retiring":
         return False
     if slot.kind != "partitionable" and not takes:
         return False  # the manual knows no way from Drained to Claimed
@@ -436,19 +436,19 @@ class _Sight:
         """Whether each slot of a machine says what the others are like (STARTD_SLOT_ATTRS)."""
         return bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
 
-    def of_others(self, m: Moment) -> Mapping[str, Any]:
+    def of_others(self, m: SlotSnapshot) -> Mapping[str, Any]:
         """What a slot says of its machine's slots, by the names in small letters."""
         if m.machine is None or not self.tells_all(m.machine):
             return {}
         if self._others[0] != m.slot.name:
-            said = of_other_slots(m)
+            said = attributes_of_other_slots(m)
             for name in said:
                 self._spellings.setdefault(name.lower(), [name])
             self._others = (m.slot.name, {name.lower(): value for name, value in said.items()})
         return self._others[1]
 
     def spelling(self, key: str) -> str:
-        return MOMENT[key][0] if key in MOMENT else self._spellings.get(key, [key])[0]
+        return DYNAMIC_ATTRIBUTES[key][0] if key in DYNAMIC_ATTRIBUTES else self._spellings.get(key, [key])[0]
 
     def public(self, slot: Slot) -> Mapping[str, str]:
         """What was published of its sensors, by the names in small letters."""
@@ -456,10 +456,10 @@ class _Sight:
             self._public = (slot.name, {name.lower(): text for name, text in slot.public.items()})
         return self._public[1]
 
-    def moment(self, slot: Slot) -> Moment:
+    def moment(self, slot: Slot) -> SlotSnapshot:
         """The slot, with what its sensors said when they were published last."""
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        return Moment(self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context)
+        return SlotSnapshot(self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context)
 
     def look(self, slot: Slot) -> PolicyEvaluation:
         return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context)
@@ -479,10 +479,10 @@ class _Sight:
         machine = self.state.machines.get(slot.machine)
         if machine is None or (machine.drain is None and not machine.shutdown):
             return False, None
-        start = None if machine.shutdown else start_meanwhile(self.state, slot)
+        start = None if machine.shutdown else drain_start(self.state, slot)
         return start is None, start
 
-    def cell(self, slot: Slot, m: Moment, key: str) -> Expression | None:
+    def cell(self, slot: Slot, m: SlotSnapshot, key: str) -> Expression | None:
         """An attribute of the published ad; None: the slot has none of that name."""
         if key in ("requirements", "start"):
             closed, start = self._of_machine(slot)
@@ -494,7 +494,7 @@ class _Sight:
             text = self.public(slot).get(key)
             if text is not None:
                 return expression(text)
-        moment: tuple[str, Callable[[Moment], Any]] | None = MOMENT.get(key)
+        moment: tuple[str, Callable[[SlotSnapshot], Any]] | None = DYNAMIC_ATTRIBUTES.get(key)
         if moment is not None:
             value = moment[1](m)
             if value is not None:

@@ -17,7 +17,7 @@ from ..classad.analysis import Clause, References, references
 from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
 from ..events import Ad
-from ..startd.slot_ad import MOMENT
+from ..startd.slot_ad import DYNAMIC_ATTRIBUTES
 from ..state.expression_cache import ad_of
 
 REQUEST = "Request"
@@ -161,7 +161,7 @@ def _by_conditions(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context:
 def _moves(condition: Expression, ad: ClassAd) -> bool:
     """Whether a condition of an ad may come to something else as time passes, all slots staying as they are."""
     read = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
-    return bool(read & MOMENT.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
+    return bool(read & DYNAMIC_ATTRIBUTES.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
 
 
 _CLOCKS = ("time(", "random(", "currenttime")

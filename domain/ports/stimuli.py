@@ -26,7 +26,7 @@ class SlotPlan:
 
 
 @frozen
-class Found(Stimulus):
+class FoundPool(Stimulus):
     """Begin a log."""
 
     name: str
@@ -198,17 +198,17 @@ class ConfigurePool(Stimulus):
 
 
 @frozen
-class OfSlot(Stimulus):
+class SlotMessage(Stimulus):
     slot: str
 
 
 @frozen
-class NotifyMatch(OfSlot):
+class NotifyMatch(SlotMessage):
     """The negotiator tells the slot that it was matched."""
 
 
 @frozen
-class RequestClaim(OfSlot):
+class RequestClaim(SlotMessage):
     """``submitter`` of the access point ``holder`` wants the slot for a job; on a slot that is claimed, it is a better
     match, which waits. ``lease``: seconds."""
 
@@ -221,17 +221,17 @@ class RequestClaim(OfSlot):
 
 
 @frozen
-class FailClaim(OfSlot):
+class FailClaim(SlotMessage):
     """The claiming protocol failed before the claim was made."""
 
 
 @frozen
-class WithdrawClaim(OfSlot):
+class WithdrawClaim(SlotMessage):
     """The better match that waits for the slot is wanted no longer."""
 
 
 @frozen
-class ActivateClaim(OfSlot):
+class ActivateClaim(SlotMessage):
     """The holder starts a job on its claim."""
 
     job: str
@@ -239,7 +239,7 @@ class ActivateClaim(OfSlot):
 
 
 @frozen
-class DeactivateClaim(OfSlot):
+class DeactivateClaim(SlotMessage):
     """The holder ends its job, and keeps the claim unless ``closing``."""
 
     fast: bool = False
@@ -247,29 +247,29 @@ class DeactivateClaim(OfSlot):
 
 
 @frozen
-class ReleaseClaim(OfSlot):
+class ReleaseClaim(SlotMessage):
     """The holder gives the claim up."""
 
 
 @frozen
-class StarterReported(OfSlot):
+class StarterReported(SlotMessage):
     """The job has ended, and its starter has sent the last report: it cleans up."""
 
 
 @frozen
-class StarterGone(OfSlot):
+class StarterGone(SlotMessage):
     """The job's starter is gone, and everything that it started."""
 
 
 @frozen
-class Unheard(OfSlot):
+class HolderSilent(SlotMessage):
     """The claim's holder was last heard of at ``heard`` (microseconds)."""
 
     heard: int
 
 
 @frozen
-class Heard(OfSlot):
+class HolderHeard(SlotMessage):
     """The claim's holder, which was silent, is heard again."""
 
 
@@ -277,7 +277,7 @@ class Heard(OfSlot):
 
 
 @frozen
-class Round(Stimulus):
+class EvaluatePolicies(Stimulus):
     """The policy of these machines is due: their readings were taken, and are whole in what ``decide`` may sense."""
 
     machines: tuple[str, ...]
@@ -304,7 +304,7 @@ class ClaimMatches(Stimulus):
 
 
 @frozen
-class Tick(Stimulus):
+class FireTimers(Stimulus):
     """Time has passed: what is due by now happens."""
 
 

@@ -6,7 +6,7 @@ from ..classad import ClassAd, symmetric_match
 from ..decision.draft import Draft
 from ..negotiator.autoclusters import Signature, words
 from ..negotiator.match_evidence import job_ad
-from ..startd.slot_ad import matched_by, moment, static, view
+from ..startd.slot_ad import ad_at, compiled_ad, read_by_match, snapshot
 from ..state.cluster import Cluster
 from ..state.state import Slot
 
@@ -29,8 +29,8 @@ def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signa
 def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
     """The ad of a slot at this moment as a match sees it: with the attributes of the moment that its own expressions
     read, and those of ``also``. While its machine drains, START is what the drain says."""
-    found = moment(draft.state, slot, draft.sense, draft.now, draft.context)
-    return view(found, only=matched_by(static(draft.state, slot), also | _ALWAYS_READ))
+    found = snapshot(draft.state, slot, draft.sense, draft.now, draft.context)
+    return ad_at(found, only=read_by_match(compiled_ad(draft.state, slot), also | _ALWAYS_READ))
 
 
 _ALWAYS_READ = frozenset({"state", "activity"})

@@ -3,7 +3,7 @@
 A slot that was matched is claimed by the job's submitter, activated for the job, and when the job has ended for the
 next one of the same submitter that fits; when none is left the claim is released. A slot that somebody has is waited
 for, and when it comes, its claim is activated for the job that it was matched with. What the slot makes of it, and when
-its owner's policy ends it, is the execution point's (``point/``).
+its owner's policy ends it, is the execution point's (``startd``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
 from ..negotiator.match_evidence import evidence, job_ad
 from ..startd import time_limits
-from ..startd.claiming import HELD, job_gone, queue_up, rank, release, take
-from ..startd.draining import accepts
-from ..startd.dynamic_slots import weight
+from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release
+from ..startd.draining import accepts_claims
+from ..startd.dynamic_slots import weight_of
 from ..startd.job_signals import signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
@@ -40,19 +40,19 @@ def claim_matches(draft: Draft) -> None:
             void(draft, slot, "match_void")
             continue
         claim = f"{name}#{draft.now}#{state.position + 1}"
-        value = rank(draft, slot, cluster.attributes(proc))
+        value = rank_of(draft, slot, cluster.attributes(proc))
         if slot.state in HELD:
             _let_wait(draft, slot, cluster, proc, claim, value)
             continue
-        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight(slot), value)
-        if take(draft, slot, made):
+        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value)
+        if accept_claim(draft, slot, made):
             activate(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
     for name, (number, proc) in list(state.ready.items()):
         slot, cluster = state.slots[name], _waits(state, number, proc)
         if cluster is None or _ends(draft, slot):
-            reuse(draft, slot, number)
+            reuse_claim(draft, slot, number)
         else:
             activate(draft, slot, cluster, proc)
 
@@ -73,16 +73,16 @@ def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str,
     than the one that it has, or that waits already. What the job says is in the queue: no need to repeat it."""
     machine = draft.state.machines.get(slot.machine)
     likes_more = any(one is not None and value < one.rank for one in (slot.claim, slot.waiting))
-    if likes_more or (machine is not None and not accepts(machine)):
+    if likes_more or (machine is not None and not accepts_claims(machine)):
         void(draft, slot, "claim_failed")
         return
     draft.move_match(slot, "claim")
     job = job_id(cluster.id, proc)
     why = draft.why("better_match")
-    queue_up(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
+    queue_claim(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
 
 
-def withdraw(draft: Draft, cluster: int, procs: Iterable[int]) -> None:
+def withdraw_better_matches(draft: Draft, cluster: int, procs: Iterable[int]) -> None:
     """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
     that the job there may go on at the policy's next round."""
     state = draft.state
@@ -97,7 +97,7 @@ LOCAL_MOST = 200
 """Jobs of the local universe that run at one time, at most (the default of START_LOCAL_UNIVERSE)."""
 
 
-def start_local(draft: Draft) -> None:
+def start_local_jobs(draft: Draft) -> None:
     """Start jobs of the local universe: the access point runs them itself, at once, without a match or a slot."""
     state = draft.state
     place = f"local@{state.name}"
@@ -124,8 +124,8 @@ def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
     idle then, so does its holder."""
     trigger(draft, slot, "job reported", "job_ended")
     job_gone(draft, slot)
-    if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Idle" and _goes_on(draft, slot):
-        reuse(draft, slot, cluster)
+    if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Idle" and _goes_on(draft, slot):
+        reuse_claim(draft, slot, cluster)
 
 
 def _goes_on(draft: Draft, slot: Slot) -> bool:
@@ -139,7 +139,7 @@ def _ends(draft: Draft, slot: Slot) -> bool:
     return machine is not None and bool(machine.shutdown)
 
 
-def reuse(draft: Draft, slot: Slot, before: int) -> None:
+def reuse_claim(draft: Draft, slot: Slot, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
     assert slot.claim is not None
@@ -181,8 +181,8 @@ def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
 def stop(draft: Draft, activation: Activation, cause: str) -> None:
     """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it."""
     slot = draft.state.slots.get(activation.slot)
-    if slot is not None and slot.pair == "Claimed/Suspended":
-        draft.move(slot, SlotRow.CONTINUE, cause)
+    if slot is not None and slot.state_activity == "Claimed/Suspended":
+        draft.move_slot(slot, SlotRow.CONTINUE, cause)
     signal(draft, activation, "soft", cause)
 
 

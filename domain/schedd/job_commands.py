@@ -28,7 +28,7 @@ from ..state.proc_ads import pack, unpack
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
 from .accounting_group import GROUP, submitter_of
-from .claims import signal, stop, vacate, withdraw
+from .claims import signal, stop, vacate, withdraw_better_matches
 
 HELD_BY_USER = 1
 NUMBERS_GIVEN_OUT = 10_000
@@ -185,7 +185,7 @@ def _allowed(draft: Draft, user: str, cluster: Cluster) -> bool:
 # Acting
 
 
-def act(draft: Draft, command: Act) -> None:
+def act_on_jobs(draft: Draft, command: Act) -> None:
     """Do with each selected job what the command says, and answer what became of each."""
     rule = _ACTIONS.get(command.action)
     if rule is None:
@@ -235,7 +235,7 @@ def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status
         "HoldReasonSubCode": str(command.subcode),
     }
     draft.move_jobs(cluster, ranges(procs), "hold", "user_hold", status, changes)
-    withdraw(draft, cluster.id, procs)
+    withdraw_better_matches(draft, cluster.id, procs)
     _stop_all(draft, cluster, procs, "user_hold")
     return True
 
@@ -260,7 +260,7 @@ def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
         return False
     changes = {"RemoveReason": _reason(command, "rm")}
     draft.move_jobs(cluster, ranges(procs), "remove", "user_remove", status, changes)
-    withdraw(draft, cluster.id, procs)
+    withdraw_better_matches(draft, cluster.id, procs)
     if running:
         _stop_all(draft, cluster, procs, "user_remove")
     return True
@@ -308,7 +308,7 @@ def _pause(
     if cluster.local:
         return False  # without a slot there is nobody to suspend it
     slots = [draft.state.slots[draft.state.by_job[cluster.id, proc].slot] for proc in procs]
-    if any(slot.pair not in pairs for slot in slots):
+    if any(slot.state_activity not in pairs for slot in slots):
         return False
     done = [rule(draft, slot) for slot in slots]
     return all(done)
@@ -330,7 +330,7 @@ _ACTIONS: dict[str, Callable[[Draft, Act, Cluster, list[int], str, bool], bool]]
 IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "qdate", "jobstatus", "mytype", "globaljobid"})
 
 
-def edit(draft: Draft, command: Edit) -> None:
+def edit_jobs(draft: Draft, command: Edit) -> None:
     """Set attributes of jobs, or add to numbers."""
     for name, text in command.changes.items():
         if not _NAME.fullmatch(name):
@@ -351,7 +351,7 @@ def edit(draft: Draft, command: Edit) -> None:
             continue
         for changes, group in _edits(command, cluster, procs):
             draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ranges(group), changes))
-            withdraw(draft, cluster.id, group)
+            withdraw_better_matches(draft, cluster.id, group)
             outcomes += [Outcome(cluster.id, first, last, "done", changes) for first, last in ranges(group)]
     answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
 

@@ -17,7 +17,7 @@ from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
 from ..events import Ad, JobExited
-from ..startd.evaluation import integer, truth, values_read, written
+from ..startd.evaluation import integer, truth, unparsed, values_read
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import at_exit, quoted
@@ -63,7 +63,7 @@ def _ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
     if asked is None:
         return Answer(None, text)
     try:
-        value = written(asked.evaluate(ad, None, draft.context))
+        value = unparsed(asked.evaluate(ad, None, draft.context))
     except EvaluationError:
         value = "error"
     evidence = draft.note(name, unparse(asked), value, values_read(asked, ad, None, draft.context))

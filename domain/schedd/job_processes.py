@@ -11,7 +11,7 @@ from attrs import evolve
 from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..ports.stimuli import Ended, Measured, Started
-from ..startd.claiming import charge_drain
+from ..startd.claiming import charge_badput
 from ..state.job_ad import quoted
 from ..state.state import RUNS, Activation
 from .claims import job_ended
@@ -80,7 +80,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
     slot = state.slots.get(activation.slot)
     if slot is not None:
-        charge_drain(draft, slot)
+        charge_badput(draft, slot)
     exited = JobExited(
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,

@@ -27,9 +27,9 @@ from ..state.state import Slot
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from . import time_limits
-from .draining import accepts
-from .dynamic_slots import carve, weight
-from .evaluation import given
+from .draining import accepts_claims
+from .dynamic_slots import carve, weight_of
+from .evaluation import attribute_text
 from .job_signals import signal
 from .settings import MICROSECONDS, duration
 from .slot_policy import note_evidence, policy_of
@@ -40,7 +40,7 @@ HELD = ("Claimed", "Preempting")
 """The states of a slot that somebody has."""
 
 
-def rank(draft: Draft, slot: Slot, job: Ad) -> float:
+def rank_of(draft: Draft, slot: Slot, job: Ad) -> float:
     """The slot's RANK of a job; what is no number counts as 0.
 
     A slot without a RANK values all jobs alike, says the manual. The real startd looks for what its ad lacks in the
@@ -55,7 +55,7 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
     if isinstance(asked, Literal):
         value = asked.value
     else:
-        ads = policy.whole()[0], ad_of(job)
+        ads = policy.whole_ads()[0], ad_of(job)
         mine, target = ads[::-1] if swapped else ads
         try:
             value = asked.evaluate(mine, target, draft.context)
@@ -64,21 +64,21 @@ def rank(draft: Draft, slot: Slot, job: Ad) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def take(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
+def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
     """The slot is claimed. False if it could not be, or if its policy took the claim back at once."""
-    steps = draft.state.dialect.steps("claim", slot.pair)
+    steps = draft.state.dialect.steps("claim", slot.state_activity)
     draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
     if slot.name in draft.state.matches:
         draft.move_match(slot, "claim")
-    before = slot.pair
+    before = slot.state_activity
     for step in steps:
-        draft.move(slot, step.row, "claimed", step.target)
+        draft.move_slot(slot, step.row, "claimed", step.target)
     draft.emit(made)
     if time_limits.draining(policy_of(draft, slot)):
         mark(draft, slot, "late")
-    if draft.state.dialect.steps("revert", slot.pair) and _unwanted(draft, slot):
+    if draft.state.dialect.steps("revert", slot.state_activity) and _unwanted(draft, slot):
         end_claim(draft, slot, "start_false")
         trigger(draft, slot, "revert", "claim_failed", before)
         return False
@@ -101,36 +101,36 @@ def _slot(draft: Draft, name: str) -> Slot:
     return slot
 
 
-def notified(draft: Draft, stimulus: s.NotifyMatch) -> None:
+def notify_match(draft: Draft, stimulus: s.NotifyMatch) -> None:
     """The negotiator tells of a match (6): the slot waits for its claim."""
     trigger(draft, _slot(draft, stimulus.slot), "match", "matched")
 
 
-def requested(draft: Draft, stimulus: s.RequestClaim) -> None:
+def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
     """A claim from outside: taken, or on a slot that is claimed, waiting."""
     machine = draft.state.machines.get(stimulus.slot.partition("@")[2])
-    if machine is not None and not accepts(machine):
+    if machine is not None and not accepts_claims(machine):
         raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
     slot = draft.state.slots.get(stimulus.slot)
     if slot is None or slot.kind == "partitionable":
         slot = _carved(draft, stimulus, slot)
-    value = rank(draft, slot, stimulus.ad)
+    value = rank_of(draft, slot, stimulus.ad)
     if slot.state in HELD:
         waits = ClaimWaits(
             *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
             stimulus.job, stimulus.ad, stimulus.lease,
         )  # fmt: skip
-        queue_up(draft, slot, waits)
+        queue_claim(draft, slot, waits)
         return
     made = ClaimMade(
-        *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight(slot), value, stimulus.holder,
+        *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, stimulus.holder,
         stimulus.job, stimulus.ad, stimulus.lease,
     )  # fmt: skip
-    if not take(draft, slot, made) and slot.state not in HELD and not draft.events:
-        raise Refusal(f"slot {slot.name} is {slot.pair}: it cannot be claimed there")
+    if not accept_claim(draft, slot, made) and slot.state not in HELD and not draft.events:
+        raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed there")
 
 
-def queue_up(draft: Draft, slot: Slot, waits: ClaimWaits) -> None:
+def queue_claim(draft: Draft, slot: Slot, waits: ClaimWaits) -> None:
     """A better match waits for a slot that somebody has: one at a time, the last that came."""
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
@@ -151,8 +151,8 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
         raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
     slot = carve(draft, parent, name, ad_of(stimulus.ad))
     policy = policy_of(draft, slot)
-    if not draft.state.dialect.steps("claim", slot.pair) and not policy.true("IS_OWNER"):
-        draft.move(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=note_evidence(draft, policy))
+    if not draft.state.dialect.steps("claim", slot.state_activity) and not policy.true("IS_OWNER"):
+        draft.move_slot(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=note_evidence(draft, policy))
     return slot
 
 
@@ -163,23 +163,23 @@ def _default_lease(draft: Draft, slot: Slot) -> int:
     return missed * duration(draft.state, machine, "ALIVE_INTERVAL") // MICROSECONDS
 
 
-def failed(draft: Draft, stimulus: s.FailClaim) -> None:
+def fail_claim(draft: Draft, stimulus: s.FailClaim) -> None:
     """The claiming protocol failed: a slot in Matched or Unclaimed goes back to Owner."""
     trigger(draft, _slot(draft, stimulus.slot), "claim failed", "claim_failed")
 
 
-def withdrawn(draft: Draft, stimulus: s.WithdrawClaim) -> None:
+def withdraw_claim(draft: Draft, stimulus: s.WithdrawClaim) -> None:
     """The better match is wanted no longer; a job that retired for it alone goes on at the policy's next round."""
     slot = _slot(draft, stimulus.slot)
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, slot.waiting.id))
 
 
-def activated(draft: Draft, stimulus: s.ActivateClaim) -> None:
+def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
     """A job begins on a claim that is idle (11)."""
     slot = _slot(draft, stimulus.slot)
-    if slot.pair != "Claimed/Idle" or slot.claim is None:
-        raise Refusal(f"slot {slot.name} is {slot.pair}: a claim can be activated in Claimed/Idle alone")
+    if slot.state_activity != "Claimed/Idle" or slot.claim is None:
+        raise Refusal(f"slot {slot.name} is {slot.state_activity}: a claim can be activated in Claimed/Idle alone")
     machine = draft.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown:
         raise Refusal(f"machine {machine.name} is shut down: no job can start there any more")
@@ -189,7 +189,7 @@ def activated(draft: Draft, stimulus: s.ActivateClaim) -> None:
     trigger(draft, slot, "activate", "activated")
 
 
-def deactivated(draft: Draft, stimulus: s.DeactivateClaim) -> None:
+def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
     """The holder ends its job, softly unless ``fast``. Where the claim is to end anyway, it is released with its job
     (the real startd's release_claim)."""
     slot = _slot(draft, stimulus.slot)
@@ -210,7 +210,7 @@ def _closes(draft: Draft, slot: Slot) -> bool:
     return retires or time_limits.draining(policy) or time_limits.worklife_over(policy)
 
 
-def released(draft: Draft, stimulus: s.ReleaseClaim) -> None:
+def release_claim(draft: Draft, stimulus: s.ReleaseClaim) -> None:
     release(draft, _slot(draft, stimulus.slot), "released")
 
 
@@ -222,21 +222,21 @@ def release(draft: Draft, slot: Slot, cause: str) -> None:
         trigger(draft, slot, "release", cause)
 
 
-def reported(draft: Draft, stimulus: s.StarterReported) -> None:
+def starter_reported(draft: Draft, stimulus: s.StarterReported) -> None:
     trigger(draft, _slot(draft, stimulus.slot), "job reported", "job_ended")
 
 
-def gone(draft: Draft, stimulus: s.StarterGone) -> None:
+def starter_gone(draft: Draft, stimulus: s.StarterGone) -> None:
     slot = _slot(draft, stimulus.slot)
     if slot.activation is not None and not slot.activation.cluster:
         claim = slot.claim.id if slot.claim else ""
-        charge_drain(draft, slot)
+        charge_badput(draft, slot)
         draft.move_claim(slot, "end_job")
         draft.emit(ClaimDeactivated(*draft.why("job_ended"), slot.name, claim, slot.activation.job))
     job_gone(draft, slot)
 
 
-def charge_drain(draft: Draft, slot: Slot) -> None:
+def charge_badput(draft: Draft, slot: Slot) -> None:
     """What a job had run for that a drain ended counts as the drain's badput."""
     claim, activation = slot.claim, slot.activation
     if (
@@ -263,28 +263,28 @@ def job_gone(draft: Draft, slot: Slot) -> None:
 # Leases
 
 
-def unheard(draft: Draft, stimulus: s.Unheard) -> None:
+def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
     """The holder is silent: its lease runs out."""
     slot = _slot(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed: nobody's silence matters to it")
-    until = stimulus.heard + lease(draft, slot) * MICROSECONDS
+    until = stimulus.heard + lease_of(draft, slot) * MICROSECONDS
     draft.emit(ClaimUnheard(*draft.why("unheard"), slot.name, slot.claim.id, until))
 
 
-def lease(draft: Draft, slot: Slot) -> int:
+def lease_of(draft: Draft, slot: Slot) -> int:
     """Seconds for which the slot's claim lasts without a sign of its holder: JobLeaseDuration of the job that runs, or
     that it was claimed for; where that is undefined or 0, what the holder asked for; else MAX_CLAIM_ALIVES_MISSED times
     ALIVE_INTERVAL (the manual's "The Claimed State and Leases")."""
     claim = slot.claim
-    wish = policy_of(draft, slot).of_job("JobLeaseDuration") or 0
+    wish = policy_of(draft, slot).job_number("JobLeaseDuration") or 0
     if wish <= 0 and claim is not None:
-        text = given(claim.ad, "JobLeaseDuration")
+        text = attribute_text(claim.ad, "JobLeaseDuration")
         wish = int(text) if text.isdecimal() else claim.lease
     return wish if wish > 0 else _default_lease(draft, slot)
 
 
-def heard(draft: Draft, stimulus: s.Heard) -> None:
+def holder_heard(draft: Draft, stimulus: s.HolderHeard) -> None:
     slot = _slot(draft, stimulus.slot)
     if slot.claim is not None and slot.claim.until:
         draft.emit(ClaimUnheard(*draft.why("heard"), slot.name, slot.claim.id, 0))

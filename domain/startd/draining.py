@@ -81,7 +81,7 @@ def drain(draft: Draft, command: s.Drain) -> None:
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
             _begin(draft, slot, command.schedule)
-    run(draft, machine)
+    reevaluate_machine(draft, machine)
     answer(draft, command, "drain", machine.name, {"machine": machine.name, "request": str(number)})
 
 
@@ -107,13 +107,13 @@ def _check(draft: Draft, machine: Machine, text: str) -> None:
         return
     _parsed("check", text)
     for slot in slots_of(draft, machine):
-        found = truth(parse(text), policy_of(draft, slot).whole()[0], None, draft.context)
+        found = truth(parse(text), policy_of(draft, slot).whole_ads()[0], None, draft.context)
         if found is not True:
             value = "false" if found is False else "neither true nor false"
             raise Refusal(f"Draining check expression is {value} on {slot.name}: {text}")
 
 
-def cancel(draft: Draft, command: s.CancelDrain) -> None:
+def cancel_drain(draft: Draft, command: s.CancelDrain) -> None:
     """End a drain; without one there is nothing to do.
 
     :raises Refusal: it is not the user's to cancel, the machine has no drain of that number, or it was to end when
@@ -126,7 +126,7 @@ def cancel(draft: Draft, command: s.CancelDrain) -> None:
         if machine.drain.state == "Stopped":
             raise Refusal(f"{machine.name} is drained, and was to {machine.drain.completion} then: start it again")
         _move(draft, machine, "cancel", "drain_command")
-        run(draft, machine)
+        reevaluate_machine(draft, machine)
     answer(draft, command, "cancel drain", machine.name, {"machine": machine.name})
 
 
@@ -137,15 +137,15 @@ def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
     draft.emit(DrainMoved(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
 
 
-def run(draft: Draft, machine: Machine) -> None:
+def reevaluate_machine(draft: Draft, machine: Machine) -> None:
     """Ask the policy of all slots of the machine, and see whether its drain is done."""
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
             apply_policy(draft, slot)
-    progress(draft, machine)
+    advance(draft, machine)
 
 
-def progress(draft: Draft, machine: Machine) -> None:
+def advance(draft: Draft, machine: Machine) -> None:
     """See how far the machine's drain has come: the last of its first jobs is gone; all its slots are drained."""
     drain = machine.drain
     if drain is None:
@@ -155,7 +155,7 @@ def progress(draft: Draft, machine: Machine) -> None:
         _move(draft, machine, "complete", "drained")
         if drain.completion in ("resume", "reconfig"):
             _move(draft, machine, "resume", "drained")
-            run(draft, machine)
+            reevaluate_machine(draft, machine)
         elif drain.completion:
             _move(draft, machine, "stop", "drained")
 
@@ -172,8 +172,8 @@ def finalize(draft: Draft, machine: Machine) -> None:
                 apply_policy(draft, slot)
 
 
-def advances(machine: Machine) -> bool:
-    """Whether ``progress`` finds anything to do."""
+def can_advance(machine: Machine) -> bool:
+    """Whether ``advance`` finds anything to do."""
     drain = machine.drain
     return drain is not None and (_first_are_gone(machine, drain) or _all_are_drained(machine, drain))
 
@@ -183,10 +183,10 @@ def _first_are_gone(machine: Machine, drain: Drain) -> bool:
 
 
 def _all_are_drained(machine: Machine, drain: Drain) -> bool:
-    return drain.state in SCHEDULES and all(slot.pair == "Drained/Idle" for slot in machine.slots.values())
+    return drain.state in SCHEDULES and all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
 
 
-def accepts(machine: Machine) -> bool:
+def accepts_claims(machine: Machine) -> bool:
     """Whether claims may come to the machine: not while it is shut down, nor while it drains, unless the drain has a
     START of its own and claims from before it are still there."""
     drain = machine.drain

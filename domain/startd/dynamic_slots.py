@@ -15,7 +15,7 @@ from ..events import Ad, SlotBorn, SlotChanged, SlotDied
 from ..state.expression_cache import ad_of
 from ..state.state import Slot
 from .custom_resources import available, of_things, things
-from .slot_ad import static
+from .slot_ad import compiled_ad
 from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_things, left_of
 
 
@@ -24,7 +24,7 @@ def remaining(slot: Slot) -> dict[str, float]:
     return left_of(slot.ad)
 
 
-def request(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
+def requested_resources(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
     """What a job takes of what is ``left`` of a partitionable slot; None: that does not suffice."""
     return _cutter(draft, slot).taken(job, left)
 
@@ -36,7 +36,7 @@ def _cutter(draft: Draft, slot: Slot) -> Cutter:
     stamp = (slot.version, machine.settings if machine else None, draft.context)
     known = kept.get(slot.name)
     if known is None or known[:3] != stamp:
-        made = cutter(draft.state, machine, slot, static(draft.state, slot).ad, draft.context)
+        made = cutter(draft.state, machine, slot, compiled_ad(draft.state, slot).ad, draft.context)
         known = kept[slot.name] = (*stamp, made)
     found = known[3]
     assert isinstance(found, Cutter)
@@ -48,12 +48,12 @@ def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
 
     :raises Refusal: too little is left of the parent
     """
-    taken = request(draft, parent, job, remaining(parent))
+    taken = requested_resources(draft, parent, job, remaining(parent))
     if taken is None:
         left = ", ".join(f"{amount:g} of {key}" for key, amount in remaining(parent).items())
         raise Refusal(f"slot {parent.name}: the job asks for more than the slot has left ({left}): ask for less")
     free = free_things(parent, draft.state.slots.values())
-    own = static(draft.state, parent).ad
+    own = compiled_ad(draft.state, parent).ad
     chosen = chosen_things(own, job, taken, free, draft.context)
     given: Ad = {}
     for resource, ids in chosen.items():
@@ -82,7 +82,7 @@ def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> No
     draft.emit(SlotChanged(*draft.why(cause), parent.name, changes))
 
 
-def weight(slot: Slot) -> int:
+def weight_of(slot: Slot) -> int:
     """What a slot counts for in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
     ad = ad_of(slot.ad)
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"

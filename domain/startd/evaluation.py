@@ -20,7 +20,18 @@ from ..ports.sensor_readings import Sense
 from ..state.expression_cache import ad_of, expression
 from ..state.state import Activation, Slot, State
 from .settings import EXPRESSIONS
-from .slot_ad import UNIVERSE_VANILLA, Moment, extend, job_ad, job_as_ad, moment, reach, start_meanwhile, static, view
+from .slot_ad import (
+    UNIVERSE_VANILLA,
+    SlotSnapshot,
+    ad_at,
+    compiled_ad,
+    drain_start,
+    extend_ad,
+    job_ad,
+    job_as_ad,
+    references,
+    snapshot,
+)
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
 
@@ -49,7 +60,7 @@ class PolicyEvaluation:
         self._ad: ClassAd | None = None
         self._part: ClassAd | None = None
         self._has: frozenset[str] = frozenset()
-        self._moment: Moment | None = None
+        self._moment: SlotSnapshot | None = None
         self._job: ClassAd | None = None
         self._job_known = False
         self._loose: frozenset[str] = frozenset()
@@ -57,31 +68,31 @@ class PolicyEvaluation:
 
     # What is seen
 
-    def moment(self) -> Moment:
+    def snapshot(self) -> SlotSnapshot:
         if self._moment is None:
-            self._moment = moment(self.state, self.slot, self.sense, self.now, self.context)
+            self._moment = snapshot(self.state, self.slot, self.sense, self.now, self.context)
         return self._moment
 
     @property
     def ad(self) -> ClassAd:
         """The slot's ad at the moment: what its own expressions can read of it."""
         if self._ad is None:
-            self._ad = view(self.moment())
+            self._ad = ad_at(self.snapshot())
         return self._ad
 
-    def read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
+    def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
         """What the expression of a name reads: the slot's ad, with the attributes of the moment that it can read, and
         the job's, if it can read any of that."""
-        found = reach(static(self.state, self.slot), name)
-        if found is None or self._ad is not None or self.start_meanwhile is not None:
+        found = references(compiled_ad(self.state, self.slot), name)
+        if found is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
         job = self.job if found.foreign else None
         if job is not None and not self._loose.isdisjoint(found.foreign):
             return self.ad, job  # an expression of the job's may read anything of the slot
         if self._part is None:
-            self._part, self._has = view(self.moment(), only=found.names), found.names
+            self._part, self._has = ad_at(self.snapshot(), only=found.names), found.names
         elif not found.names <= self._has:  # it grows by what is asked for
-            extend(self._part, self.moment(), found.names - self._has)
+            extend_ad(self._part, self.snapshot(), found.names - self._has)
             self._has |= found.names
         return self._part, job
 
@@ -90,24 +101,24 @@ class PolicyEvaluation:
         """The ad of its job; None if there is none, or if no expression of the slot's can read it."""
         if not self._job_known:
             self._job_known = True
-            known = static(self.state, self.slot)
-            if known.foreign or known.names is None or self.start_meanwhile is not None:
+            known = compiled_ad(self.state, self.slot)
+            if known.foreign or known.names is None or self.drain_start is not None:
                 job = self._job = job_as_ad(self.state, self.slot)
                 if job is not None:
                     read = [name for name in known.foreign if name in job]
                     self._loose = frozenset(name for name in read if not isinstance(job[name], Literal))
         return self._job
 
-    def matched(self, job: Ad) -> PolicyEvaluation:
+    def matched_with(self, job: Ad) -> PolicyEvaluation:
         """The same slot matched with another job: that of a match that waits."""
         other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context)
-        other._ad, other._job, other._job_known = view(self.moment(), whole=True), ad_of(job), True
+        other._ad, other._job, other._job_known = ad_at(self.snapshot(), whole=True), ad_of(job), True
         return other
 
-    def whole(self) -> tuple[ClassAd, ClassAd | None]:
+    def whole_ads(self) -> tuple[ClassAd, ClassAd | None]:
         """The slot's ad with every attribute of the moment, and its job's: for what a job's own expressions read."""
         ad = job_ad(self.state, self.slot)
-        return view(self.moment(), whole=True), None if ad is None else ad_of(ad)
+        return ad_at(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
 
     # What is asked
 
@@ -124,7 +135,7 @@ class PolicyEvaluation:
         return self._truth(name)
 
     def _vanilla(self) -> bool:
-        if not static(self.state, self.slot).varied:
+        if not compiled_ad(self.state, self.slot).varied:
             return False
         ad = job_ad(self.state, self.slot)
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
@@ -133,7 +144,9 @@ class PolicyEvaluation:
         asked = self.expression(name)
         if asked is None:
             return None
-        found = constant(asked) if isinstance(asked, Literal) else truth(asked, *self.read_by(name), self.context)
+        found = (
+            constant_truth(asked) if isinstance(asked, Literal) else truth(asked, *self.ads_read_by(name), self.context)
+        )
         self.verdict = Verdict(name, asked, found)
         return found
 
@@ -143,22 +156,22 @@ class PolicyEvaluation:
         asked = self.expression(name)
         if asked is None:
             return False
-        found = constant(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
+        found = constant_truth(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
         if found is False and asked.simplify(self.ad).references(self.ad).external:
             found = None
         self.verdict = Verdict(name, asked, found)
         return found is False
 
     @property
-    def start_meanwhile(self) -> Expression | None:
+    def drain_start(self) -> Expression | None:
         """What START is while the machine drains, if the drain has one of its own."""
-        return start_meanwhile(self.state, self.slot)
+        return drain_start(self.state, self.slot)
 
     def expression(self, name: str) -> Expression | None:
         """The expression of a name: the slot's, else the default's; None if there is neither."""
-        if name == "Start" and self.start_meanwhile is not None:
-            return self.start_meanwhile
-        own = static(self.state, self.slot).ad
+        if name == "Start" and self.drain_start is not None:
+            return self.drain_start
+        own = compiled_ad(self.state, self.slot).ad
         if name in own:
             return own[name]
         default = _DEFAULTS.get(name.lower())
@@ -169,17 +182,17 @@ class PolicyEvaluation:
         asked = self.expression(name)
         if asked is None:
             return None
-        mine, job = (None, None) if isinstance(asked, Literal) else self.read_by(name)
+        mine, job = (None, None) if isinstance(asked, Literal) else self.ads_read_by(name)
         found = integer(asked, mine, job, self.context)
         self.verdict = Verdict(name, asked, found)
         return found
 
-    def job_says(self, name: str) -> bool:
+    def job_has(self, name: str) -> bool:
         """Whether the job's ad has the attribute, whatever its value."""
         activation = self.slot.activation
         return activation is not None and bool(_text(self.state, activation, name))
 
-    def of_job(self, name: str) -> int | None:
+    def job_number(self, name: str) -> int | None:
         """The value of an attribute of the job, which may read the slot's, as a whole number; None if it has none."""
         activation = self.slot.activation
         text = None if activation is None else _text(self.state, activation, name)
@@ -188,7 +201,7 @@ class PolicyEvaluation:
         if text.isdecimal():
             return int(text)
         asked = expression(text)
-        mine, job = self.whole()
+        mine, job = self.whole_ads()
         return None if asked is None else integer(asked, job, mine, self.context)
 
     # What was read
@@ -197,7 +210,7 @@ class PolicyEvaluation:
         """The values of all that the last expression asked read: of the slot as ``MY.Name``, of its job as
         ``TARGET.Name``, as the language writes them."""
         assert self.verdict is not None
-        return values_read(self.verdict.expression, *self.read_by(self.verdict.name), self.context)
+        return values_read(self.verdict.expression, *self.ads_read_by(self.verdict.name), self.context)
 
 
 def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
@@ -219,7 +232,7 @@ def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Co
             if place is None or name not in place or (name.lower(), own) in seen:
                 continue
             seen.add((name.lower(), own))
-            found[f"{'MY' if own else 'TARGET'}.{name}"] = written(_value(place, name, opposite, context))
+            found[f"{'MY' if own else 'TARGET'}.{name}"] = unparsed(_value(place, name, opposite, context))
             pending.append((place[name], own))
     return dict(sorted(found.items()))
 
@@ -230,12 +243,12 @@ _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VAC
 
 def _text(state: State, activation: Activation, name: str) -> str:
     if not activation.cluster:
-        return given(activation.ad, name)
+        return attribute_text(activation.ad, name)
     cluster = state.clusters.get(activation.cluster)
     return "" if cluster is None else cluster.value(activation.proc, name)
 
 
-def given(ad: Ad, name: str) -> str:
+def attribute_text(ad: Ad, name: str) -> str:
     """The text of an attribute, in any case of letters; empty if there is none."""
     if name in ad:
         return ad[name]
@@ -254,7 +267,7 @@ def _value(ad: ClassAd, name: str, target: ClassAd | None, context: Context) -> 
     return _evaluated(ad[name], ad, target, context)
 
 
-def constant(asked: Literal) -> bool | None:
+def constant_truth(asked: Literal) -> bool | None:
     """The truth of a value that stands there as it is."""
     return _as_truth(asked.value)
 
@@ -280,7 +293,7 @@ def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, conte
     return None
 
 
-def written(value: object) -> str:
+def unparsed(value: object) -> str:
     """A value as the language writes it."""
     if type(value) is int:
         return str(value)

@@ -25,7 +25,7 @@ _TURNS = ("Owner", "Unclaimed")
 
 
 @frozen
-class Place:
+class LoadedSlot:
     """A slot as the load sees it. ``cpus`` are those that it was given, ``free`` those that are not in dynamic slots;
     ``parent`` is empty but for a dynamic slot."""
 
@@ -44,18 +44,18 @@ class Load:
     condor: float
 
 
-def distribute(owner_load: float, places: Sequence[Place], by_cores: bool) -> dict[str, float]:
+def distribute(owner_load: float, places: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
     """The owner's load on each slot, by its name; ``places`` in the order of the slots, dynamic ones behind their
     parent."""
     turn = _in_turn(places)
     return _by_cores(owner_load, turn, places) if by_cores else _by_steps(owner_load, turn)
 
 
-def _in_turn(places: Sequence[Place]) -> list[Place]:
+def _in_turn(places: Sequence[LoadedSlot]) -> list[LoadedSlot]:
     return sorted(places, key=lambda place: _TURNS.index(place.state) if place.state in _TURNS else len(_TURNS))
 
 
-def _by_steps(left: float, turn: Sequence[Place]) -> dict[str, float]:
+def _by_steps(left: float, turn: Sequence[LoadedSlot]) -> dict[str, float]:
     if not turn:
         return {}
     everyone = STEP * (left // (STEP * len(turn)))  # the turns in which each slot takes a whole step
@@ -67,7 +67,7 @@ def _by_steps(left: float, turn: Sequence[Place]) -> dict[str, float]:
     return given
 
 
-def _by_cores(left: float, turn: Sequence[Place], places: Sequence[Place]) -> dict[str, float]:
+def _by_cores(left: float, turn: Sequence[LoadedSlot], places: Sequence[LoadedSlot]) -> dict[str, float]:
     given: dict[str, float] = {}
     for place in turn:
         if not place.parent:
@@ -110,10 +110,10 @@ def _load(owner: float, condor: float) -> Load:
     return Load(round(owner + condor, 2), round(condor, 2))
 
 
-def _places(slots: Iterable[Slot]) -> list[Place]:
+def _places(slots: Iterable[Slot]) -> list[LoadedSlot]:
     order = sorted(slots, key=lambda slot: (_number(slot, "SlotID"), _number(slot, "DSlotId")))
     return [
-        Place(slot.name, slot.state, _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus"), slot.parent)
+        LoadedSlot(slot.name, slot.state, _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus"), slot.parent)
         for slot in order
     ]
 

@@ -14,7 +14,7 @@ from .settings import SETTINGS
 from .slot_policy import policy_of
 from .slot_resources import STANDARD
 from .transitions import reevaluate
-from .updates import news
+from .updates import changed_readings
 
 
 def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
@@ -31,7 +31,7 @@ def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
         draft.emit(SlotBorn(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
         reevaluate(draft, draft.state.slots[plan.name])
     for plan in stimulus.slots:
-        said = news(policy_of(draft, draft.state.slots[plan.name]))
+        said = changed_readings(policy_of(draft, draft.state.slots[plan.name]))
         if said:
             draft.emit(SlotChanged(*draft.why("published"), plan.name, said))
 
@@ -93,7 +93,7 @@ def reconfigure(draft: Draft, stimulus: s.Reconfigure) -> None:
     for slot, changes in ads:
         if changes:
             draft.emit(SlotChanged(*draft.why("reconfigured"), slot.name, changes))
-    draining.run(draft, machine)
+    draining.reevaluate_machine(draft, machine)
 
 
 def _same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> None:

@@ -1,8 +1,8 @@
 """From when on may a rule of a slot's policy hold, if nothing happens but time passing?
 
 While a machine's sensors say the same and nobody tells its slots anything, a slot's rules depend on the time alone, and
-mostly not even on that: ``horizon`` says until when nothing need be asked. So virtual time can jump, and the rounds in
-between, which would change nothing, are not held.
+mostly not even on that: ``next_policy_change`` says until when nothing need be asked. So virtual time can jump, and the
+rounds in between, which would change nothing, are not held.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from ..state_machines.slot_rules import CONDITIONS, applying
 from . import time_limits, updates
 from .evaluation import PolicyEvaluation
 from .settings import MICROSECONDS, setting
-from .slot_ad import Moment, asks_busy, idle, latched, neighbours, static, total_name, total_since
+from .slot_ad import (
+    SlotSnapshot,
+    asks_busy,
+    compiled_ad,
+    input_idle,
+    latches_cpu_busy,
+    machine_slots,
+    total_name,
+    total_since,
+)
 from .slot_policy import SlotPolicy
 
 _DAY = 86400
@@ -25,52 +34,52 @@ _QUARTER = 900
 _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
-def horizon(policy: SlotPolicy) -> int | None:
+def next_policy_change(policy: SlotPolicy) -> int | None:
     """The first instant (microseconds) from which on a rule of the slot may hold: now if one does already, None if none
     ever will."""
     slot = policy.slot
     unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches
-    if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.pair in _DUE):
+    if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.state_activity in _DUE):
         return policy.now
     return min(_instants(policy), default=None)
 
 
 def _instants(policy: SlotPolicy) -> Iterator[int]:
-    rules = policy.state.dialect.rules.get(policy.slot.pair, ())
+    rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when][1]}
-    wanted = static(policy.state, policy.slot).names
+    wanted = compiled_ad(policy.state, policy.slot).names
     if asks_busy(wanted):
         if policy.true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
         names.add("CpuBusy")
-    here = policy.moment()
+    here = policy.snapshot()
     if (wanted is None or "totalmachinedrainingunclaimedtime" in wanted) and _drained(here):
         yield policy.now
     if time_limits.draining(policy):
         names.add("Start")
         yield from _neighbours_terms(policy)
-    moving = moving_of(here) | _moving_of_other_slots(here)
+    moving = moving_attributes(here) | _moving_of_other_slots(here)
     for name in sorted(names):
         for variant in (name, f"{name}_VANILLA"):
             changes = _change(policy, variant, moving)
             if changes is not None:
                 yield changes
     yield from _terms(policy, {rule.when for rule in rules})
-    told = updates.due(policy)
+    told = updates.next_update(policy)
     if told is not None:
         yield told
 
 
-def _drained(m: Moment) -> bool:
-    return any(slot.state == "Drained" for slot in neighbours(m.state, m.slot))
+def _drained(m: SlotSnapshot) -> bool:
+    return any(slot.state == "Drained" for slot in machine_slots(m.state, m.slot))
 
 
 def _neighbours_terms(policy: PolicyEvaluation) -> Iterator[int]:
     """While a machine drains, how long a job may stay depends on what its neighbours are granted."""
-    for slot in neighbours(policy.state, policy.slot):
+    for slot in machine_slots(policy.state, policy.slot):
         if slot is not policy.slot and slot.activation is not None:
             theirs = PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context)
-            changes = _change(theirs, "MaxJobRetirementTime", moving_of(theirs.moment()))
+            changes = _change(theirs, "MaxJobRetirementTime", moving_attributes(theirs.snapshot()))
             if changes is not None:
                 yield changes
 
@@ -79,7 +88,7 @@ def _change(policy: PolicyEvaluation, name: str, moving: dict[str, Moving]) -> i
     asked = policy.expression(name)
     if asked is None:
         return None
-    found = next_change(asked, *policy.read_by(name), policy.context, moving)
+    found = next_change(asked, *policy.ads_read_by(name), policy.context, moving)
     if found is None:
         return None
     return policy.now if found is POLL else int(found) * MICROSECONDS
@@ -90,10 +99,10 @@ def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
     slot, claim = policy.slot, policy.slot.claim
     stopped = slot.activation is not None and bool(slot.activation.since) and not time_limits.draining(policy)
     if claim is not None and not stopped and time_limits.in_retirement(policy):
-        yield max(policy.now, policy.now + time_limits.left(policy) - time_limits.vacate_time(policy))
+        yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
         if time_limits.draining(policy):  # whose own retirement is over does not wait for the others
             yield policy.now + time_limits.retirement_left(policy)
-    if claim is None or slot.pair != "Claimed/Idle":
+    if claim is None or slot.state_activity != "Claimed/Idle":
         return
     if "the claim is too old" in conditions and claim.activations:
         life = time_limits.worklife(policy)
@@ -104,12 +113,12 @@ def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * MICROSECONDS)
 
 
-def moving_of(m: Moment) -> dict[str, Moving]:
+def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
     """The attributes of the moment that move by the clock by themselves."""
     found = {"mycurrenttime": Moving(0)}
     slot, now = m.slot, m.seconds
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
-        last, since = m.readings.last_console if console else m.readings.last_input, idle(m, console)
+        last, since = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
         if last is not None and last > m.now and not since:  # somebody types until then
             found[name] = Moving(now, _EVER, last // MICROSECONDS + 1)
         else:
@@ -121,7 +130,7 @@ def moving_of(m: Moment) -> dict[str, Moving]:
         until = now + _QUARTER - now % _QUARTER
     found["clockmin"] = Moving(midnight, 60, until)
     found["clockday"] = Moving(midnight - ((local // _DAY + 4) % 7) * _DAY, _DAY, until)
-    if slot.busy_since and not latched(m):
+    if slot.busy_since and not latches_cpu_busy(m):
         found["cpubusytime"] = Moving(slot.busy_since // MICROSECONDS)
     activation = slot.activation
     if activation is not None:
@@ -131,19 +140,19 @@ def moving_of(m: Moment) -> dict[str, Moving]:
             found["totaljobruntime"] = Moving((activation.began + activation.suspended) // MICROSECONDS)
     if slot.claim is not None:
         found["totalclaimruntime"] = Moving(slot.claim.since // MICROSECONDS)
-    found[total_name(slot.pair).lower()] = Moving(total_since(slot))
+    found[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
     for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # which lies over all of these
         for name in said:
             found.pop(name.lower(), None)
     return found
 
 
-def _moving_of_other_slots(m: Moment) -> dict[str, Moving]:
+def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
     """The same of what the machine's slots know of each other (STARTD_SLOT_ATTRS)."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     found: dict[str, Moving] = {}
-    for other in neighbours(m.state, m.slot) if wanted else ():
+    for other in machine_slots(m.state, m.slot) if wanted else ():
         prefix = other.name.partition("@")[0]
-        theirs = moving_of(Moment(m.state, other, m.machine, m.readings, m.now, m.context))
+        theirs = moving_attributes(SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context))
         found |= {f"{prefix}_{name}": theirs[name] for name in wanted if name in theirs}
     return found

@@ -14,7 +14,7 @@ from ..ports import stimuli as s
 from ..state.state import Machine, Slot, State
 from . import draining, updates
 from .settings import duration
-from .slot_ad import asks_busy, static
+from .slot_ad import asks_busy, compiled_ad
 from .slot_policy import policy_of
 from .transitions import apply_policy, trigger
 
@@ -27,17 +27,17 @@ def interval(state: State, machine: Machine) -> int:
     return max(1, duration(state, machine, "POLLING_INTERVAL" if held else "UPDATE_INTERVAL"))
 
 
-def grid(machine: Machine, apart: int, after: int) -> int:
+def next_round(machine: Machine, apart: int, after: int) -> int:
     """The first instant of the machine's grid behind ``after``."""
     return machine.joined + (max(0, after - machine.joined) // apart + 1) * apart
 
 
-def unfinished(machine: Machine) -> bool:
+def drain_can_advance(machine: Machine) -> bool:
     """Whether the machine's next round brings its drain further, whatever its slots' policy says."""
-    return draining.advances(machine)
+    return draining.can_advance(machine)
 
 
-def hold_round(draft: Draft, stimulus: s.Round) -> None:
+def evaluate_policies(draft: Draft, stimulus: s.EvaluatePolicies) -> None:
     """Ask the policy of all slots of these machines."""
     state = draft.state
     for name in stimulus.machines:
@@ -45,7 +45,7 @@ def hold_round(draft: Draft, stimulus: s.Round) -> None:
             if state.slots.get(slot.name) is slot:
                 _turn(draft, slot)
         if name in state.machines:
-            draining.progress(draft, state.machines[name])
+            draining.advance(draft, state.machines[name])
 
 
 def _turn(draft: Draft, slot: Slot) -> None:
@@ -57,7 +57,7 @@ def _turn(draft: Draft, slot: Slot) -> None:
 
 def _publish(draft: Draft, slot: Slot) -> None:
     """Tell the pool what the sensors say, if that is news and the time has come."""
-    changes = updates.timely(policy_of(draft, slot))
+    changes = updates.due_readings(policy_of(draft, slot))
     if changes:
         draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
 
@@ -67,21 +67,21 @@ def publish(draft: Draft) -> None:
     updates do."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotMoved)):
         slot = draft.state.slots.get(name)
-        changes = {} if slot is None else updates.news(policy_of(draft, slot))
+        changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
         if changes:
             draft.emit(SlotChanged(*draft.why("published"), name, changes))
 
 
 def _note_busy(draft: Draft, slot: Slot) -> None:
     """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
-    if not asks_busy(static(draft.state, slot).names):
+    if not asks_busy(compiled_ad(draft.state, slot).names):
         return
     busy = policy_of(draft, slot).true("CpuBusy")
     if busy != bool(slot.busy_since):
         draft.emit(BusyBegan(*draft.why("evaluated"), slot.name, busy))
 
 
-def benchmarked(draft: Draft, stimulus: s.BenchmarksDone) -> None:
+def benchmarks_done(draft: Draft, stimulus: s.BenchmarksDone) -> None:
     """The slot's benchmarks are done (4): their results are the machine's."""
     slot = draft.state.slots.get(stimulus.slot)
     if slot is None or slot.activity != "Benchmarking":

@@ -34,9 +34,9 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
             kill(draft, slot, "shutdown")
         else:
             retire(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
-        if draft.state.slots.get(slot.name) is slot and slot.pair == "Claimed/Retiring":
+        if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Retiring":
             apply_policy(draft, slot)
-    progress(draft, machine)
+    leave_if_empty(draft, machine)
     answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
 
 
@@ -51,7 +51,7 @@ def _ended_with_it(draft: Draft, machine: Machine) -> bool:
     return True
 
 
-def progress(draft: Draft, machine: Machine) -> None:
+def leave_if_empty(draft: Draft, machine: Machine) -> None:
     """If the machine is being shut down and nobody holds a slot of it any more, it leaves."""
     if not _over(draft.state, machine):
         return
@@ -76,4 +76,4 @@ def finish(draft: Draft) -> None:
         machine = draft.state.machines.get(name)
         if machine is not None:
             finalize(draft, machine)
-            progress(draft, machine)
+            leave_if_empty(draft, machine)

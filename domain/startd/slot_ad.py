@@ -1,8 +1,8 @@
 """A slot as its policy's expressions see it: its ad, with the attributes of the moment.
 
 An ad has two layers. What the log says of the slot (``Slot.ad``) is made into an ad once for each version of it, and
-the attributes that change from moment to moment, of which ``MOMENT`` is the table, lie over it. Only those are worked
-out that the slot's own expressions can read, unless everything is asked for.
+the attributes that change from moment to moment, of which ``DYNAMIC_ATTRIBUTES`` is the table, lie over it. Only those
+are worked out that the slot's own expressions can read, unless everything is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNIVERSE_VANILLA = "5"
 
 
 @frozen
-class Reach:
+class References:
     """What an expression of a slot's may read: the names in small letters, its own attributes' included, and those of
     them that the slot does not have: a job may."""
 
@@ -36,11 +36,11 @@ class Reach:
 
 
 @frozen
-class Static:
+class CompiledAd:
     """What is made of a slot's ad once for each version of it. ``names`` are the attributes in small letters that its
     expressions may read (None: any, since one makes names at run time), ``foreign`` those that its policy reads and the
     slot itself does not have: a job may. ``varied``: there are expressions for the vanilla universe alone. ``reaches``
-    and ``matches`` keep what ``reach`` and ``matched_by`` have found."""
+    and ``matches`` keep what ``references`` and ``read_by_match`` have found."""
 
     version: int
     ad: ClassAd
@@ -48,7 +48,7 @@ class Static:
     foreign: frozenset[str]
     varied: bool
     texts: dict[str, str]
-    reaches: dict[str, Reach | None] = Factory(dict)
+    reaches: dict[str, References | None] = Factory(dict)
     matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
 
 
@@ -58,9 +58,9 @@ MAKES_NAMES = frozenset({"eval", "unparse"})
 """Functions that make names when they are evaluated: what they read, no text tells."""
 
 
-def static(state: State, slot: Slot) -> Static:
+def compiled_ad(state: State, slot: Slot) -> CompiledAd:
     """The lasting part of a slot's ad."""
-    kept: dict[str, Static] = state.kept.setdefault("static ads", {})
+    kept: dict[str, CompiledAd] = state.kept.setdefault("static ads", {})
     known = kept.get(slot.name)
     if known is not None and known.version == slot.version:
         return known
@@ -68,30 +68,32 @@ def static(state: State, slot: Slot) -> Static:
     words = _words(texts, _ASKED)
     read = words | _words(texts, _MATCHED)
     names = None if read & MAKES_NAMES else frozenset(read)
-    foreign = frozenset(words - texts.keys() - MOMENT.keys() - _NO_ATTRIBUTES)
+    foreign = frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES)
     varied = any(name.endswith("_vanilla") for name in texts)
-    found = kept[slot.name] = Static(slot.version, ad_of(slot.ad), names, foreign, varied, texts)
+    found = kept[slot.name] = CompiledAd(slot.version, ad_of(slot.ad), names, foreign, varied, texts)
     if len(kept) > 2 * len(state.slots) + 100:
         for name in [name for name in kept if name not in state.slots]:
             del kept[name]
     return found
 
 
-def reach(known: Static, name: str) -> Reach | None:
+def references(known: CompiledAd, name: str) -> References | None:
     """What the expression of a name can read; None: anything, since one makes names at run time."""
     key = name.lower()
     if key not in known.reaches:
         found = frozenset(_words(known.texts, frozenset({key}))) if known.names is not None else None
-        foreign = frozenset() if found is None else found - known.texts.keys() - MOMENT.keys() - _NO_ATTRIBUTES
-        known.reaches[key] = None if found is None else Reach(found, foreign)
+        foreign = (
+            frozenset() if found is None else found - known.texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES
+        )
+        known.reaches[key] = None if found is None else References(found, foreign)
     return known.reaches[key]
 
 
-def matched_by(known: Static, also: frozenset[str]) -> frozenset[str] | None:
+def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | None:
     """What a match reads of a slot: what its Requirements and Start can, and of what a job names (``also``, in small
     letters) what that can. None: anything."""
     if also not in known.matches:
-        found = [reach(known, name) for name in ("requirements", "start", *(also & known.texts.keys()))]
+        found = [references(known, name) for name in ("requirements", "start", *(also & known.texts.keys()))]
         names = {name for one in found if one is not None for name in one.names}
         known.matches[also] = None if None in found else also | names
     return known.matches[also]
@@ -126,7 +128,7 @@ _NO_ATTRIBUTES = frozenset(
 
 
 @define
-class Moment:
+class SlotSnapshot:
     """A slot at an instant, as its expressions see it."""
 
     state: State
@@ -141,12 +143,12 @@ class Moment:
         return self.now // MICROSECONDS
 
 
-def idle(m: Moment, console: bool) -> int:
+def input_idle(m: SlotSnapshot, console: bool) -> int:
     """KeyboardIdle and ConsoleIdle."""
-    return max(0, m.seconds - since(m, console))
+    return max(0, m.seconds - last_input(m, console))
 
 
-def since(m: Moment, console: bool) -> int:
+def last_input(m: SlotSnapshot, console: bool) -> int:
     """The second of the last input. A slot that is connected to neither keyboard nor console has been idle since the
     execution point began, and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
     began = m.machine.joined if m.machine else 0
@@ -159,15 +161,15 @@ def since(m: Moment, console: bool) -> int:
     return (began if last is None else last) // MICROSECONDS
 
 
-def latched(m: Moment) -> bool:
+def latches_cpu_busy(m: SlotSnapshot) -> bool:
     """Whether CpuBusy is one of STARTD_LATCH_EXPRS, as in the policy templates: then CpuBusyValue is 1 while it is
     true, and CpuBusyTime the instant (seconds since the epoch) from which on; else it is the seconds since then."""
     return "cpubusy" in setting(m.state, m.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
 
 
-def _busy_time(m: Moment) -> int:
+def _busy_time(m: SlotSnapshot) -> int:
     since = m.slot.busy_since // MICROSECONDS
-    return since if latched(m) or not since else m.seconds - since
+    return since if latches_cpu_busy(m) or not since else m.seconds - since
 
 
 def asks_busy(names: frozenset[str] | None) -> bool:
@@ -175,12 +177,12 @@ def asks_busy(names: frozenset[str] | None) -> bool:
     return names is None or not names.isdisjoint(("cpubusytime", "cpubusyvalue"))
 
 
-def _local(m: Moment) -> int:
+def _local(m: SlotSnapshot) -> int:
     """The seconds since local midnight, with the days before them."""
     return m.seconds + m.context.offset(m.seconds)
 
 
-def _ran(m: Moment) -> Any:
+def _ran(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     if activation is None:
         return None
@@ -188,7 +190,7 @@ def _ran(m: Moment) -> Any:
     return until // MICROSECONDS - (activation.began + activation.suspended) // MICROSECONDS
 
 
-def _suspended(m: Moment) -> Any:
+def _suspended(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     if activation is None:
         return None
@@ -197,7 +199,7 @@ def _suspended(m: Moment) -> Any:
     return m.seconds - (activation.since - activation.suspended) // MICROSECONDS
 
 
-def _job(m: Moment, name: str) -> str | None:
+def _job(m: SlotSnapshot, name: str) -> str | None:
     """The text of an attribute of the slot's job."""
     activation = m.slot.activation
     if activation is None:
@@ -208,39 +210,39 @@ def _job(m: Moment, name: str) -> str | None:
     return None if cluster is None else cluster.value(activation.proc, name) or None
 
 
-def _job_id(m: Moment) -> Any:
+def _job_id(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     if activation is None:
         return None
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 
-def _user(m: Moment) -> Any:
+def _user(m: SlotSnapshot) -> Any:
     return m.state.user(m.slot) or None
 
 
-def _group(m: Moment) -> Any:
+def _group(m: SlotSnapshot) -> Any:
     """Whom the slot counts for, where that is not its job's user."""
     claim = m.slot.claim
     return None if claim is None or claim.submitter == m.state.user(m.slot) else claim.submitter
 
 
-def _next_user(m: Moment) -> Any:
+def _next_user(m: SlotSnapshot) -> Any:
     waiting = m.slot.waiting
     return None if waiting is None else waiting.user or waiting.submitter
 
 
-def _next_group(m: Moment) -> Any:
+def _next_group(m: SlotSnapshot) -> Any:
     waiting = m.slot.waiting
     return None if waiting is None or waiting.submitter == _next_user(m) else waiting.submitter
 
 
-def _drain(m: Moment, what: Callable[[Any], Any]) -> Any:
+def _drain(m: SlotSnapshot, what: Callable[[Any], Any]) -> Any:
     drain = m.machine.drain if m.machine else None
     return None if drain is None else what(drain)
 
 
-def start_meanwhile(state: State, slot: Slot) -> Expression | None:
+def drain_start(state: State, slot: Slot) -> Expression | None:
     """What START is while the slot's machine drains, if the drain has a START of its own."""
     machine = state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
@@ -251,12 +253,12 @@ def _instant(at: int) -> int | None:
     return at // MICROSECONDS if at else None
 
 
-def unclaimed_in_drains(m: Moment) -> int:
+def unclaimed_in_drains(m: SlotSnapshot) -> int:
     """TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
-    return int(sum(slot.drained_until(m.now) for slot in neighbours(m.state, m.slot))) // MICROSECONDS
+    return int(sum(slot.drained_until(m.now) for slot in machine_slots(m.state, m.slot))) // MICROSECONDS
 
 
-def neighbours(state: State, slot: Slot) -> list[Slot]:
+def machine_slots(state: State, slot: Slot) -> list[Slot]:
     """All slots of the slot's machine, itself included."""
     machine = state.machines.get(slot.machine)
     return [slot] if machine is None else list(machine.slots.values())
@@ -275,9 +277,9 @@ def total_name(pair: str) -> str:
     return f"TotalTime{pair.replace('/', '')}"
 
 
-def total_time(m: Moment, pair: str) -> int | None:
+def total_time(m: SlotSnapshot, pair: str) -> int | None:
     """The seconds that the slot was in a pair; None: it never was."""
-    if m.slot.pair == pair:
+    if m.slot.state_activity == pair:
         return m.seconds - total_since(m.slot)
     spent = m.slot.spent.get(pair, 0)
     return spent // MICROSECONDS if spent else None
@@ -285,14 +287,14 @@ def total_time(m: Moment, pair: str) -> int | None:
 
 def total_since(slot: Slot) -> int:
     """The second from which on the slot would have to be in its present pair to have been there as long as it was."""
-    return (slot.entered_activity - slot.spent.get(slot.pair, 0)) // MICROSECONDS
+    return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // MICROSECONDS
 
 
-Attribute = tuple[str, Callable[[Moment], Any]]
+Attribute = tuple[str, Callable[[SlotSnapshot], Any]]
 
 _TOTALS: tuple[Attribute, ...] = tuple((total_name(pair), partial(total_time, pair=pair)) for pair in TOTALLED)
 
-MOMENT: dict[str, Attribute] = {
+DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
     name.lower(): (name, value)
     for name, value in (
         # attribute, its value (None: the slot has none now)
@@ -301,8 +303,8 @@ MOMENT: dict[str, Attribute] = {
         ("EnteredCurrentState", lambda m: m.slot.entered_state // MICROSECONDS),
         ("EnteredCurrentActivity", lambda m: m.slot.entered_activity // MICROSECONDS),
         ("MyCurrentTime", lambda m: m.seconds),
-        ("KeyboardIdle", lambda m: idle(m, console=False)),
-        ("ConsoleIdle", lambda m: idle(m, console=True)),
+        ("KeyboardIdle", lambda m: input_idle(m, console=False)),
+        ("ConsoleIdle", lambda m: input_idle(m, console=True)),
         ("LoadAvg", lambda m: load_of(m.state, m.slot, m.readings).load),
         ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings).condor),
         ("TotalLoadAvg", lambda m: m.readings.load),
@@ -310,7 +312,7 @@ MOMENT: dict[str, Attribute] = {
         ("ClockMin", lambda m: _local(m) // 60 % 1440),
         ("ClockDay", lambda m: (_local(m) // 86400 + 4) % 7),  # the epoch was a Thursday
         ("CpuBusyTime", _busy_time),
-        ("CpuBusyValue", lambda m: int(bool(m.slot.busy_since)) if latched(m) else None),
+        ("CpuBusyValue", lambda m: int(bool(m.slot.busy_since)) if latches_cpu_busy(m) else None),
         ("LastBenchmark", lambda m: m.machine.benchmarked // MICROSECONDS if m.machine else 0),
         ("Mips", lambda m: m.machine.benchmarks[0] or None if m.machine else None),
         ("KFlops", lambda m: m.machine.benchmarks[1] or None if m.machine else None),
@@ -345,15 +347,19 @@ MOMENT: dict[str, Attribute] = {
 
 @lru_cache(1000)
 def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
-    return tuple(MOMENT.values() if names is None else [MOMENT[name] for name in sorted(names) if name in MOMENT])
+    return tuple(
+        DYNAMIC_ATTRIBUTES.values()
+        if names is None
+        else [DYNAMIC_ATTRIBUTES[name] for name in sorted(names) if name in DYNAMIC_ATTRIBUTES]
+    )
 
 
-def view(
-    m: Moment, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
+def ad_at(
+    m: SlotSnapshot, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
 ) -> ClassAd:
     """The slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own expressions
     can read (of ``only``, if that is given), and those of ``also`` (in small letters)."""
-    known, start = static(m.state, m.slot), start_meanwhile(m.state, m.slot)
+    known, start = compiled_ad(m.state, m.slot), drain_start(m.state, m.slot)
     names = None
     if not whole and known.names is not None and start is None and not _sensed_expressions(m):
         names = known.names if only is None else only
@@ -361,18 +367,18 @@ def view(
     ad = ClassAd(_values(m, names), known.ad)
     if start is not None:
         ad["Start"] = start
-    for name, value in of_other_slots(m).items():
+    for name, value in attributes_of_other_slots(m).items():
         ad[name] = value
     return ad
 
 
-def extend(ad: ClassAd, m: Moment, names: frozenset[str]) -> None:
+def extend_ad(ad: ClassAd, m: SlotSnapshot, names: frozenset[str]) -> None:
     """Give a view these attributes, too."""
     for name, value in _values(m, names).items():
         ad[name] = value
 
 
-def _values(m: Moment, names: frozenset[str] | None) -> dict[str, Any]:
+def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
     """The attributes of the moment that are wanted, those of the sensors over them; None: all."""
     found: dict[str, Any] = {}
     for name, value in _wanted(names):
@@ -388,21 +394,21 @@ def _values(m: Moment, names: frozenset[str] | None) -> dict[str, Any]:
     return found
 
 
-def _sensed_expressions(m: Moment) -> bool:
+def _sensed_expressions(m: SlotSnapshot) -> bool:
     """Whether a sensor publishes an expression, which may read anything, and not a plain value."""
     sources = (m.readings.attributes, m.readings.slots.get(m.slot.name, {}))
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
-def of_other_slots(m: Moment) -> dict[str, Any]:
+def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
     """The attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     found: dict[str, Any] = {}
-    for other in neighbours(m.state, m.slot) if wanted else ():
-        seen = Moment(m.state, other, m.machine, m.readings, m.now, m.context)
+    for other in machine_slots(m.state, m.slot) if wanted else ():
+        seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context)
         prefix = other.name.partition("@")[0]
         for name in wanted:
-            known = MOMENT.get(name.lower())
+            known = DYNAMIC_ATTRIBUTES.get(name.lower())
             value = known[1](seen) if known else None
             if value is None:
                 text = _given(m.readings, other, name)
@@ -447,6 +453,6 @@ def job_as_ad(state: State, slot: Slot) -> ClassAd | None:
     return known[3]
 
 
-def moment(state: State, slot: Slot, sense: Sense, now: int, context: Context) -> Moment:
+def snapshot(state: State, slot: Slot, sense: Sense, now: int, context: Context) -> SlotSnapshot:
     """A slot at the instant ``now``."""
-    return Moment(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context)
+    return SlotSnapshot(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context)

@@ -9,8 +9,8 @@ from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..state.state import Slot
 from . import time_limits
-from .evaluation import PolicyEvaluation, constant
-from .slot_ad import neighbours
+from .evaluation import PolicyEvaluation, constant_truth
+from .slot_ad import machine_slots
 
 
 class SlotPolicy(PolicyEvaluation):
@@ -18,11 +18,11 @@ class SlotPolicy(PolicyEvaluation):
 
     def set_to_false(self, name: str) -> bool:
         asked = self.expression(name)
-        return isinstance(asked, Literal) and constant(asked) is False
+        return isinstance(asked, Literal) and constant_truth(asked) is False
 
     @property
     def state_activity(self) -> str:
-        return self.slot.pair
+        return self.slot.state_activity
 
     @property
     def is_dynamic(self) -> bool:
@@ -69,11 +69,11 @@ class SlotPolicy(PolicyEvaluation):
 
     @property
     def machine_is_drained(self) -> bool:
-        return all(slot.state == "Drained" for slot in neighbours(self.state, self.slot))
+        return all(slot.state == "Drained" for slot in machine_slots(self.state, self.slot))
 
     @property
     def machine_benchmarks(self) -> bool:
-        return any(slot.activity == "Benchmarking" for slot in neighbours(self.state, self.slot))
+        return any(slot.activity == "Benchmarking" for slot in machine_slots(self.state, self.slot))
 
     @property
     def benchmarks_never_ran(self) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from ..state.state import Drain, Slot
 from .evaluation import PolicyEvaluation, truth
 from .settings import MICROSECONDS, setting
-from .slot_ad import neighbours
+from .slot_ad import machine_slots
 
 FOREVER = 2**31 - 1
 """Seconds that stand for no limit."""
@@ -32,7 +32,7 @@ def retirement_left(policy: PolicyEvaluation) -> int:
     granted = policy.number("MaxJobRetirementTime") or 0
     if slot.claim is not None and "peaceful" in slot.claim.marks and granted != -1:
         granted = FOREVER
-    wish = policy.of_job("MaxJobRetirementTime")
+    wish = policy.job_number("MaxJobRetirementTime")
     if wish is not None and wish < granted:
         granted = wish
     drain = drain_of(policy)
@@ -55,10 +55,10 @@ def vacate_time(policy: PolicyEvaluation) -> int:
     if activation is None:
         return 0
     machine = activation.vacate
-    said = next((name for name in ("JobMaxVacateTime", "KillSigTimeout") if policy.job_says(name)), "")
+    said = next((name for name in ("JobMaxVacateTime", "KillSigTimeout") if policy.job_has(name)), "")
     if not said:
         return machine
-    own = max(0, policy.of_job(said) or 0) * MICROSECONDS  # what it says is no number: it wants no time
+    own = max(0, policy.job_number(said) or 0) * MICROSECONDS  # what it says is no number: it wants no time
     if own <= machine:
         return own
     return min(own, max(machine, retirement_left(policy)))
@@ -97,7 +97,9 @@ def drain_left(policy: PolicyEvaluation) -> int:
 
 def _old(policy: PolicyEvaluation) -> list[Slot]:
     """The slots of the machine whose claims are older than its drain."""
-    return [slot for slot in neighbours(policy.state, policy.slot) if not (slot.claim and "late" in slot.claim.marks)]
+    return [
+        slot for slot in machine_slots(policy.state, policy.slot) if not (slot.claim and "late" in slot.claim.marks)
+    ]
 
 
 def _of(policy: PolicyEvaluation, slot: Slot) -> PolicyEvaluation:
@@ -110,18 +112,18 @@ def _of(policy: PolicyEvaluation, slot: Slot) -> PolicyEvaluation:
 
 def retirement_over(policy: PolicyEvaluation) -> bool:
     """Whether the slot's job must be told to end now, so that it ends within its retirement."""
-    remains = left(policy)
+    remains = retirement_remaining(policy)
     return remains <= 0 or vacate_time(policy) >= remains
 
 
-def left(policy: PolicyEvaluation) -> int:
+def retirement_remaining(policy: PolicyEvaluation) -> int:
     """What is left of the slot's retirement; in a drain, that of all the machine's jobs."""
     mine, drain = retirement_left(policy), drain_of(policy)
     if drain is None:
         return mine
     if policy.state.dialect.drain_waits_for_longest_retirement:
         return drain_left(policy)
-    if policy.slot.pair == "Claimed/Idle":
+    if policy.slot.state_activity == "Claimed/Idle":
         return drain_left(policy)
     late = policy.slot.claim is not None and "late" in policy.slot.claim.marks
     if mine > 0 and (late or _start_accepts(policy)):
@@ -132,7 +134,7 @@ def left(policy: PolicyEvaluation) -> int:
 def _start_accepts(policy: PolicyEvaluation) -> bool:
     """Whether START accepts the job that runs."""
     start = policy.expression("Start")
-    mine, job = policy.whole()
+    mine, job = policy.whole_ads()
     return start is not None and truth(start, mine, job, policy.context) is True
 
 

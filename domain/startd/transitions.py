@@ -12,7 +12,7 @@ from ..state_machines.slot_actions import leave_preempting as leave
 from ..state_machines.slot_rows import KILLING, VACATING
 from ..state_machines.slot_rules import EVICTED, Rule, applying
 from . import job_signals, time_limits
-from .dynamic_slots import merge, weight
+from .dynamic_slots import merge, weight_of
 from .slot_policy import SlotPolicy, note_evidence, policy_of
 
 RETIREMENT_OVER = "retirement_over"
@@ -20,10 +20,10 @@ RETIREMENT_OVER = "retirement_over"
 
 def transition(draft: Draft, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
     """Take the slot through a row, and through all that follows from where it arrives."""
-    leaving = EXIT_ACTIONS.get(slot.pair)
+    leaving = EXIT_ACTIONS.get(slot.state_activity)
     if leaving is not None:
         leaving(_Actions(draft, slot), cause)
-    draft.move(slot, row, cause, target, evidence)
+    draft.move_slot(slot, row, cause, target, evidence)
     enter(draft, slot, cause)
 
 
@@ -32,9 +32,9 @@ def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None 
 
     :param target: where the last row leads, if the slot's past decides that
     """
-    steps = draft.state.dialect.steps(name, slot.pair)
+    steps = draft.state.dialect.steps(name, slot.state_activity)
     for step in steps[:-1]:
-        draft.move(slot, step.row, cause, step.target)
+        draft.move_slot(slot, step.row, cause, step.target)
     for step in steps[-1:]:
         transition(draft, slot, step.row, cause, target or step.target, evidence)
     return bool(steps)
@@ -42,7 +42,7 @@ def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None 
 
 def enter(draft: Draft, slot: Slot, cause: str) -> None:
     """Do the entry action of where the slot has just arrived, or else ask its policy."""
-    action = ENTRY_ACTIONS.get(slot.pair)
+    action = ENTRY_ACTIONS.get(slot.state_activity)
     if action is None or not action(_Actions(draft, slot), cause):
         reevaluate(draft, slot)
 
@@ -81,7 +81,7 @@ class _Actions:
         transition(self._draft, self._slot, row, cause, target, evidence)
 
     def reacts_to(self, trigger: str) -> bool:
-        return bool(self._draft.state.dialect.steps(trigger, self._slot.pair))
+        return bool(self._draft.state.dialect.steps(trigger, self._slot.state_activity))
 
     def trigger(self, trigger_: str, cause: str, evidence: int = 0) -> None:
         trigger(self._draft, self._slot, trigger_, cause, evidence=evidence)
@@ -120,13 +120,13 @@ def apply_policy(draft: Draft, slot: Slot, *, entered: bool = False) -> bool:
     :param entered: the slot has just arrived where it is; else it is asked in a round
     """
     unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches
-    if unheld and slot.pair == "Unclaimed/Idle":
+    if unheld and slot.state_activity == "Unclaimed/Idle":
         merge(draft, slot)  # what was carved for a claim ends with it
         return True
     policy = policy_of(draft, slot)
     rule = applying(draft.state.dialect.rules, policy, entered=entered)
     if rule is None:
-        if unheld and slot.pair == "Owner/Idle":
+        if unheld and slot.state_activity == "Owner/Idle":
             merge(draft, slot)
             return True
         return False
@@ -200,7 +200,7 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
         return BetterMatch(taken=False, refused=True, evidence=evidence)
     draft.emit(
         ClaimMade(
-            *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight(slot), waiting.rank,
+            *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank,
             waiting.holder, waiting.job, waiting.ad, waiting.lease,
         )
     )  # fmt: skip
@@ -210,7 +210,7 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
 def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
     """Return whether START is false for the job of the match that waits, with the evidence. While the machine drains it
     is, unless the drain has one of its own."""
-    policy = policy_of(draft, slot).matched(_asking(draft.state, waiting))
+    policy = policy_of(draft, slot).matched_with(_asking(draft.state, waiting))
     drain = time_limits.drain_of(policy)
     if drain is not None and (drain.final or not drain.start):
         return True, 0
@@ -229,7 +229,7 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
     """End the slot's claim, if it has one. One that is neither vacated nor killed is taken back at once."""
     claim = slot.claim
     if claim is not None:
-        where = claim_state(slot.pair, slot.activation is not None)
+        where = claim_state(slot.state_activity, slot.activation is not None)
         if where not in ENDING:
             where = draft.tables.claim.step(where, "kill")
         draft.tables.claim.step(where, "end")

@@ -15,20 +15,20 @@ from ..events import Ad
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from .evaluation import PolicyEvaluation
 from .settings import duration
-from .slot_ad import MOMENT, Moment, since, static
+from .slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, compiled_ad, last_input
 
 
-def due(policy: PolicyEvaluation) -> int | None:
+def next_update(policy: PolicyEvaluation) -> int | None:
     """When the slot publishes next, if nothing changes meanwhile: None if there is no news."""
-    if not news(policy):
+    if not changed_readings(policy):
         return None
     joined, apart = _updates(policy)
     return max(policy.now, joined + _turn(policy, policy.slot.published) * apart + apart)
 
 
-def timely(policy: PolicyEvaluation) -> Ad:
+def due_readings(policy: PolicyEvaluation) -> Ad:
     """The news, unless the slot has published in this UPDATE_INTERVAL already."""
-    return news(policy) if _turn(policy, policy.now) > _turn(policy, policy.slot.published) else {}
+    return changed_readings(policy) if _turn(policy, policy.now) > _turn(policy, policy.slot.published) else {}
 
 
 def _updates(policy: PolicyEvaluation) -> tuple[int, int]:
@@ -43,36 +43,36 @@ def _turn(policy: PolicyEvaluation, at: int) -> int:
     return (at - joined) // apart if at >= joined else -1
 
 
-def told_by(readings: Readings, slot: str) -> frozenset[str]:
+def names_sensed(readings: Readings, slot: str) -> frozenset[str]:
     """The attributes of a slot, in small letters, that a machine's sensors tell."""
     own = readings.slots.get(slot, {})
     return _ALWAYS.union(name.lower() for source in (readings.attributes, own) for name in source)
 
 
-def news(policy: PolicyEvaluation, also: frozenset[str] = frozenset()) -> Ad:
+def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset()) -> Ad:
     """What would be published now: the attributes that differ from what was published last (an empty text: gone), and
     those of ``also``, in small letters."""
-    moment = policy.moment()
+    here = policy.snapshot()
     before = policy.slot.public
     # A command that writes the log for a moment asks no sensor: what was published stands.
-    if moment.readings is NOTHING_READ or (not before and moment.readings == NOTHING_READ):
+    if here.readings is NOTHING_READ or (not before and here.readings == NOTHING_READ):
         return {}
-    names = static(policy.state, policy.slot).names
+    names = compiled_ad(policy.state, policy.slot).names
     known = frozenset(name.lower() for name in before)
-    said = dict(_said(moment, None if names is None else names | _SHOWN | known | also))
+    said = dict(_said(here, None if names is None else names | _SHOWN | known | also))
     changes = {name: text for name, text in said.items() if before.get(name) != text}
     return changes | {name: "" for name in before if name not in said}
 
 
-def _said(moment: Moment, wanted: frozenset[str] | None) -> Iterator[tuple[str, str]]:
+def _said(here: SlotSnapshot, wanted: frozenset[str] | None) -> Iterator[tuple[str, str]]:
     """What the sensors say of these attributes, in small letters; None: of all."""
     for key, name in _LOADS.items():
         if wanted is None or key in wanted:
-            yield name, repr(round(float(MOMENT[key][1](moment)), 2))
+            yield name, repr(round(float(DYNAMIC_ATTRIBUTES[key][1](here)), 2))
     for key, (name, console) in _IDLES.items():
         if wanted is None or key in wanted:
-            yield name, f"time() - {since(moment, console)}"
-    for source in (moment.readings.attributes, moment.readings.slots.get(moment.slot.name, {})):
+            yield name, f"time() - {last_input(here, console)}"
+    for source in (here.readings.attributes, here.readings.slots.get(here.slot.name, {})):
         for name, text in source.items():
             if wanted is None or name.lower() in wanted:
                 yield name, text

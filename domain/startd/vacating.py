@@ -45,7 +45,7 @@ def suspend_claim(draft: Draft, slot: Slot) -> bool:
     """Suspend what runs, by request: only a request lets it go on. False if nothing runs that is not
     ending."""
     ending = slot.activation is not None and bool(slot.activation.stop)
-    if ending or slot.pair not in ("Claimed/Busy", "Claimed/Retiring"):
+    if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
         return False
     mark(draft, slot, "by_command")
     return trigger(draft, slot, "suspend", "suspend_command")
@@ -54,7 +54,7 @@ def suspend_claim(draft: Draft, slot: Slot) -> bool:
 def continue_claim(draft: Draft, slot: Slot) -> bool:
     """Let what a request suspended go on; False if no request did."""
     claim = slot.claim
-    if slot.pair != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
+    if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
         return False
     mark(draft, slot, "resumed")
     return trigger(draft, slot, "continue", "continue_command")

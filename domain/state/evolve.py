@@ -142,16 +142,16 @@ def _born(state: State, event: e.SlotBorn) -> None:
 def _slot_moved(state: State, event: e.SlotMoved) -> None:
     slot = state.slots[event.slot]
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    slot.spent[slot.pair] = slot.spent.get(slot.pair, 0) + event.at - slot.entered_activity
+    slot.spent[slot.state_activity] = slot.spent.get(slot.state_activity, 0) + event.at - slot.entered_activity
     activation = slot.activation
     if activation is not None:
         if activation.since:
             activation.suspended += event.at - activation.since
         activation.since = event.at if event.target == SUSPENDED else 0
-    if event.target.partition("/")[0] != slot.pair.partition("/")[0]:
+    if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:
         slot.entered_state = event.at
     slot.entered_activity = event.at
-    slot.pair = event.target
+    slot.state_activity = event.target
     state.touched[event.slot] = True
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)

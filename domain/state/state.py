@@ -126,7 +126,7 @@ class Slot:
     kind: str
     parent: str
     ad: SlotAd
-    pair: str
+    state_activity: str
     entered_state: int
     entered_activity: int
     claim: Claim | None = None
@@ -160,11 +160,11 @@ class Slot:
 
     @property
     def state(self) -> str:
-        return self.pair.partition("/")[0]
+        return self.state_activity.partition("/")[0]
 
     @property
     def activity(self) -> str:
-        return self.pair.partition("/")[2]
+        return self.state_activity.partition("/")[2]
 
 
 @define

@@ -12,7 +12,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
-from poolbook.domain.startd.slot_ad import Moment, view
+from poolbook.domain.startd.slot_ad import SlotSnapshot, ad_at
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.proc_ads import pack
 from poolbook.projections.views import Views
@@ -165,8 +165,9 @@ SAID = {"RemoteOwner": USER, "RemoteUser": USER, "AccountingGroup": "ishmael@exa
 def test_a_slots_ad_says_whose_its_job_is_and_for_whom_it_counts() -> None:
     pool = _running()
     slot = pool.state.slots["slot1@h"]
-    found = view(
-        Moment(pool.state, slot, pool.state.machines["h"], nothing("h"), pool.engine.now(), _context(pool)), whole=True
+    found = ad_at(
+        SlotSnapshot(pool.state, slot, pool.state.machines["h"], nothing("h"), pool.engine.now(), _context(pool)),
+        whole=True,
     )
     assert {name: found.eval(name) for name in SAID} == SAID
     assert {name: _shown(pool).eval(name) for name in SAID} == SAID
@@ -207,8 +208,9 @@ def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder:
         "PreemptingAccountingGroup": "queequeg@example.org",
         **SAID,
     }
-    found = view(
-        Moment(state, state.slots["slot1@h"], state.machines["h"], nothing("h"), state.at, _context(pool)), whole=True
+    found = ad_at(
+        SlotSnapshot(state, state.slots["slot1@h"], state.machines["h"], nothing("h"), state.at, _context(pool)),
+        whole=True,
     )
     assert {name: found.eval(name) for name in said} == said
     (shown,) = Views(folded([*pool.log.read(), (state.position, waits)])).slot_ads()

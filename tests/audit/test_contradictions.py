@@ -22,10 +22,10 @@ from poolbook.adapters.condor_files.importing.detect import kind_of
 from poolbook.domain.imported.record_sources import KINDS
 from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, LETTERS, Fact
 from poolbook.replay.forensics.audit.rules import RULES
-from poolbook.replay.forensics.audit.rules_page import fill
 
 from ..together import together
 from .honest import BEGIN, CHANGES, FILES, Examined, File, Truth, examine, file, follows, lies
+from .rules_page import fill
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRACES = ROOT / "tests" / "data" / "traces"
@@ -357,5 +357,5 @@ def test_a_figure_that_is_changed_in_a_recorded_history_is_found_for_every_job(
 def test_the_page_shows_the_facts_as_they_are_compared() -> None:
     assert fill(PAGE) == PAGE, "docs/import.md is not up to date: run python docs/generate_import.py"
     assert fill(PAGE.replace("NumJobStarts", "NumShadowStarts")) == PAGE
-    with pytest.raises(ValueError, match="once each"):
+    with pytest.raises(ValueError, match="each section once: see fact, facts"):
         fill(PAGE.replace("drawn: facts", "drawn: fact"))

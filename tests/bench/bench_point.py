@@ -48,7 +48,7 @@ def pool(machines: int, slots: int) -> tuple[Engine, VirtualWorld]:
     """Machines under the Desktop policy, each with so many slots of one core."""
     world = VirtualWorld(work)
     engine = Engine(open_log("memory:", create=True), world)
-    engine.handle([s.Found("found", "bench", "htcondor-25", "example.org", "0", {"NEGOTIATOR_INTERVAL": "60"})])
+    engine.handle([s.FoundPool("found", "bench", "htcondor-25", "example.org", "0", {"NEGOTIATOR_INTERVAL": "60"})])
     detected = {"DETECTED_CPUS": str(slots), "DETECTED_CORES": str(slots), "DETECTED_MEMORY": str(2048 * slots)}
     configuration = read([("desktop.conf", DESKTOP.format(slots=slots))], environment={}, detected=detected)
     volume = Volume("disk", 10**7 * slots, 10**7 * slots)
@@ -71,7 +71,7 @@ def poll(machines: int, slots: int, busy: bool) -> float:
     for number in range(7):
         world.clock += 5 * SECOND
         began = time.perf_counter()
-        engine.handle([s.Round(f"round-{number}", names)])
+        engine.handle([s.EvaluatePolicies(f"round-{number}", names)])
         best = min(best, time.perf_counter() - began)
     assert engine.log.head.position == before, "a round that changes nothing appends nothing"
     return best

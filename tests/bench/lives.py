@@ -44,7 +44,7 @@ def _told() -> list[Event]:
     log = open_log("memory:", create=True)
     engine = Engine(log, VirtualWorld())
     engine.load()
-    engine.handle([s.Found("founding", "pool", "manual", "example.org", "0.1", {})])
+    engine.handle([s.FoundPool("founding", "pool", "manual", "example.org", "0.1", {})])
     offer = {"Cpus": "1", "Memory": "256", "Disk": "100000"}
     plans = tuple(s.SlotPlan(f"slot{number}@h", "static", offer) for number in range(1, SLOTS + 1))
     engine.handle([s.AddMachine("machine", "h", MACHINE, plans)])

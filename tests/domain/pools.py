@@ -51,7 +51,7 @@ class TestPool:
         self.world = VirtualWorld(behave, steady=steady)
         self.engine = Engine(self.log, self.world, tables)
         self._ids = (f"request-{number}" for number in itertools.count(1))
-        self.engine.handle([s.Found("founding", "pool", dialect, "example.org", "0.1", settings or {})])
+        self.engine.handle([s.FoundPool("founding", "pool", dialect, "example.org", "0.1", settings or {})])
 
     @property
     def state(self):  # type: ignore[no-untyped-def]

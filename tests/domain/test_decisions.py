@@ -385,7 +385,7 @@ def test_a_machine_stays_with_its_owner_while_is_owner_is_true() -> None:
     pool = TestPool()
     pool.machine(Start="false", IS_OWNER="Start =?= false")
     pool.machine("i", Start="TARGET.JobPrio > 5", IS_OWNER="Start =?= false")
-    assert {slot.name: slot.pair for slot in pool.state.slots.values()} == {
+    assert {slot.name: slot.state_activity for slot in pool.state.slots.values()} == {
         "slot1@h": "Owner/Idle",
         "slot1@i": "Unclaimed/Idle",
     }

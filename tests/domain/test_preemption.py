@@ -45,7 +45,7 @@ def rows(pool: TestPool, since: int) -> list[str]:
 
 
 def pair(pool: TestPool) -> str:
-    return str(pool.state.slots[SLOT].pair)
+    return str(pool.state.slots[SLOT].state_activity)
 
 
 def withdrawn(pool: TestPool) -> list[str]:

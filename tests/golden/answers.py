@@ -79,7 +79,7 @@ def folded(events: Iterable[Told]) -> Answers:
         },
         "slots": {
             slot.name: [
-                slot.pair,
+                slot.state_activity,
                 slot.claim.submitter if slot.claim else "",
                 bool(slot.waiting),
                 bool(slot.activation),

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.state_machines.diagrams import diagram, fill, slot_diagram, table
 from poolbook.domain.state_machines.rows import row
+
+from .diagrams import diagram, fill, slot_diagram, table
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "state-machines.md").read_text(encoding="utf-8")
 

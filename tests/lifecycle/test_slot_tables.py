@@ -1,6 +1,8 @@
 """Golden: the manual's transitions of a slot, written out a second time from its text and pictures."""
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from poolbook.domain.state_machines import (
     MANUAL,
     STATES,
     Row,
+    SlotRow,
     UnknownDialectError,
     activity,
     classify,
@@ -213,3 +216,23 @@ def test_a_transition_that_was_seen_is_named(
 def test_an_unknown_dialect_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(UnknownDialectError, match="no dialect 'klingon': choose one of manual, htcondor-25"):
         dialect_named("klingon")
+
+
+def test_each_row_has_a_name_of_its_own_by_which_the_code_speaks_of_it() -> None:
+    names = {number: name for name, number in vars(SlotRow).items() if name.isupper()}
+    assert len(names) == len([name for name in vars(SlotRow) if name.isupper()])
+    every = {row.number: row.name for dialect in DIALECTS.values() for row in dialect.slot_rows}
+    assert every == {number: name.lower() for number, name in names.items()}
+
+
+ASKS = re.compile(
+    r"""dialect(\.name)?\ (==|!=)\ |(==|!=)\ (MANUAL|HTCONDOR_25)|(move_slot|transition)\(draft,\ slot,\ ["']""",
+    re.VERBOSE,
+)
+
+
+def test_nothing_outside_of_the_package_asks_which_dialect_it_is_or_takes_a_row_by_its_number() -> None:
+    root = Path(__file__).parent.parent.parent
+    sources = [path for room in ("domain", "projections", "replay", "adapters") for path in (root / room).rglob("*.py")]
+    outside = [path for path in sources if path.parent.name != "state_machines"]
+    assert [str(path) for path in outside if ASKS.search(path.read_text(encoding="utf-8"))] == []

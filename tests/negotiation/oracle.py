@@ -22,7 +22,7 @@ from poolbook.domain.negotiator.settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import shown
-from poolbook.domain.startd.slot_ad import MOMENT, Moment, start_meanwhile, static, view
+from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, ad_at, compiled_ad, drain_start
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
 from poolbook.domain.state.cluster import IDLE
@@ -139,10 +139,12 @@ class Negotiation:
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        whole = view(Moment(state, slot, machine, readings, self.now, self.context), whole=True)
-        ad = ClassAd({name: value for name, value in whole.items() if shown(name) or name.lower() in MOMENT})
+        whole = ad_at(SlotSnapshot(state, slot, machine, readings, self.now, self.context), whole=True)
+        ad = ClassAd(
+            {name: value for name, value in whole.items() if shown(name) or name.lower() in DYNAMIC_ATTRIBUTES}
+        )
         drained = machine is not None and machine.drain is not None
-        closed = machine is not None and (bool(machine.shutdown) or (drained and start_meanwhile(state, slot) is None))
+        closed = machine is not None and (bool(machine.shutdown) or (drained and drain_start(state, slot) is None))
         if closed or slot.waiting is not None or slot.state in ("Matched", "Preempting"):
             ad["Requirements"] = False
         claim, taken = slot.claim, slot.name in state.matches
@@ -156,7 +158,7 @@ class Negotiation:
         free = claim is None and not taken and self._takes_claims(slot)
         offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
         if slot.kind == "partitionable":
-            offer.cutter = cutter(state, machine, slot, static(state, slot).ad, self.context)
+            offer.cutter = cutter(state, machine, slot, compiled_ad(state, slot).ad, self.context)
             offer.left = left_of(slot.ad)
         return offer
 
@@ -169,12 +171,12 @@ class Negotiation:
 
     def _takes_claims(self, slot: Slot) -> bool:
         machine = self.state.machines.get(slot.machine)
-        willing = bool(self.state.dialect.steps("claim", slot.pair)) and slot.pair != "Matched/Idle"
+        willing = bool(self.state.dialect.steps("claim", slot.state_activity)) and slot.state_activity != "Matched/Idle"
         if machine is None or (machine.drain is None and not machine.shutdown):
             return willing
         if machine.shutdown or machine.drain is None or not machine.drain.start or machine.drain.final:
             return False
-        if slot.pair != "Drained/Retiring" or not (slot.kind == "partitionable" or willing):
+        if slot.state_activity != "Drained/Retiring" or not (slot.kind == "partitionable" or willing):
             return False
         return drain_left(self._look(slot)) > 0
 

@@ -90,7 +90,7 @@ class Pool:
             self.slot(f"slot{number}@{machine}", **attributes)
 
     def move(self, name: str, target: str) -> None:
-        self.tell(e.SlotMoved, "told", name, "1", self.state.slots[name].pair, target)
+        self.tell(e.SlotMoved, "told", name, "1", self.state.slots[name].state_activity, target)
 
     def claim(self, name: str, user: str, rank: float = 0.0, pair: str = "Claimed/Busy", weight: float = 1.0) -> None:
         """Somebody from outside has the slot, and runs a job there."""

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotBorn
 from poolbook.domain.negotiator.accounting import ceiling
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.startd.dynamic_slots import weight
+from poolbook.domain.startd.dynamic_slots import weight_of
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import Behaviour
@@ -46,7 +46,7 @@ def promised(state: State) -> Counter[str]:
     found: Counter[str] = Counter()
     for (cluster, _), name in state.promised.items():
         if name in state.slots and name not in state.ready:
-            found[state.clusters[cluster].submitter] += weight(state.slots[name])
+            found[state.clusters[cluster].submitter] += weight_of(state.slots[name])
     return found
 
 
@@ -144,7 +144,7 @@ class Cycles(RuleBasedStateMachine):
                 assert match.slot not in state.matches
                 assert slot.waiting is None
                 assert (slot.claim is not None) == bool(match.reason)
-                cores = weight(slot)
+                cores = weight_of(slot)
             new[cluster.submitter] += cores if self.weighted else 1000
         for parent, cores in cut.items():
             assert cores <= int(state.slots[parent].ad["Cpus"])

@@ -134,7 +134,7 @@ class Point(TestPool):
         return found
 
     def pair(self, name: str = "slot1@h") -> str:
-        return self.slot(name).pair
+        return self.slot(name).state_activity
 
     def moves(self, slot: str = "slot1@h") -> list[tuple[str, str, str]]:
         """The slot's transitions: row, target, cause."""
@@ -205,13 +205,13 @@ class Point(TestPool):
         given = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
         return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", given))
 
-    def tell(self, kind: type[s.OfSlot], slot: str = "slot1@h", **more: object) -> Answer:
+    def tell(self, kind: type[s.SlotMessage], slot: str = "slot1@h", **more: object) -> Answer:
         """A holder tells its slot something."""
         return self.handle(kind(self.id(), slot, **more))
 
     def silence(self, slot: str = "slot1@h") -> Answer:
         """The holder is heard of no more."""
-        return self.handle(s.Unheard(self.id(), slot, self.world.clock))
+        return self.handle(s.HolderSilent(self.id(), slot, self.world.clock))
 
 
 def claims(events: Sequence[Event]) -> list[ClaimMade]:

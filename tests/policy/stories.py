@@ -120,7 +120,7 @@ def _activate(point: Point, slot: str, words: list[str]) -> None:
     point.activate(slot, _behaviour(given), **given)
 
 
-def _tell(kind: type[s.OfSlot], **more: object) -> Callable[[Point, str, list[str]], None]:
+def _tell(kind: type[s.SlotMessage], **more: object) -> Callable[[Point, str, list[str]], None]:
     def tell(point: Point, slot: str, words: list[str]) -> None:
         point.tell(kind, slot, **more)
 
@@ -144,7 +144,7 @@ VERBS: dict[str, Callable[[Point, str, list[str]], Any]] = {
     "claim": _claim,
     "activate": _activate,
     "silence": lambda point, slot, words: point.silence(slot),
-    "heard": _tell(s.Heard),
+    "heard": _tell(s.HolderHeard),
     "notify": _tell(s.NotifyMatch),
     "fail": _tell(s.FailClaim),
     "withdraw": _tell(s.WithdrawClaim),

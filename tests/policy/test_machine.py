@@ -40,7 +40,7 @@ BEHAVIOURS = st.builds(
 WISHES = st.sampled_from(
     [{}, {"JobMaxVacateTime": "5"}, {"JobMaxVacateTime": "60"}, {"MaxJobRetirementTime": "15"}, {"Long": "true"}]
 )
-TOLD = st.sampled_from([s.NotifyMatch, s.FailClaim, s.WithdrawClaim, s.DeactivateClaim, s.ReleaseClaim, s.Heard])
+TOLD = st.sampled_from([s.NotifyMatch, s.FailClaim, s.WithdrawClaim, s.DeactivateClaim, s.ReleaseClaim, s.HolderHeard])
 
 Deed = tuple[str, tuple[Any, ...], dict[str, Any]]
 """A method of ``Point``, and what it is called with."""
@@ -223,7 +223,7 @@ class DrainedMeansNoJob(Promise):
                 assert slot.activation is None, slot.name
         for machine in state.machines.values():
             if machine.drain is not None and machine.drain.state in ("Complete", "Stopped"):
-                assert all(slot.pair == "Drained/Idle" for slot in machine.slots.values())
+                assert all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
 
 
 class AClaimEndsOnce(Promise):
@@ -254,7 +254,7 @@ class AClaimEndsOnce(Promise):
 class NoTransitionWithoutARow(Promise):
     def before(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.SlotMoved):
-            assert event.source == state.slots[event.slot].pair
+            assert event.source == state.slots[event.slot].state_activity
             assert slot_machine(state.dialect.name).legal(event.source, event.row, event.target)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.events import CAUSES, MARKS
-from poolbook.domain.startd.policy_page import fill
 from poolbook.domain.startd.settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS, slot_machine
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING
 from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED
 
 from ..together import together
+from .page import fill
 
 EACH_RULE = [
     (dialect, pair, rule) for dialect in DIALECTS for pair, rules in DIALECTS[dialect].rules.items() for rule in rules

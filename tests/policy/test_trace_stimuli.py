@@ -71,7 +71,7 @@ def told(*lines: str) -> list[str]:
 def stimuli(*lines: str) -> list[object]:
     text = "".join(f"11/20/26 12:00:{second:02} {line}\n" for second, line in enumerate([*HEAD, *lines]))
     (run,) = runs(text.encode(), {}, [])
-    return [step.what for step in run.steps if not isinstance(step.what, s.Round)]
+    return [step.what for step in run.steps if not isinstance(step.what, s.EvaluatePolicies)]
 
 
 @together(
@@ -82,7 +82,7 @@ def stimuli(*lines: str) -> list[object]:
         (ACTIVE, ["RequestClaim", "ActivateClaim"]),
         (["slot1: match_info called", "slot1: State change: match notification protocol successful"], ["NotifyMatch"]),
         (["slot1: State change: match notification protocol successful"], ["NotifyMatch"]),
-        (["slot1: State change: match timed out"], ["Tick"]),
+        (["slot1: State change: match timed out"], ["FireTimers"]),
         ([*ACTIVE, REPORT], [..., "StarterReported"]),
         # the report of a starter that is being reaped comes too late
         ([*ACTIVE, "Starter pid 12 exited with status 0", REPORT],
@@ -100,7 +100,8 @@ def stimuli(*lines: str) -> list[object]:
         (["slot1: State change: received SUSPEND_CLAIM command"], ["SuspendClaim"]),
         (["slot1: State change: received CONTINUE_CLAIM command"], ["ContinueClaim"]),
         (["State change: received VACATE_ALL_CLAIMS command"], ["VacateSlot"]),
-        (["slot1: State change: claim lease expired (condor_schedd gone?), evicting claim"], ["Unheard", "Tick"]),
+        (["slot1: State change: claim lease expired (condor_schedd gone?), evicting claim"],
+         ["HolderSilent", "FireTimers"]),
         (BETTER, [..., "RequestClaim"]),
         ([*BETTER, "slot1: State change: received RELEASE_CLAIM command from preempting claim"],
          [..., "RequestClaim", "WithdrawClaim"]),

@@ -98,7 +98,7 @@ class Owned(Folder):
 
     def pair(self) -> str:
         """Where the only slot is; nothing, if there is none."""
-        return "".join(slot.pair for slot in self.state().slots.values())
+        return "".join(slot.state_activity for slot in self.state().slots.values())
 
     def status(self) -> str:
         return self.state().clusters[1].status_of(0)

@@ -50,7 +50,7 @@ class Pool:
         self.engine = Engine(self.log, VirtualWorld())
         self.engine.load()
         self._ids = 0
-        self.handle(s.Found("found", "pool", dialect, "example.org", "0.1", {}))
+        self.handle(s.FoundPool("found", "pool", dialect, "example.org", "0.1", {}))
         plan = s.SlotPlan("slot1@h", "partitionable", {"Cpus": str(cpus), "Memory": "8192", "Disk": "100000"})
         self.handle(s.AddMachine("machine", "h", MACHINE, (plan,)))
 

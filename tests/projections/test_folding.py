@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from poolbook.domain.classad import Context
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
-from poolbook.domain.startd.slot_ad import moment, view
+from poolbook.domain.startd.slot_ad import ad_at, snapshot
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
 from poolbook.domain.state.state import State
@@ -66,7 +66,7 @@ def is_the_state(views: Views, state: State) -> None:
         job = slot.activation
         assert row[:4] == (slot.name, slot.machine, slot.kind, slot.parent)
         assert (f"{row.state}/{row.activity}", row.entered_state, row.entered_activity) == (
-            slot.pair, slot.entered_state, slot.entered_activity,
+            slot.state_activity, slot.entered_state, slot.entered_activity,
         )  # fmt: skip
         assert (row.claim, row.submitter, row.weight, row.claimed) == (
             (slot.claim.id, slot.claim.submitter, slot.claim.weight, slot.claim.since) if slot.claim else ("", "", 0, 0)
@@ -89,7 +89,7 @@ def is_the_policys_view(views: Views, state: State) -> None:
     """Check that views tell of claims, drains and benchmarks what the slots' own policy sees of them."""
     context = Context(now=state.at // SECOND)
     for ad, slot in zip(views.slot_ads(), state.slots.values(), strict=True):
-        seen = view(moment(state, slot, nothing, state.at, context), whole=True)
+        seen = ad_at(snapshot(state, slot, nothing, state.at, context), whole=True)
         for name in OF_THE_LOG:
             mine, theirs = ad.eval(name), seen.eval(name)
             assert (name, type(mine), mine) == (name, type(theirs), theirs)

@@ -61,7 +61,7 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
         sentences = why_slot(everything, name)
         assert sentences == why_slot(slot_events(pool.log, name), name)
         slot = state.slots.get(name)
-        assert (f"{name} is {slot.pair} since" if slot else f"{name} is no more") in sentences[0].text
+        assert (f"{name} is {slot.state_activity} since" if slot else f"{name} is no more") in sentences[0].text
         assert [s.position for s in sentences[1:]] == sorted(s.position for s in sentences[1:])
 
 

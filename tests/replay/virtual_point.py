@@ -112,7 +112,7 @@ class PointPool(Pool):
         return self._handle(s.WithdrawClaim(self._id("withdraw"), slot))
 
     def _silent(self, slot: str) -> Answer:
-        return self._handle(s.Unheard(self._id("silent"), slot, self._world.now()))
+        return self._handle(s.HolderSilent(self._id("silent"), slot, self._world.now()))
 
     def _heard(self, slot: str) -> Answer:
-        return self._handle(s.Heard(self._id("heard"), slot))
+        return self._handle(s.HolderHeard(self._id("heard"), slot))

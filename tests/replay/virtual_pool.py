@@ -66,7 +66,7 @@ class Pool:
         self.engine.load()
         self._serial = 0
         settings = {"NEGOTIATOR_PRE_JOB_RANK": ""} | settings
-        self.engine.handle([s.Found("found", "pool", dialect, "example.org", "0.1", settings)])
+        self.engine.handle([s.FoundPool("found", "pool", dialect, "example.org", "0.1", settings)])
 
     def events(self) -> list[tuple[int, Event]]:
         return list(self.log.read())

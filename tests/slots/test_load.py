@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.startd.load import Place, distribute
+from poolbook.domain.startd.load import LoadedSlot, distribute
 
 MANUAL, HTCONDOR = False, True
 """Whether a slot takes of the load by its cores."""
 
 
-def place(text: str) -> Place:
+def place(text: str) -> LoadedSlot:
     """slot1 Owner 4: its name, state and cores; of a dynamic slot, also its parent behind a colon; of a partitionable
     one, what is left of its cores behind a slash."""
     name, state, cores = text.split()
     name, _, parent = name.partition(":")
     given, _, free = cores.partition("/")
-    return Place(name, state, float(given), float(free or given), parent)
+    return LoadedSlot(name, state, float(given), float(free or given), parent)
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_the_owners_load_goes_to_slots_in_turn(
 
 STATES = st.sampled_from(["Owner", "Unclaimed", "Matched", "Claimed", "Preempting", "Drained"])
 PLACES = st.lists(st.tuples(STATES, st.integers(1, 8)), min_size=1, max_size=8).map(
-    lambda rows: [Place(f"slot{n}", state, cores, cores) for n, (state, cores) in enumerate(rows)]
+    lambda rows: [LoadedSlot(f"slot{n}", state, cores, cores) for n, (state, cores) in enumerate(rows)]
 )
 
 
 @given(st.floats(0, 40), PLACES)
-def test_all_of_the_owners_load_is_somebodys_in_the_manuals_dialect(owner: float, places: list[Place]) -> None:
+def test_all_of_the_owners_load_is_somebodys_in_the_manuals_dialect(owner: float, places: list[LoadedSlot]) -> None:
     found = distribute(owner, places, by_cores=False)
     assert sum(found.values()) == pytest.approx(owner)
     assert max(found.values()) - min(found.values()) <= 1 + 1e-9
 
 
 @given(st.floats(0, 40), PLACES)
-def test_no_slot_has_more_than_its_cores_in_the_real_daemons_dialect(owner: float, places: list[Place]) -> None:
+def test_no_slot_has_more_than_its_cores_in_the_real_daemons_dialect(owner: float, places: list[LoadedSlot]) -> None:
     found = distribute(owner, places, by_cores=True)
     assert all(0 <= found[one.name] <= one.cpus for one in places)
     assert sum(found.values()) == pytest.approx(min(owner, sum(one.cpus for one in places)))

@@ -14,7 +14,7 @@ from poolbook.domain.config import ConfigError
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.startd.provisioning import Equipment, Volume
 from poolbook.domain.startd.public_ad import with_unsaid
-from poolbook.domain.startd.slot_ad import moment, view
+from poolbook.domain.startd.slot_ad import ad_at, snapshot
 from poolbook.domain.startd.slot_types import SlotTypeError
 
 from ..domain.pools import TestPool
@@ -94,7 +94,7 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
     found.advance(1)
     for theirs in record["slots"]:
         slot = found.state.slots[f"slot{theirs['SlotID']}@h"]
-        ad = view(moment(found.state, slot, found.world.sense, found.world.now(), Context()))
+        ad = ad_at(snapshot(found.state, slot, found.world.sense, found.world.now(), Context()))
         wanted = {key: text for key, text in theirs.items() if re.match(r"slot\d_", key)}
         assert len(wanted) == 6
         assert {key: unparse(ad[key]) for key in wanted} == wanted
@@ -128,7 +128,9 @@ def idle_of(found: TestPool, name: str) -> list[int]:
     """An attribute of the moment of slot1 and slot2."""
     slots = [found.state.slots[f"slot{number}@h"] for number in (1, 2)]
     now = found.world.now()
-    return [view(moment(found.state, slot, found.world.sense, now, Context()), whole=True).eval(name) for slot in slots]
+    return [
+        ad_at(snapshot(found.state, slot, found.world.sense, now, Context()), whole=True).eval(name) for slot in slots
+    ]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Pool:
         self.engine = Engine(open_log("memory:", create=True), self.world)
         self.engine.load()
         self.engine.subscribe(self._see)
-        self.ask(s.Found("found", "pool", "htcondor-25", "localhost", "0.1", {}))
+        self.ask(s.FoundPool("found", "pool", "htcondor-25", "localhost", "0.1", {}))
 
     def _see(self, first: int, events: Sequence[Event]) -> None:
         for position, event in enumerate(events, first):

@@ -1,41 +1,32 @@
-"""The tables as text: Markdown tables and Mermaid diagrams, drawn from the rows and from nothing else.
-
-docs/state-machines.md has a place for each section that ``sections`` draws, between two comments that name it;
-``fill`` puts them there. A test fails while the page shows anything else than the rows say.
-"""
+"""The state machines as text: Markdown tables and Mermaid diagrams, drawn from the rows and from nothing else."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
-from .claim import CLAIM
-from .dialects import HTCONDOR_25, MANUAL
-from .drain import DRAIN
-from .hold_codes import HOLD_CODES, VACATE_CODES, Code
-from .job import JOB, JOB_HTCONDOR_25, LEFT, UNSUBMITTED
-from .match import MATCH
-from .rows import Row
-from .slot_rows import BORN, LETTERED, NUMBERED, activity, state
-from .slot_rows_htcondor_25 import NUMBERED_HTCONDOR_25
+from poolbook.domain.state_machines.claim import CLAIM
+from poolbook.domain.state_machines.dialects import HTCONDOR_25, MANUAL
+from poolbook.domain.state_machines.drain import DRAIN
+from poolbook.domain.state_machines.hold_codes import HOLD_CODES, VACATE_CODES, Code
+from poolbook.domain.state_machines.job import LEFT, UNSUBMITTED
+from poolbook.domain.state_machines.match import MATCH
+from poolbook.domain.state_machines.rows import Row
+from poolbook.domain.state_machines.slot_rows import BORN, LETTERED, activity, state
 
-_SECTION = re.compile(r"(<!-- drawn: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(heads)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *lines))
+from .. import markdown_tables
 
 
 def table(rows: Sequence[Row], number: str = "no.") -> str:
-    """The rows as a Markdown table; the column of letters is left out where no row has a letter of its own."""
+    """The rows as a Markdown table; a column of names or letters is left out where no row has one of its own."""
     lettered = any(row.letter and row.letter != row.number for row in rows)
-    heads = [number, *(["letter"] if lettered else []), "from", "to", "cause", "place"]
-    return _table(
+    named = any(row.name != row.number for row in rows)
+    heads = [number, *(["name"] if named else []), *(["letter"] if lettered else []), "from", "to", "cause", "place"]
+    return markdown_tables.table(
         heads,
         [
             [
                 row.number,
+                *([row.name] if named else []),
                 *([row.letter] if lettered else []),
                 ", ".join(row.sources),
                 " or ".join(row.targets),
@@ -49,7 +40,7 @@ def table(rows: Sequence[Row], number: str = "no.") -> str:
 
 def codes(some: Sequence[Code]) -> str:
     """The codes as a Markdown table."""
-    return _table(
+    return markdown_tables.table(
         ["code", "name", "why", "subcode"], [[str(code.number), code.name, code.words, code.subcode] for code in some]
     )
 
@@ -59,7 +50,7 @@ def statuses() -> str:
     manual = set(MANUAL.job_status_numbers)
     every = HTCONDOR_25.job_status_numbers
     lines = [[str(number), name, "both" if name in manual else HTCONDOR_25.name] for name, number in every.items()]
-    return _table(["JobStatus", "status", "dialect"], lines)
+    return markdown_tables.table(["JobStatus", "status", "dialect"], lines)
 
 
 def _arrows(rows: Sequence[Row], node: Callable[[str], str]) -> list[str]:
@@ -107,14 +98,14 @@ def sections() -> dict[str, str]:
     return {
         "slot-lettered": table(LETTERED, "letter"),
         "slot-lettered-diagram": diagram(LETTERED),
-        "slot-numbered": table(NUMBERED),
-        "slot-numbered-diagram": slot_diagram(NUMBERED),
-        "slot-htcondor-25": table(_differences(NUMBERED_HTCONDOR_25, NUMBERED)),
-        "slot-htcondor-25-diagram": slot_diagram(NUMBERED_HTCONDOR_25),
+        "slot-numbered": table(MANUAL.slot_rows),
+        "slot-numbered-diagram": slot_diagram(MANUAL.slot_rows),
+        "slot-htcondor-25": table(_differences(HTCONDOR_25.slot_rows, MANUAL.slot_rows)),
+        "slot-htcondor-25-diagram": slot_diagram(HTCONDOR_25.slot_rows),
         "job-statuses": statuses(),
-        "job": table(JOB, "row"),
-        "job-diagram": diagram(JOB, UNSUBMITTED, LEFT),
-        "job-htcondor-25": table(_differences(JOB_HTCONDOR_25, JOB), "row"),
+        "job": table(MANUAL.job_rows, "row"),
+        "job-diagram": diagram(MANUAL.job_rows, UNSUBMITTED, LEFT),
+        "job-htcondor-25": table(_differences(HTCONDOR_25.job_rows, MANUAL.job_rows), "row"),
         "hold-codes": codes(list(HOLD_CODES.values())),
         "vacate-codes": codes(list(VACATE_CODES.values())),
         "claim": table(CLAIM, "row"),
@@ -127,13 +118,5 @@ def sections() -> dict[str, str]:
 
 
 def fill(page: str) -> str:
-    """The page with each of its sections drawn anew.
-
-    Raises ValueError if the page lacks a section, has one twice, or names one that there is not.
-    """
-    drawn = sections()
-    named = [found["name"] for found in _SECTION.finditer(page)]
-    if sorted(named) != sorted(drawn):
-        wrong = sorted({name for name in (*named, *drawn) if named.count(name) != 1 or name not in drawn})
-        raise ValueError(f"the page should have each section once: see {', '.join(wrong)}")
-    return _SECTION.sub(lambda found: f"{found[1]}\n{drawn[found['name']]}\n\n{found[3]}", page)
+    """Return docs/state-machines.md with each of its sections drawn anew."""
+    return markdown_tables.fill(page, sections())

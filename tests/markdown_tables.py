@@ -1,0 +1,30 @@
+"""Tables of the pages in docs/ that are drawn from the code, each between two comments that name it.
+
+What draws them stands beside the test that holds the page to it, and ``docs/generate_*.py`` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+_SECTION = re.compile(r"(<!-- drawn: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    rule = ["---"] * len(heads)
+    rows = ([cell.replace("|", "\\|") for cell in cells] for cells in lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))
+
+
+def fill(page: str, drawn: Mapping[str, str]) -> str:
+    """Return the page with each of its sections drawn anew.
+
+    :raises ValueError: the page lacks a section, has one twice, or names one that there is not
+    """
+    named = [found["name"] for found in _SECTION.finditer(page)]
+    if sorted(named) != sorted(drawn):
+        wrong = sorted({name for name in (*named, *drawn) if named.count(name) != 1 or name not in drawn})
+        raise ValueError(f"the page should have each section once: see {', '.join(wrong)}")
+    return _SECTION.sub(lambda found: f"{found[1]}\n{drawn[found['name']]}\n\n{found[3]}", page)

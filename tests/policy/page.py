@@ -1,0 +1,54 @@
+"""The tables of docs/policy.md, drawn from the rules, the triggers and the settings."""
+
+from __future__ import annotations
+
+from poolbook.domain.events import CAUSES
+from poolbook.domain.startd.settings import EXPRESSIONS, SETTINGS
+from poolbook.domain.state_machines import DIALECTS
+from poolbook.domain.state_machines.slot_rules import EVICTED, Rule
+
+from .. import markdown_tables
+
+
+def _rules(dialect: str) -> str:
+    rows = []
+    for pair, rules in DIALECTS[dialect].rules.items():
+        for number, rule in enumerate(rules):
+            rows.append((pair if not number else "", rule.when, _destination(rule), CAUSES[rule.cause]))
+    return markdown_tables.table(("in", "if", "row", "the log says"), rows)
+
+
+def _destination(rule: Rule) -> str:
+    if not rule.row:
+        return "(marked, stays)"
+    row = f"{rule.row}, to Killing {rule.killing}" if rule.killing else rule.row
+    return f"{row} by WANT_VACATE" if rule.target == EVICTED else row
+
+
+def _triggers(dialect: str) -> str:
+    rows = []
+    for happening, by_pair in DIALECTS[dialect].triggers.items():
+        for number, (pair, steps) in enumerate(by_pair.items()):
+            chain = ", then ".join(step.row + (f" to {step.target}" if step.target else "") for step in steps)
+            rows.append((happening if not number else "", pair, chain))
+    return markdown_tables.table(("told", "in", "row"), rows)
+
+
+def _expressions() -> str:
+    return markdown_tables.table(
+        ("expression", "unless set"), [(f"`{name}`", f"`{text}`") for name, text in EXPRESSIONS.items()]
+    )
+
+
+def _settings() -> str:
+    return markdown_tables.table(
+        ("setting", "default"), [(f"`{name}`", f"`{text}`" if text else "") for name, text in SETTINGS.items()]
+    )
+
+
+def fill(page: str) -> str:
+    """Return docs/policy.md with each of its tables drawn anew."""
+    drawn = {"expressions": _expressions(), "settings": _settings()}
+    for name in DIALECTS:
+        drawn |= {f"rules-{name}": _rules(name), f"told-{name}": _triggers(name)}
+    return markdown_tables.fill(page, drawn)
