@@ -13,17 +13,19 @@ function of one column of versions runs once a version. What depends on more tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .ad import ClassAd
 from .columns import ABSENT, BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF, Column, factorize
 from .context import Context
-from .functions import FUNCTIONS, Function, Needs
+from .environment import MATCH_NAMES, Environment
+from .function_registry import FUNCTIONS, Function, Needs
 from .operators import BINARY, UNARY
-from .scalar import Environment, evaluate_in, strays, survey
-from .scope import MATCH_NAMES
+from .scalar import evaluate_in
+from .slot_columns import SlotColumns
+from .survey import strays, survey
 from .tree import (
     AdExpression,
     Attribute,
@@ -33,6 +35,7 @@ from .tree import (
     Constant,
     Expression,
     ListExpression,
+    ListValue,
     Literal,
     Parentheses,
     TimeLiteral,
@@ -40,7 +43,7 @@ from .tree import (
     children,
     shape,
 )
-from .values import ERROR, UNDEFINED, EvaluationFailed, ListValue, RelTime, low32, lower
+from .values import ERROR, UNDEFINED, EvaluationFailed, RelTime, low32, lower
 from .vectors import (
     ALL_ERROR,
     ALL_UNDEFINED,
@@ -61,9 +64,6 @@ from .vectors import (
     truths,
 )
 
-if TYPE_CHECKING:
-    from .table import SlotTable
-
 JOB, SLOT = "job", "slot"
 Marks = frozenset[tuple[str, str]]
 # What nests deeper, or leads on further, is left to the scalar compiler, which knows where the reference gives up.
@@ -79,12 +79,12 @@ class Columnar:
     :ivar lasting: whether the result holds as long as the columns do, whatever job and context come next
     """
 
-    def __init__(self, table: SlotTable, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
+    def __init__(self, table: SlotColumns, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
         self.table = table
         self.job = job
         self.context = context
         self.job_is_left = job_is_left
-        self.arena = Arena(table._heap)
+        self.arena = Arena(table.heap)
         self.scalar = 0
         self.scalar_allowed = True
         self.depends: dict[str, int] = {}
@@ -94,7 +94,7 @@ class Columnar:
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """The values of a complete expression; see ``run``."""
         found = survey(node)
-        if found.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table._has):
+        if found.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table.has):
             return self._slot_by_slot(node, side, rows, marks)
         before = self.steps
         self.steps += found.height + 1
@@ -163,7 +163,7 @@ class Columnar:
         ):
             raise Unsupported
         # An ad with an attribute called MY or TARGET is left to the scalar compiler.
-        if base.key in self.table._columns or self.job._find(base.key) is not None:
+        if base.key in self.table.columns or self.job._find(base.key) is not None:
             raise Unsupported
         if (base.key == "my") == (side == JOB):
             return self._of_job(key, rows, marks) or ALL_UNDEFINED
@@ -187,12 +187,12 @@ class Columnar:
 
     def _of_slots(self, key: str, rows: Rows, marks: Marks, or_job: bool = False) -> Vector:
         """A column. What is absent in a slot is undefined, or with ``or_job`` the job's attribute of that name."""
-        column = self.table._columns.get(key)
+        column = self.table.columns.get(key)
         if column is None:
             self.depends[key] = -1
             return (self._of_job(key, rows, marks) if or_job else None) or ALL_UNDEFINED
         self.depends[key] = column.version
-        vector = self.table._vector(column, rows)
+        vector = self.table.vector(column, rows)
         kind = vector.kind
         if not vector.mixed:
             if kind == ABSENT:
@@ -217,7 +217,7 @@ class Columnar:
 
     def _expressions(self, key: str, vector: Vector, rows: Rows, marks: Marks) -> Vector:
         """Attributes of slots that are expressions: each distinct one over the slots that have it."""
-        expressions = self.table._heap.expressions
+        expressions = self.table.heap.expressions
         if vector.constant:
             return self._entered(expressions[vector.data], (SLOT, key), rows, marks)
         distinct, inverse = factorize(vector.data)
@@ -311,7 +311,7 @@ class Columnar:
                 key = self._column_of(here, side)
                 if key is None:
                     return False
-                kinds = self.table._columns[key].kinds if key else 0
+                kinds = self.table.columns[key].kinds if key else 0
                 if (kinds == OTHER) if type(kinds) is int else (kinds == OTHER).any():  # type: ignore[union-attr]
                     return False
             elif kind is not Literal and kind is not Parentheses:
@@ -447,10 +447,10 @@ class Columnar:
         key = self._single_column(node, side)
         if not key:
             return None
-        column = self.table._columns[key]
+        column = self.table.columns[key]
         self.depends[key] = column.version
         memo = (side, key, shape(node))
-        kept = self.table._vectors.get(memo)
+        kept = self.table.vectors.get(memo)
         if kept is not None and kept[0] == column.version:
             whole = kept[1]
         else:
@@ -459,18 +459,18 @@ class Columnar:
                 return None
             whole = made
             if self.lasting and not _refers(whole):
-                self.table._keep_vector(memo, column.version, whole)
+                self.table.keep_vector(memo, column.version, whole)
         return whole if rows is None else take(whole, rows)
 
     def _of_each_value(self, node: Expression, side: str, column: Column) -> Vector | None:
-        kinds, values, inverse = self.table._distinct(column)
+        kinds, values, inverse = self.table.distinct(column)
         if len(kinds) > len(inverse) // 8 + 16 or (kinds == OTHER).any():
             return None
         results = []
         for kind, payload in zip(kinds.tolist(), values.tolist(), strict=True):
             slot = ClassAd()
             if kind != ABSENT:
-                slot._cells[lower(column.name)] = (column.name, self.table._heap.decode(kind, payload))
+                slot._cells[lower(column.name)] = (column.name, self.table.heap.decode(kind, payload))
             my, target = (self.job, slot) if self.job_is_left else (slot, self.job)
             try:
                 results.append(
@@ -512,14 +512,14 @@ class Columnar:
         if node.absolute or node.key in MATCH_NAMES:
             return None
         in_job = self.job._find(node.key)
-        in_table = node.key in self.table._columns
+        in_table = node.key in self.table.columns
         if base is None:
             # What both have may be the one or the other, slot by slot.
             own = in_job is not None if side == JOB else not in_table
             if side == SLOT and in_table and in_job is not None:
                 return None
         elif type(base) is Attribute and base.base is None and not base.absolute and base.key in ("my", "target"):
-            if base.key in self.table._columns or self.job._find(base.key) is not None:
+            if base.key in self.table.columns or self.job._find(base.key) is not None:
                 return None
             own = (base.key == "my") == (side == JOB)
         else:

@@ -18,7 +18,7 @@ from ..errors import PoolbookError
 from .times import absolute_literal, relative_literal
 from .tree import (
     PRECEDENCE,
-    UNARY,
+    UNARY_SIGNS,
     AdExpression,
     Attribute,
     Binary,
@@ -30,6 +30,7 @@ from .tree import (
     Parentheses,
     TimeLiteral,
     Unary,
+    operations,
 )
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, lower, strtod, to_bytes
 
@@ -148,6 +149,9 @@ def parse(text: str) -> Expression:
     """
     parser = _Parser(text)
     return parser.run(parser.expression_and_semicolons)
+
+
+operations.parse = parse
 
 
 def parse_evaluated(text: str) -> Expression:
@@ -305,7 +309,7 @@ class _Parser:
                 self.i = i + 1
                 return _SMALL[token]
         prefixes: list[str] | None = None
-        while token in UNARY:
+        while token in UNARY_SIGNS:
             if prefixes is None:
                 prefixes = []
             prefixes.append(token)

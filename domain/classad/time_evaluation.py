@@ -13,11 +13,13 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import Context
-from .functions import FUNCTIONS, Function, Needs, bind
-from .operator_compilers import UNSETTLED, settled
+from .environment import MAX_DEPTH, Environment, Evaluator, lookup
+from .function_registry import FUNCTIONS, Function, Needs
+from .node_compilers import bind
+from .operator_compilers import NOT_CONSTANT, constant_value
 from .operators import BINARY, UNARY
-from .scalar import LEAVERS, MAX_DEPTH, Environment, chain, evaluate_in, survey
-from .scope import lookup
+from .scalar import evaluate_in
+from .survey import LEAVERS, chain, survey
 from .syntax import ClassAdSyntaxError, parse_evaluated
 from .time_dependence import OF_NOW, sees_the_clock
 from .time_functions import (
@@ -42,16 +44,17 @@ from .tree import (
     Binary,
     Call,
     Conditional,
-    Evaluator,
     Expression,
     ListExpression,
+    ListValue,
     Literal,
     Parentheses,
     TimeLiteral,
     Unary,
     children,
 )
-from .values import ERROR, UNDEFINED, ListValue, to_string, truth
+from .unparse import to_string
+from .values import ERROR, UNDEFINED, truth
 
 # Trees that nest more deeply than this are not followed; nor are attributes that lead through more than this.
 _DEEPEST = 100
@@ -103,13 +106,13 @@ class Passage(Environment):
 def follower_of(expression: Expression) -> Evaluator:
     """What follows an expression; kept on it."""
     compiled = expression._compiled
-    if compiled is None or compiled.follower is None:
+    if compiled is None or compiled.time_evaluator is None:
         found = survey(expression)
         compiled = expression._compiled
         assert compiled is not None
         whole = found.nesting > _DEEPEST or found.height > MAX_DEPTH // 2 or _leaves(expression)
-        compiled.follower = _opaque(expression) if whole else _follow(expression)
-    return compiled.follower
+        compiled.time_evaluator = _opaque(expression) if whole else _follow(expression)
+    return compiled.time_evaluator
 
 
 def _leaves(expression: Expression) -> bool:
@@ -245,8 +248,8 @@ def _binary(node: Binary) -> Evaluator:
     if op == "?:":
         return _elvis(_follow(node.left), _follow(node.right))
     left, compute = _follow(node.left), BINARY[op]
-    constant = settled(node.right)
-    if constant is not UNSETTLED:
+    constant = constant_value(node.right)
+    if constant is not NOT_CONSTANT:
 
         def with_constant(env: Any, ad: ClassAd | None) -> Any:
             a = left(env, ad)
@@ -353,7 +356,7 @@ def _call(node: Call) -> Evaluator:
         return _opaque(node)
     if key in _NEVER_FALL:
         return _never_falling(node, [])
-    if key == "quantize" and type(unit := settled(node.arguments[1])) in (int, float) and unit > 0:
+    if key == "quantize" and type(unit := constant_value(node.arguments[1])) in (int, float) and unit > 0:
         return _never_falling(node, [unit])
     if key in ("min", "max") and type(node.arguments[0]) is ListExpression:
         return _extreme(node, function, node.arguments[0])
