@@ -9,9 +9,10 @@ outside world is its ``Context``. The modules, lowest first; each imports only f
 - ``scalar``: the compiler, and the evaluation in one ad against one other; ``operator_compilers``, ``node_compilers``,
   ``attribute_compilers``: the evaluators that it is made of; ``functions_*``: the built-in functions
 - ``match``; ``analysis`` and ``simplify``: what an expression reads, what remains of it
-- ``time_functions``, ``time_dependence``, ``time_evaluation``, ``next_change``: when a value may change by time passing
-- ``columns``, ``vectors``, ``slot_columns``, ``columnar``, ``plans``, ``table``: one expression over all slots at once,
-  in arrays; what is no operation on arrays is left to ``scalar``
+- ``time_functions`` and their ``time_operators``, ``time_dependence``, ``time_evaluation`` and that of functions,
+  ``next_change``: when a value may change by time passing
+- ``columns``, ``vectors``, ``slot_columns``, ``columnar`` and its ``columnar_*``, ``plans``, ``table``: one expression
+  over all slots at once, in arrays; what is no operation on arrays is left to ``scalar``
 """
 
 if __name__ != "poolbook.domain.classad":
@@ -32,6 +33,7 @@ from . import (  # noqa: F401 (each enters what it has: evaluators of nodes, fun
     functions_types,
     node_compilers,
     simplify,
+    time_evaluation_functions,
 )
 from .ad import ClassAd
 from .analysis import Clause, explain
