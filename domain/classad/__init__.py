@@ -4,7 +4,7 @@ Nothing here knows of jobs, slots' states or the log, and nothing asks the machi
 outside world is its ``Context``. The modules, lowest first; each imports only from above its own line:
 
 - ``values``; ``function_registry``: the table of built-in functions; ``context``; ``tree``: the nodes of an expression
-- ``times``, ``syntax`` (text to tree), ``unparse`` (tree to text), ``json_form``, ``ad``
+- ``times``, ``tokens`` and ``syntax`` (text to tree), ``unparse`` (tree to text), ``json_form``, ``ad``
 - ``environment``: which attribute a name means; ``operators``; ``survey``: how deep an expression nests
 - ``scalar``: the compiler, and the evaluation in one ad against one other; ``operator_compilers``, ``node_compilers``,
   ``attribute_compilers``: the evaluators that it is made of; ``functions_*``: the built-in functions
