@@ -1,11 +1,18 @@
 """The ClassAd language, exactly as HTCondor's daemons have it: expressions, ads, matches, and whole pools at once.
 
 Nothing here knows of jobs, slots' states or the log, and nothing asks the machine: what an evaluation may know of the
-outside world is its ``Context``. A text goes through ``syntax`` into a ``tree``; ``scalar`` evaluates it in one ad
-(``ad``) against one other (``scope``, ``match``), by the rules of ``operators`` and ``functions``; ``columnar`` does so
-over the ``columns`` of a ``table``, in ``vectors``, and leaves to ``scalar`` what is no operation on arrays.
-``horizon`` says when a value may change by time passing: it is ``following`` an expression to the ``courses`` of its
-values. ``simplify`` and ``analysis`` look at a tree; ``unparse`` and ``json_form`` write it.
+outside world is its ``Context``. The modules, lowest first; each imports only from above its own line:
+
+- ``values``; ``function_registry``: the table of built-in functions; ``context``; ``tree``: the nodes of an expression
+- ``times``, ``tokens`` and ``syntax`` (text to tree), ``unparse`` (tree to text), ``json_form``, ``ad``
+- ``environment``: which attribute a name means; ``operators``; ``survey``: how deep an expression nests
+- ``scalar``: the compiler, and the evaluation in one ad against one other; ``operator_compilers``, ``node_compilers``,
+  ``attribute_compilers``: the evaluators that it is made of; ``functions_*``: the built-in functions
+- ``match``; ``analysis`` and ``simplify``: what an expression reads, what remains of it
+- ``time_functions`` and their ``time_operators``, ``time_dependence``, ``time_evaluation`` and that of functions,
+  ``next_change``: when a value may change by time passing
+- ``columns``, ``vectors``, ``slot_columns``, ``columnar`` and its ``columnar_*``, ``plans``, ``table``: one expression
+  over all slots at once, in arrays; what is no operation on arrays is left to ``scalar``
 """
 
 if __name__ != "poolbook.domain.classad":
@@ -13,16 +20,31 @@ if __name__ != "poolbook.domain.classad":
 
 from typing import TYPE_CHECKING, Any
 
+from . import (  # noqa: F401 (each enters what it has: evaluators of nodes, functions, operations on expressions)
+    attribute_compilers,
+    functions_environments,
+    functions_expressions,
+    functions_lists,
+    functions_numbers,
+    functions_patterns,
+    functions_string_lists,
+    functions_strings,
+    functions_times,
+    functions_types,
+    node_compilers,
+    simplify,
+    time_evaluation_functions,
+)
 from .ad import ClassAd
-from .analysis import Clause, References, explain
+from .analysis import Clause, explain
 from .context import DEFAULT, Context
 from .match import symmetric_match
 from .next_change import NEVER, POLL, Poll, next_change
 from .syntax import ClassAdSyntaxError, parse
 from .time_functions import Moving
-from .tree import Expression
+from .tree import Expression, ListValue, References, Value
 from .unparse import unparse
-from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Exceptional, ListValue, RelTime, Value
+from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Exceptional, RelTime
 
 if TYPE_CHECKING:
     from .columns import Kind

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .context import Context
 from .syntax import ClassAdSyntaxError, parse_new_ad, parse_old_value
-from .tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
+from .tree import AdExpression, Cell, Constant, Expression, ListExpression, ListValue, Literal, Scope, TimeLiteral
 from .unparse import identifier, in_order, unparse, unparse_old
-from .values import INT_MAX, INT_MIN, UNDEFINED, AbsTime, Exceptional, ListValue, RelTime, lower, to_bytes, wrap64
-
-if TYPE_CHECKING:
-    from .context import Context
-
-Cell = tuple[str, Expression]
+from .values import INT_MAX, INT_MIN, UNDEFINED, AbsTime, Exceptional, RelTime, lower, to_bytes, truncate32, wrap64
 
 
-class ClassAd(MutableMapping[str, Any]):
+class ClassAd(Scope, MutableMapping[str, Any]):
     """A mapping of attribute names, in any case of letters, to expressions; it keeps the order of insertion.
 
     ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
@@ -25,9 +21,8 @@ class ClassAd(MutableMapping[str, Any]):
     parent's (a proc's ad over its cluster's): look-up, iteration and printing see both, changes are the ad's own.
     """
 
-    __slots__ = ("_cells", "_chain", "_outer")
+    __slots__ = ()
 
-    _cells: dict[str, Cell]
     _chain: ClassAd | None
     _outer: ClassAd | None
 
@@ -288,6 +283,18 @@ def to_expression(value: Any) -> Expression:
         f"a {type(value).__name__} is no ClassAd value: {value!r}. An ad holds numbers, strings, booleans, None,"
         " AbsTime, RelTime, lists, mappings and Expressions"
     )
+
+
+def as_expression(value: Any) -> Expression:
+    """A computed value as a member of a computed list; a length of time in whole seconds, and as a literal: a real."""
+    kind = type(value)
+    if kind is AbsTime:
+        return TimeLiteral(value)
+    if kind is RelTime:
+        return TimeLiteral(RelTime(truncate32(value.seconds)))
+    if kind is ListValue or kind is ClassAd:
+        return Constant(value)
+    return Literal(value)
 
 
 _EXACT = frozenset({bool, float, str, Exceptional})

@@ -6,22 +6,11 @@ from typing import Any, NamedTuple
 
 from .ad import ClassAd
 from .context import Context
-from .scalar import Environment, evaluate_in
-from .scope import lookup, root_of
-from .tree import AdExpression, Attribute, Binary, Expression, Parentheses, children
+from .environment import Environment, lookup, root_of
+from .scalar import evaluate_in
+from .tree import AdExpression, Attribute, Binary, Expression, Parentheses, References, Value, children, operations
 from .unparse import unparse
-from .values import ERROR, UNDEFINED, EvaluationFailed, Value, lower, to_bytes
-
-
-class References(NamedTuple):
-    """The attributes that an expression reads, in alphabetical order: those that an ad has, and all others.
-
-    A name is followed into the ad: what its expression refers to counts too. Names with a scope that the ad does not
-    know keep it (``TARGET.Memory``).
-    """
-
-    internal: tuple[str, ...]
-    external: tuple[str, ...]
+from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
 
 
 def references(expression: Expression, ad: ClassAd | None) -> References:
@@ -37,6 +26,9 @@ def references(expression: Expression, ad: ClassAd | None) -> References:
         return References(internal.result(), tuple(external_references(expression, within)))
     except RecursionError:
         raise EvaluationFailed(f"the references of {_shown(expression)} lead back to themselves") from None
+
+
+operations.references = references
 
 
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .tree import Expression, Literal
+from .tree import Cell, Expression, Literal
 from .values import ERROR, UNDEFINED, lower
 
-Cell = tuple[str, Expression]
 Integers = npt.NDArray[np.int64]
 Kinds = npt.NDArray[np.uint8]
 
@@ -165,7 +164,7 @@ class Column:
         addresses = list(map(id, cells))
         payloads = {known: payload for known, (_, payload) in codes.items()}
         new = np.fromiter(map(payloads.__getitem__, addresses), np.int64, len(cells))
-        self.payload = new if rows == 0 else np.concatenate([self._payloads(rows), new])
+        self.payload = new if rows == 0 else np.concatenate([self.payloads(rows), new])
         self.cell = None
         each = {known: kind for known, (kind, _) in codes.items()}
         kinds = set(each.values()) | ({self.kinds} if type(self.kinds) is int and rows else set())
@@ -173,13 +172,15 @@ class Column:
             self.kinds = kinds.pop()
             return
         new_kinds = np.fromiter(map(each.__getitem__, addresses), np.uint8, len(cells))
-        self.kinds = new_kinds if rows == 0 else np.concatenate([self._all_kinds(rows), new_kinds])
+        self.kinds = new_kinds if rows == 0 else np.concatenate([self.all_kinds(rows), new_kinds])
 
-    def _payloads(self, rows: int) -> Integers:
+    def payloads(self, rows: int) -> Integers:
+        """Return the payload of each row."""
         payload = self.payload
         return payload[:rows] if isinstance(payload, np.ndarray) else np.full(rows, payload, np.int64)
 
-    def _all_kinds(self, rows: int) -> Kinds:
+    def all_kinds(self, rows: int) -> Kinds:
+        """Return the kind of each row."""
         kinds = self.kinds
         return kinds[:rows] if isinstance(kinds, np.ndarray) else np.full(rows, kinds, np.uint8)
 
@@ -192,9 +193,9 @@ class Column:
         elif kind == kinds and payload == payloads:
             return
         else:
-            self.payload = payloads = self._payloads(rows)
+            self.payload = payloads = self.payloads(rows)
         if type(kinds) is int and kind != kinds:
-            self.kinds = kinds = self._all_kinds(rows)
+            self.kinds = kinds = self.all_kinds(rows)
         payloads[row] = payload
         if isinstance(kinds, np.ndarray):
             kinds[row] = kind

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any
 
+from .function_registry import FUNCTIONS
 from .values import ContextError, lower
 
 UserMap = Callable[[str], str | None] | Mapping[str, str]
@@ -126,8 +127,6 @@ class Context:
 
 
 def _check_functions(functions: Mapping[str, Callable[..., Any]]) -> None:
-    from .functions import FUNCTIONS
-
     for name, function in functions.items():
         if lower(name) in FUNCTIONS:
             raise ValueError(f"{name} is a function of the language, which cannot be replaced: choose another name")

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from .syntax import ClassAdSyntaxError, parse_evaluated
-from .tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
+from .tree import AdExpression, Constant, Expression, ListExpression, ListValue, Literal, TimeLiteral
 from .unparse import in_order, real_text, unparse_whole
-from .values import UNDEFINED, ListValue, RelTime, from_bytes, lower, to_bytes, wrap64
+from .values import UNDEFINED, RelTime, from_bytes, lower, to_bytes, wrap64
 
 _ESCAPES = {8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 92: "\\\\", 34: '\\"'}
 _ESCAPES |= {c: f"\\u{c:04X}" for c in range(1, 32) if c not in _ESCAPES}

@@ -1,9 +1,9 @@
 """When may the value of an expression differ from now's?
 
-``next_change`` follows an expression (``following``) as it is evaluated, with ``courses`` in place of values: how the
-value goes on, and for how long that is known. The first instant of which nothing is known is where the value may
-change; there the expression is followed again, and if its value is still the same, further on. So a comparison that
-turns where it does not matter is passed over. What cannot be followed and may see the clock has the answer ``POLL``.
+``next_change`` evaluates an expression over time (``time_evaluation``): how the value goes on, and for how long that is
+known. The first instant of which nothing is known is where the value may change; there the expression is evaluated
+again, and if its value is still the same, further on. So a comparison that turns where it does not matter is passed
+over. What cannot be evaluated over time and may see the clock has the answer ``POLL``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from types import MappingProxyType
 from .ad import ClassAd
 from .context import Context
 from .time_dependence import sees_the_clock
-from .time_evaluation import Passage, Unknown, follower_of
-from .time_functions import COURSES, END, Moving, next_step, same, value_at
+from .time_evaluation import TimeEvaluation, Unknown, time_evaluator_of
+from .time_functions import END, TIME_FUNCTIONS, Moving, next_step, same, value_at
 from .tree import Expression
 from .values import EvaluationFailed
 
-# How often a value that has stayed the same is followed further on, before the answer is "here it may change".
+# How often a value that has stayed the same is looked at further on, before the answer is "here it may change".
 _MOST_STEPS = 16
 
 
@@ -60,24 +60,24 @@ def next_change(
     now = context.time("next_change()")
     if now >= END:
         return POLL
-    passage = Passage(my, target, context, now, moving)
+    evaluation = TimeEvaluation(my, target, context, now, moving)
     try:
-        course = follower_of(expression)(passage, my)
-        if type(course) not in COURSES:
+        f = time_evaluator_of(expression)(evaluation, my)
+        if type(f) not in TIME_FUNCTIONS:
             return NEVER
-        value = value_at(course, now)
+        value = value_at(f, now)
     except (Unknown, EvaluationFailed, RecursionError):
-        return POLL if sees_the_clock(passage, moving, expression) else NEVER
-    change = next_step(course, now)
+        return POLL if sees_the_clock(evaluation, moving, expression) else NEVER
+    change = next_step(f, now)
     for _ in range(_MOST_STEPS):
         if change >= END:
             return NEVER
-        passage = Passage(my, target, context, change, moving)
+        evaluation = TimeEvaluation(my, target, context, change, moving)
         try:
-            course = follower_of(expression)(passage, my)
+            f = time_evaluator_of(expression)(evaluation, my)
         except (Unknown, EvaluationFailed, RecursionError):
             return change
-        if not same(value_at(course, change), value):
+        if not same(value_at(f, change), value):
             return change
-        change = next_step(course, change)
+        change = next_step(f, change)
     return change if change < END else NEVER

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .ad import ClassAd
+from .environment import Environment, Evaluator
 from .operators import BINARY, UNARY
-from .tree import Binary, Evaluator, Literal, Parentheses, Unary
+from .tree import Binary, Literal, Parentheses, Unary
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Exceptional, lower, truth, wrap64
-
-if TYPE_CHECKING:
-    from .ad import ClassAd
-    from .scalar import Environment
 
 _FAST: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -25,34 +23,34 @@ _FAST: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-UNSETTLED = object()
-_SETTLING = frozenset({"+", "-", "*", "/", "%"})
+NOT_CONSTANT = object()
+_ARITHMETIC_OPS = frozenset({"+", "-", "*", "/", "%"})
 
 
-def settled(node: Any, levels: int = 20) -> Any:
-    """The value of a literal, or of arithmetic on literals (``15 * 60``); ``UNSETTLED`` of all other expressions."""
+def constant_value(node: Any, levels: int = 20) -> Any:
+    """The value of a literal, or of arithmetic on literals (``15 * 60``); ``NOT_CONSTANT`` of all other expressions."""
     kind = type(node)
     if kind is Literal:
         return node.value
     if levels == 0:
-        return UNSETTLED
+        return NOT_CONSTANT
     if kind is Parentheses:
-        return settled(node.inner, levels - 1)
+        return constant_value(node.inner, levels - 1)
     if kind is Unary:
-        value = settled(node.operand, levels - 1)
-        return value if value is UNSETTLED else UNARY[node.op](value)
-    if kind is Binary and node.op in _SETTLING:
-        right = settled(node.right, levels - 1)
-        left = UNSETTLED if right is UNSETTLED else settled(node.left, levels - 1)
-        return UNSETTLED if left is UNSETTLED else BINARY[node.op](left, right)
-    return UNSETTLED
+        value = constant_value(node.operand, levels - 1)
+        return value if value is NOT_CONSTANT else UNARY[node.op](value)
+    if kind is Binary and node.op in _ARITHMETIC_OPS:
+        right = constant_value(node.right, levels - 1)
+        left = NOT_CONSTANT if right is NOT_CONSTANT else constant_value(node.left, levels - 1)
+        return NOT_CONSTANT if left is NOT_CONSTANT else BINARY[node.op](left, right)
+    return NOT_CONSTANT
 
 
 def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
     """The evaluator of a binary operator other than the subscript.
 
     :param parts: the evaluators of its operands (of ``a && b && c``: of all three)
-    :param constant: the value of the right operand, where it is known; else ``UNSETTLED``
+    :param constant: the value of the right operand, where it is known; else ``NOT_CONSTANT``
     """
     if op == "&&" or op == "||":
         return _connective(tuple(parts), op == "||")
@@ -60,7 +58,7 @@ def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
     if op == "?:":
         return _elvis(left, right)
     compute = BINARY[op]
-    if constant is not UNSETTLED:
+    if constant is not NOT_CONSTANT:
         return _with_constant(op, left, constant)
     if op in _ARITHMETIC:
         return _arithmetic(op, left, right)

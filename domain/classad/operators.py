@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .tree import ListValue
 from .values import (
     ERROR,
     INT_MAX,
@@ -17,7 +18,6 @@ from .values import (
     UNDEFINED,
     AbsTime,
     Exceptional,
-    ListValue,
     RelTime,
     compare_text,
     lower,

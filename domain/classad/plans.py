@@ -7,7 +7,7 @@ job is kept by the table for the jobs to come.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,14 @@ from .ad import ClassAd
 from .analysis import clauses
 from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
 from .columns import ABSENT, INTEGER, OTHER, REAL, Integers
+from .environment import MATCH_NAMES
 from .match import accepts, symmetric_match
-from .scalar import strays, survey
-from .scope import MATCH_NAMES
 from .simplify import Known, rewrite
+from .slot_columns import SlotColumns
+from .survey import strays, survey
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, shape
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
 from .vectors import COMPARE, Mask, Unsupported, true_cells
-
-if TYPE_CHECKING:
-    from .table import SlotTable
 
 # Where the work on columns ends, and each slot is evaluated on its own: what is not done by column, and what fails. The
 # columns may have evaluated what some slot, or every slot, would not have asked for.
@@ -61,13 +59,13 @@ class Clause:
         self.key = (side, shape(node), marks, plain)
         self.comparison = _comparison(node, side) if plain else None
 
-    def mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+    def mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         """Where the clause is true. Masks that depend on columns alone are kept for other jobs.
 
         :param among: the only slots that matter, where they are few and the clause is evaluated slot by slot
         """
-        kept = table._masks.get(self.key)
-        columns = table._columns
+        kept = table.masks.get(self.key)
+        columns = table.columns
         if (
             kept is not None
             and len(kept[1]) == len(table)
@@ -82,19 +80,19 @@ class Clause:
                 return mask
         return self._evaluated(table, job, among)
 
-    def _compared(self, table: SlotTable, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
+    def _compared(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
         """What most clauses are: a column of numbers compared with a number. None for other columns."""
-        column = table._columns.get(name)
+        column = table.columns.get(name)
         if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
             return None
         data: Any = column.payload
         if type(data) is int:
             return None
         mask: Mask = test(data.view(np.float64) if column.kinds == REAL else data, number)
-        table._keep_mask(self.key, {name: column.version}, mask)
+        table.keep_mask(self.key, {name: column.version}, mask)
         return mask
 
-    def _evaluated(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+    def _evaluated(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         run = Columnar(table, job, table.context, self.side == JOB)
         run.scalar_allowed = False
         try:
@@ -104,10 +102,10 @@ class Clause:
         except GIVES_UP:
             return self._slot_by_slot(table, job, among)
         if run.lasting:
-            table._keep_mask(self.key, run.depends, mask)
+            table.keep_mask(self.key, run.depends, mask)
         return mask
 
-    def _scalar_mask(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+    def _scalar_mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         rows: Integers = np.arange(len(table)) if among is None else np.flatnonzero(among)
         mask = np.zeros(len(table), bool)
         if not len(rows):
@@ -120,7 +118,7 @@ class Clause:
         table.scalar_evaluations += run.scalar
         return mask
 
-    def _slot_by_slot(self, table: SlotTable, job: ClassAd, among: Mask | None) -> Mask:
+    def _slot_by_slot(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         """The last word: each slot on its own, an evaluation that fails being no match."""
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
@@ -166,7 +164,7 @@ class Plan:
     It holds as long as what all slots have in common stays the same; after a change of that it prepares itself anew.
     """
 
-    def __init__(self, table: SlotTable, job: ClassAd) -> None:
+    def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
         self.job = job
         self._known = Known(job)
@@ -246,35 +244,35 @@ class Plan:
 
     def _prepare(self) -> None:
         table = self.table
-        column = table._columns.get("requirements")
+        column = table.columns.get("requirements")
         form = (table.form, -1 if column is None else column.version)
         if self._form == form:
             return
         self._form, self._wanted = form, None
         self._groups = []
-        self._plain = table._plain_scopes(self.job)
-        if table._prepared_for != table.form:
-            table._prepared.clear()
-            table._prepared_for = table.form
+        self._plain = table.plain_scopes(self.job)
+        if table.prepared_for != table.form:
+            table.prepared.clear()
+            table.prepared_for = table.form
         wanted = self.job._find("requirements")
         if wanted is None or column is None or not len(table):
             return  # without Requirements on both sides nothing matches: no group
         self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
-        kinds, payloads, inverse = table._distinct(column)
+        kinds, payloads, inverse = table.distinct(column)
         for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
             members = None if len(kinds) == 1 else inverse == number
             # A slot without Requirements accepts nothing.
-            expression = Literal(False) if kind == ABSENT else table._heap.decode(kind, payload)
+            expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
             self._groups.append((members, self._clauses(expression, SLOT, frozenset())))
         # A part without a mask speaks of all slots, one with a mask of its own; all slots are in some part.
 
     def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[Clause]:
         """The clauses of a conjunction, what is known put in; those that are true of themselves left out."""
-        if strays(expression, self.job._find if side == JOB else self.table._has):
+        if strays(expression, self.job._find if side == JOB else self.table.has):
             # Its parts depend on one another: it stays as it is.
             return [Clause(expression, side, marks, plain=self._plain, whole=True)]
         memo = self._memo(expression, side, marks)
-        kept = None if memo is None else self.table._prepared.get(memo)
+        kept: list[Clause] | None = None if memo is None else self.table.prepared.get(memo)
         if kept is not None:
             return kept
         out: list[Clause] = []
@@ -291,7 +289,7 @@ class Plan:
                 memo = None  # what is put in depends on more of the job than this expression tells
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
         if memo is not None:
-            self.table._prepared[memo] = out
+            self.table.prepared[memo] = out
         return out
 
     def _memo(self, expression: Expression, side: str, marks: Marks) -> Any:
@@ -301,7 +299,7 @@ class Plan:
         """
         if side == JOB or isinstance(expression, Literal):
             return None
-        names = self.table._names(expression)
+        names = self.table.names_in(expression)
         values: list[Any] = []
         for name in names:
             cell = self.job._find(name)
@@ -326,7 +324,7 @@ class Plan:
         """What is known of a reference in an expression of a slot."""
         whose = self._whose(node, SLOT)
         if whose == EITHER:
-            whose = JOB if self.table._lacks(node.key) else SLOT
+            whose = JOB if self.table.lacks(node.key) else SLOT
         if whose == SLOT:
             return self._of_all_slots(node.key) or node
         if whose != JOB:
@@ -348,13 +346,13 @@ class Plan:
 
     def _of_all_slots(self, key: str) -> Literal | None:
         """The value of an attribute that is the same plain value in all slots."""
-        column = self.table._columns.get(key)
+        column = self.table.columns.get(key)
         if column is None:
             return Literal(UNDEFINED)
         kinds, payload = column.kinds, column.payload
         if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) or kinds == OTHER:
             return None
-        return Literal(self.table._heap.value(kinds, payload))
+        return Literal(self.table.heap.value(kinds, payload))
 
     def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
         """The expression behind an attribute that all slots share, and the attribute's mark."""
@@ -363,13 +361,13 @@ class Plan:
             return None
         if whose == EITHER and side == JOB and self.job._find(node.key) is not None:
             return None
-        column = self.table._columns.get(node.key)
+        column = self.table.columns.get(node.key)
         mark = (SLOT, node.key)
         if column is None or mark in marks or len(marks) > 20:
             return None
         if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
             return None
-        return None if column.kinds != OTHER else (self.table._heap.expressions[column.payload], mark)
+        return None if column.kinds != OTHER else (self.table.heap.expressions[column.payload], mark)
 
 
 _TARGET = Attribute(None, "TARGET")

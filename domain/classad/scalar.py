@@ -15,10 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
-from .context import DEFAULT, Context, Randomness
-from .operator_compilers import operation, settled
-from .operators import UNARY
-from .scope import MATCH_ROOT, lookup, root_of
+from .context import DEFAULT, Context
+from .environment import MAX_DEPTH, MAX_STEPS, Environment, Evaluator
+from .survey import LEAVERS, STEPS, chain
 from .tree import (
     AdExpression,
     Attribute,
@@ -26,96 +25,16 @@ from .tree import (
     Call,
     Compiled,
     Conditional,
-    Constant,
-    Evaluator,
     Expression,
     ListExpression,
+    ListValue,
     Literal,
     Parentheses,
-    Survey,
-    TimeLiteral,
     Unary,
     children,
-    compiler,
+    operations,
 )
-from .values import (
-    ERROR,
-    UNDEFINED,
-    AbsTime,
-    ContextError,
-    EvaluationFailed,
-    ListValue,
-    RelTime,
-    low32,
-    lower,
-    truncate32,
-    truth,
-)
-
-MAX_DEPTH = 400
-# The reference stops after ten million evaluated nodes; here the attributes are counted, which are fewer.
-MAX_STEPS = 1_000_000
-
-
-class Environment:
-    """One evaluation: the two ads of the match, the context, and what keeps it finite."""
-
-    # What few evaluations change is set on the class: one is made for each evaluation.
-    depth = MAX_DEPTH
-    steps = MAX_STEPS
-    active: set[tuple[int, str]] | None = None
-    randomness: Randomness | None = None
-    nested: tuple[ClassAd, ClassAd] | None = None
-    # Where a call of ``LEAVERS`` has left the search; None: in the ad at hand.
-    moved: ClassAd | None = None
-    left: ClassAd | None
-    right: ClassAd | None
-    root: ClassAd | None
-
-    def __init__(self, my: ClassAd | None, target: ClassAd | None, context: Context) -> None:
-        self.context = context
-        if target is None or my is None or target is my:
-            self.left = self.right = None
-            self.root = my
-        else:
-            self.left = my
-            self.right = target
-            self.root = MATCH_ROOT
-
-    def random(self) -> Randomness:
-        """The evaluation's random numbers.
-
-        :raises ContextError: where the context has no seed.
-        """
-        if self.randomness is None:
-            if self.context.seed is None:
-                raise ContextError("random() needs a seed: evaluate with Context(seed=<number>)")
-            self.randomness = Randomness(self.context.seed)
-        return self.randomness
-
-    def other(self, ad: ClassAd) -> ClassAd | None:
-        """The other ad of the match, where ``ad`` is one of the two (or stands in for one)."""
-        if ad is self.left:
-            return self.right
-        if ad is self.right:
-            return self.left
-        if self.nested is not None and ad is self.nested[0]:
-            return self.nested[1]
-        return None
-
-    def inside(self, place: ClassAd) -> Environment:
-        """The environment of ``evalInEachContext``: in an ad nested in one of the two, which sees the other one."""
-        inner = Environment(None, None, self.context)
-        inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
-        inner.steps, inner.active, inner.depth = self.steps - 1, self.active, self.depth - 1
-        if inner.depth < 0 or inner.steps < 0:
-            raise EvaluationFailed("the evaluation nests too deeply")
-        inner.root = root_of(self, place)
-        around = place._outer
-        other = None if around is None else self.other(around)
-        if other is not None:
-            inner.nested = place, other
-        return inner
+from .values import ERROR, UNDEFINED, EvaluationFailed
 
 
 def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Any:
@@ -138,7 +57,7 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     return value.copy() if kind is ClassAd else value
 
 
-compiler.evaluate = evaluate
+operations.evaluate = evaluate
 
 
 def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
@@ -258,44 +177,12 @@ def member(env: Environment, ad: ClassAd | None, members: ListValue, expression:
     return evaluate_in(expression, env, ad if env.moved is None else env.moved)
 
 
-def as_expression(value: Any) -> Expression:
-    """A computed value as a member of a computed list; a length of time in whole seconds, and as a literal: a real."""
-    kind = type(value)
-    if kind is AbsTime:
-        return TimeLiteral(value)
-    if kind is RelTime:
-        return TimeLiteral(RelTime(truncate32(value.seconds)))
-    if kind is ListValue or kind is ClassAd:
-        return Constant(value)
-    return Literal(value)
-
-
-def _project(env: Environment, ad: ClassAd | None, members: ListValue, key: str, depth: int) -> ListValue:
-    """``list.name``: the name's value in each member."""
-    out: list[Expression] = []
-    for expression in members.expressions:
-        value = _select(env, ad, member(env, ad, members, expression), key, depth)
-        if type(value) is ListValue:
-            out.append(ListExpression(tuple(value.expressions)))
-        elif type(value) is ClassAd:
-            out.append(AdExpression(value._cells))
-        else:
-            out.append(as_expression(value))
-    return ListValue(out, None)
-
-
-def _select(env: Environment, ad: ClassAd | None, base: Any, key: str, depth: int) -> Any:
-    """``base.name``: looked up from the ad ``base`` outwards; never in the other ad of the match."""
-    kind = type(base)
-    if kind is ClassAd:
-        found = lookup(env, base, key)
-        return UNDEFINED if found is None else enter(env, found[0], found[1], key, depth)
-    if kind is ListValue:
-        return _project(env, ad, base, key, depth)
-    return UNDEFINED if base is UNDEFINED else ERROR
-
-
 # -- the compiler ------------------------------------------------------------------------------------------------------
+
+# The evaluator of a node, of how deep it lies and its parts' evaluators. The modules of the builders enter them here.
+Builder = Callable[[Any, int, list[Evaluator]], Evaluator]
+BUILDERS: dict[type, Builder] = {}
+CAREFUL_BUILDERS: dict[type, Builder] = {}  # where every operator is to check its depth
 
 
 def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
@@ -323,108 +210,20 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         below = depth + 1 if kind is Attribute else depth  # the scope of a name is a step of its own
         pending.extend((part, below) for part in parts)
     moving = any(type(node) is Call and node.key in LEAVERS for node, _, _ in order)
-    builders = _CAREFUL_BUILDERS if checking else _BUILDERS
+    builders = CAREFUL_BUILDERS if checking else BUILDERS
     done: dict[int, Evaluator] = {}
     for node, depth, parts in reversed(order):
         evaluator = builders[type(node)](node, depth, [done[id(part)] for part in parts])
         if moving and type(node) is Attribute:
             evaluator = _moved(evaluator)
-        if checking and type(node) in _STEPS:
+        if checking and type(node) in STEPS:
             evaluator = _checked(evaluator, _needed(node, depth))
         done[id(node)] = evaluator
     return done[id(root)], height
 
 
-# Functions which leave the reference's evaluation in the ad where they found their first argument: what is evaluated
-# after them, in the same expression, is looked up there. (A fault of the reference on which results depend.)
-LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
-
-
-def strays(expression: Expression, has: Callable[[str], object]) -> bool:
-    """Whether an expression cannot be taken apart, what its parts mean depending on what was evaluated before them.
-
-    So it is where a call of ``LEAVERS`` may leave the ad in which the expression stands, which has the attributes
-    ``has``; with random numbers; and where it is so tall that only the whole tells whether it is too tall.
-    """
-    found = survey(expression)
-    if found.draws or found.height > MAX_DEPTH - 100:
-        return True
-    for reference in found.leaving:
-        base = reference.base
-        own = base is None or (type(base) is Attribute and base.base is None and base.key == "my" and not base.absolute)
-        if not own or reference.absolute or not has(reference.key) or has("my"):
-            return True
-    return False
-
-
-def survey(expression: Expression) -> Survey:
-    """What an expression is made of; kept on it."""
-    compiled = expression._compiled
-    if compiled is None:
-        compiled = expression._compiled = Compiled()
-    if compiled.survey is None:
-        compiled.survey = _survey(expression)
-    return compiled.survey
-
-
-def _survey(expression: Expression) -> Survey:
-    leaving: list[Attribute] = []
-    draws = False
-    height = nesting = 0
-    pending: list[tuple[Expression, int, int]] = [(expression, 0, 0)]
-    while pending:
-        node, depth, nested = pending.pop()
-        kind = type(node)
-        if depth > height:
-            height = depth
-        if nested > nesting:
-            nesting = nested
-        if kind is Literal:
-            continue
-        if kind is Attribute:
-            if node.base is not None:  # type: ignore[attr-defined]
-                pending.append((node.base, depth + 1, nested + 1))  # type: ignore[attr-defined]
-            continue
-        if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
-            parts, depths = chain(node, depth)  # type: ignore[arg-type]
-            pending.extend((part, below, nested + 1) for part, below in zip(parts, depths, strict=True))
-            continue
-        if kind is Call:
-            if node.key == "random":  # type: ignore[attr-defined]
-                draws = True
-            elif node.key in LEAVERS:  # type: ignore[attr-defined]
-                leaving += [part for part in children(node)[:1] if isinstance(part, Attribute)]
-        elif kind in _STEPS:
-            depth += 1
-        elif kind is AdExpression:
-            continue
-        pending.extend((part, depth, nested + 1) for part in children(node))
-    return Survey(tuple(leaving), draws, height, nesting)
-
-
 def _moved(evaluator: Evaluator) -> Evaluator:
     return lambda env, ad: evaluator(env, ad if env.moved is None else env.moved)
-
-
-_STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})
-
-
-def chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
-    """The operands of ``a && b && c``, and how deep each lies."""
-    op = node.op
-    operands: list[Expression] = []
-    depths: list[int] = []
-    here: Expression = node
-    while type(here) is Binary and here.op == op:
-        depth += 1
-        operands.append(here.right)
-        depths.append(depth)
-        here = here.left
-    operands.append(here)
-    depths.append(depth)
-    operands.reverse()
-    depths.reverse()
-    return tuple(operands), depths
 
 
 def _needed(node: Expression, depth: int) -> int:
@@ -442,211 +241,3 @@ def _checked(evaluator: Evaluator, depth: int) -> Evaluator:
         return evaluator(env, ad)
 
     return run
-
-
-def _literal(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    value = node.value
-    return lambda env, ad: value
-
-
-def _time_literal(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    time = node.time
-    if type(time) is RelTime:
-        seconds = time.seconds
-        return lambda env, ad: seconds
-    if not node.zoneless:
-        return lambda env, ad: time
-
-    def local(env: Environment, ad: ClassAd | None) -> Any:
-        offset = env.context.offset(env.context.standard(time.seconds))
-        return AbsTime(time.seconds - offset, offset)
-
-    return local
-
-
-def _list(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    members = node.members
-    return lambda env, ad: ListValue(members, ad)
-
-
-def _ad(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    cells = node.cells
-    return lambda env, ad: ClassAd._nested(cells, ad)
-
-
-def _parentheses(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    return parts[0]
-
-
-def _unary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    compute = UNARY[node.op]
-    (operand,) = parts
-    return lambda env, ad: compute(operand(env, ad))
-
-
-def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    condition, then, otherwise = parts
-
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        chosen = condition(env, ad)
-        if chosen is not True and chosen is not False:
-            if chosen is UNDEFINED or chosen is ERROR:
-                return chosen
-            chosen = truth(chosen)
-            if chosen is None:
-                # Not lazy then, in the reference: what fails in a branch fails here.
-                then(env, ad)
-                otherwise(env, ad)
-                return ERROR
-        return then(env, ad) if chosen else otherwise(env, ad)
-
-    return run
-
-
-def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, settled(node.right))
-
-
-def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    # Every operator is to check its depth: none is computed beforehand.
-    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, settled(node.right, 0))
-
-
-def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
-    """A list by an integer, an ad by a string; out of range is an error, a missing attribute undefined."""
-
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        base = left(env, ad)
-        index = right(env, ad)
-        if base is ERROR or index is ERROR:
-            return ERROR
-        if base is UNDEFINED or index is UNDEFINED:
-            return UNDEFINED
-        if type(base) is ListValue and type(index) is int:
-            place = low32(index)
-            if not 0 <= place < len(base.expressions):
-                return ERROR
-            try:
-                return evaluate_in(base.expressions[place], env, base.scope)
-            except EvaluationFailed:
-                return ERROR
-        if type(base) is ClassAd and type(index) is str:
-            cell = base._find(lower(index))
-            try:
-                return UNDEFINED if cell is None else enter(env, cell[1], base, lower(index), 0)
-            except EvaluationFailed:
-                return ERROR
-        return ERROR
-
-    return run
-
-
-def _attribute(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    key = node.key
-    if node.base is None:
-        return _absolute(key, depth) if node.absolute else _unscoped(key, depth)
-    base = node.base
-    if type(base) is Attribute and base.base is None and not base.absolute:
-        if base.key == "my":
-            return _in_my(key, depth, parts[0])
-        if base.key == "target":
-            return _in_target(key, depth, parts[0])
-    (value_of_base,) = parts
-    return lambda env, ad: _select(env, ad, value_of_base(env, ad), key, depth)
-
-
-def _unscoped(key: str, depth: int) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        if ad is None:
-            return UNDEFINED
-        cell = ad._cells.get(key)
-        if cell is not None:
-            thing = cell[1]
-            return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
-        if ad._chain is not None:
-            cell = ad._chain._cells.get(key)
-            if cell is not None:
-                thing = cell[1]
-                return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
-        found = lookup(env, ad, key)
-        if found is None:
-            other = env.other(ad)
-            if other is None:
-                return UNDEFINED
-            cell = other._cells.get(key)
-            if cell is not None:
-                thing = cell[1]
-                return thing.value if type(thing) is Literal else enter(env, thing, other, key, depth)
-            found = lookup(env, other, key)
-            if found is None:
-                return UNDEFINED
-        return enter(env, found[0], found[1], key, depth)
-
-    return run
-
-
-def _absolute(key: str, depth: int) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        if env.root is None:
-            if ad is None:
-                raise EvaluationFailed(f".{key} needs an ad to be evaluated in")
-            return UNDEFINED
-        found = lookup(env, env.root, key)
-        return UNDEFINED if found is None else enter(env, found[0], found[1], key, depth)
-
-    return run
-
-
-def _in_my(key: str, depth: int, my: Evaluator) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        if ad is None or "my" in ad._cells or (ad._chain is not None and ad._chain._find("my") is not None):
-            return _select(env, ad, my(env, ad), key, depth)
-        cell = ad._cells.get(key)
-        if cell is None and ad._chain is not None:
-            cell = ad._chain._find(key)
-        if cell is None:
-            return _select(env, ad, ad, key, depth)
-        thing = cell[1]
-        return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
-
-    return run
-
-
-def _in_target(key: str, depth: int, target: Evaluator) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
-        if ad is None:
-            return UNDEFINED
-        other = env.other(ad)
-        if other is None or "target" in ad._cells or (ad._chain is not None and ad._chain._find("target") is not None):
-            return _select(env, ad, target(env, ad), key, depth)
-        cell = other._cells.get(key)
-        if cell is None and other._chain is not None:
-            cell = other._chain._find(key)
-        if cell is None:
-            return _select(env, ad, other, key, depth)
-        thing = cell[1]
-        return thing.value if type(thing) is Literal else enter(env, thing, other, key, depth)
-
-    return run
-
-
-def _call(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    from .functions import bind
-
-    return bind(node, parts)
-
-
-_BUILDERS: dict[type, Callable[[Any, int, list[Evaluator]], Evaluator]] = {
-    Literal: _literal,
-    Constant: _literal,
-    TimeLiteral: _time_literal,
-    Attribute: _attribute,
-    Parentheses: _parentheses,
-    Unary: _unary,
-    Binary: _binary,
-    Conditional: _conditional,
-    Call: _call,
-    ListExpression: _list,
-    AdExpression: _ad,
-}
-_CAREFUL_BUILDERS = {**_BUILDERS, Binary: _careful_binary}

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
-from .functions import FUNCTIONS, Needs
+from .environment import MATCH_NAMES
+from .function_registry import FUNCTIONS, Needs
 from .operators import BINARY, UNARY
-from .scalar import evaluate, strays
-from .scope import MATCH_NAMES
+from .scalar import evaluate
+from .survey import strays
 from .tree import (
     AdExpression,
     Attribute,
@@ -29,6 +30,7 @@ from .tree import (
     TimeLiteral,
     Unary,
     children,
+    operations,
 )
 from .values import ERROR, UNDEFINED, EvaluationFailed, truth
 
@@ -39,6 +41,9 @@ Parts = list[Expression]
 def simplify(expression: Expression, my: ClassAd) -> Expression:
     """See ``Expression.simplify``."""
     return Known(my).rewrite(expression)
+
+
+operations.simplify = simplify
 
 
 class Known:

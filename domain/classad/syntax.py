@@ -9,16 +9,15 @@ Source: the grammar in docs/classads of the HTCondor manual, and the reference's
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import islice
 from typing import TypeVar
 
 from ..errors import PoolbookError
 from .times import absolute_literal, relative_literal
+from .tokens import BINARY_SPELLINGS, KEYWORDS, MAX_TOKENS, NEW, OLD, SMALL, TOO_MUCH, ends, number_of, short, string_of
 from .tree import (
-    PRECEDENCE,
-    UNARY,
+    UNARY_SIGNS,
     AdExpression,
     Attribute,
     Binary,
@@ -30,75 +29,20 @@ from .tree import (
     Parentheses,
     TimeLiteral,
     Unary,
+    operations,
 )
-from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, lower, strtod, to_bytes
+from .values import lower, to_bytes
 
 MAX_NESTING = 500
-# The reference has no such limit. This is some ten times the largest policy that anybody would write, and keeps the
-# time that a text can take below a second.
-MAX_TOKENS = 250_000
-_TOO_MUCH = "\0too much"  # stands where the text is cut off; no rule of the grammar takes it
-
 T = TypeVar("T")
 
-_SPACE = " \t\n\r\f\v"
-_SKIP = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
-_REST = (
-    r"[A-Za-z_][A-Za-z0-9_]*"
-    r"|(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.{1,2}[0-9]+(?:[eE][+-]?[0-9]*)?)"
-    # A minus sticks to the number that follows it at once; where an operator is due the parser cuts it off again.
-    r"|-(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
-    r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
-    rf"|\?[{_SPACE}]*:"
-    r"|/\*.*|\.\.|[][(){}+\-*/%~^?:;,&|=!>.]"
-    r"|\Z|."
-)
-
-
-def _tokens(*strings: str) -> re.Pattern[str]:
-    return re.compile(f"{_SKIP}({'|'.join(strings)}|{_REST})", re.DOTALL)
-
-
-# A string or comment that does not end takes all that is left, so that no text is scanned twice; the parser refuses it.
-# A backslash escapes any character, and adjacent strings are one ...
-_NEW = _tokens(
-    rf'"(?:[^"\\]|\\.)*+(?:"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*+")*+|\\?\Z)',
-    rf"'(?:[^'\\]|\\.)*+(?:'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*+')*+|\\?\Z)",
-)
-# ... but in ads of the old form it is a character like others, save before a quote that does not end the line.
-_OLD = _tokens(
-    r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*+(?:"|\Z)',
-    r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*+(?:'|\Z)",
-)
-
-# Every spelling of a binary operator: its name in the tree and how tightly it binds.
-_BINARY: dict[str, tuple[str, int]] = {op: (op, level) for op, level in PRECEDENCE.items()}
-_BINARY |= {"=?=": _BINARY["is"], "=!=": _BINARY["isnt"]}
-_CASES = {"is": 2, "isnt": 4}
-for _word, _length in _CASES.items():
-    for _bits in range(1 << _length):
-        _spelling = "".join(c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word))
-        _BINARY[_spelling] = _BINARY[_word]
-
-_KEYWORDS = {
-    "true": Literal(True),
-    "false": Literal(False),
-    "undefined": Literal(UNDEFINED),
-    "error": Literal(ERROR),
-}
-# Nodes are immutable: one serves all expressions in which a small number stands.
-_SMALL = {str(number): Literal(number) for number in range(1025)}
 _DIGITS = frozenset("0123456789")
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-_PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
-_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
-_HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 # What people write who come from other languages.
 _HINTS = {"=": "==", "and": "&&", "or": "||", "<": "<, or !=", "isnot": "isnt"}
 _SELECTORS = frozenset({".", "..", "["})
 _CONTINUES = frozenset(".[?(")
 _WORD_LENGTHS = frozenset({2, 4, 5, 9})  # of is, isnt, true, false, error and undefined
-_REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class ClassAdSyntaxError(PoolbookError, ValueError):
@@ -150,6 +94,9 @@ def parse(text: str) -> Expression:
     return parser.run(parser.expression_and_semicolons)
 
 
+operations.parse = parse
+
+
 def parse_evaluated(text: str) -> Expression:
     """The expression that the language's own ``eval()`` reads: after ``a ? b : c`` the reference ignores the rest."""
     parser = _Parser(text)
@@ -176,13 +123,13 @@ class _Parser:
 
     def __init__(self, text: str, old: bool = False) -> None:
         if not isinstance(text, str):
-            raise TypeError(f"a text is wanted, not {_short(repr(text))}")
+            raise TypeError(f"a text is wanted, not {short(repr(text))}")
         self.text = text
         self.old = old
-        self.pattern = _OLD if old else _NEW
+        self.pattern = OLD if old else NEW
         self.tokens: list[str] = self.pattern.findall(text)
         if len(self.tokens) > MAX_TOKENS:
-            self.tokens[MAX_TOKENS:] = [_TOO_MUCH, ""]
+            self.tokens[MAX_TOKENS:] = [TOO_MUCH, ""]
         if not text.isascii():
             self._check_characters()
         self.i = 0
@@ -245,7 +192,7 @@ class _Parser:
         self._nest(1)
         tokens = self.tokens
         tree = self._operand()
-        entry = _BINARY.get(tokens[self.i])
+        entry = BINARY_SPELLINGS.get(tokens[self.i])
         if entry is None:
             entry = self._split_minus()
         if entry is not None:
@@ -273,7 +220,7 @@ class _Parser:
             waiting.append((left, op, level))
             self.i += 1
             left = self._operand()
-            following = _BINARY.get(tokens[self.i])
+            following = BINARY_SPELLINGS.get(tokens[self.i])
             if following is None:
                 following = self._split_minus()
         while waiting:
@@ -288,7 +235,7 @@ class _Parser:
             # The operand stays at this index; stepping back lets the caller step over the operator as ever.
             self.tokens[self.i] = token[1:]
             self.i -= 1
-            return _BINARY["-"]
+            return BINARY_SPELLINGS["-"]
         return None
 
     def _operand(self) -> Expression:
@@ -301,11 +248,11 @@ class _Parser:
                 if len(token) not in _WORD_LENGTHS:
                     self.i = i + 1
                     return Attribute(None, token)
-            elif token in _SMALL:
+            elif token in SMALL:
                 self.i = i + 1
-                return _SMALL[token]
+                return SMALL[token]
         prefixes: list[str] | None = None
-        while token in UNARY:
+        while token in UNARY_SIGNS:
             if prefixes is None:
                 prefixes = []
             prefixes.append(token)
@@ -356,20 +303,20 @@ class _Parser:
         first = token[:1]
         if first in _NAME_START and first:
             self.i += 1
-            if self.tokens[self.i] == "(" and token not in _BINARY and lower(token) not in _KEYWORDS:
+            if self.tokens[self.i] == "(" and token not in BINARY_SPELLINGS and lower(token) not in KEYWORDS:
                 return self._call(token)
-            if len(token) in (4, 5, 9) and lower(token) in _KEYWORDS:
-                return _KEYWORDS[lower(token)]
-            if token in _BINARY:
+            if len(token) in (4, 5, 9) and lower(token) in KEYWORDS:
+                return KEYWORDS[lower(token)]
+            if token in BINARY_SPELLINGS:
                 self.i -= 1
                 raise self._unexpected("an operand")
             return Attribute(None, token)
         if first == '"':
             self.i += 1
-            return Literal(self._string(token))
+            return Literal(self._valued(string_of, token, self.old))
         if first in _DIGITS or (len(token) > 1 and first in "-." and token != ".."):
             self.i += 1
-            return self._number(token)
+            return self._valued(number_of, token)
         if first == "(":
             self.i += 1
             inner = self.expression()
@@ -410,7 +357,7 @@ class _Parser:
             if type(text) is str and lower(name) in _TIME_LITERALS:
                 literal = _TIME_LITERALS[lower(name)](text)
                 if literal is None:
-                    raise _Refused(f"{_short(text)!r} is no time that {name} can read", self.i - 2)
+                    raise _Refused(f"{short(text)!r} is no time that {name} can read", self.i - 2)
                 return TimeLiteral(*literal)
         return Call(name, tuple(arguments))
 
@@ -460,63 +407,18 @@ class _Parser:
         first = token[:1]
         if first == "'":
             self.i += 1
-            return self._string(token)
-        if not first or first not in _NAME_START or token in _BINARY or lower(token) in _KEYWORDS:
+            return self._valued(string_of, token, self.old)
+        if not first or first not in _NAME_START or token in BINARY_SPELLINGS or lower(token) in KEYWORDS:
             raise self._unexpected(wanted)
         self.i += 1
         return token
 
-    def _string(self, token: str) -> str:
-        quote = token[0]
-        if not self._ends(token):
-            raise _Refused(f"a string that starts with {quote} does not end", self.i - 1)
-        if self.old:
-            return token[1:-1].replace("\\" + quote, quote) if "\\" in token else token[1:-1]
-        inside = token[1:-1]
-        if quote in inside:
-            inside = _SEAM[quote].sub(lambda found: found[0] if found[0][0] == "\\" else "", inside)
-        if "\\" not in inside:
-            return inside
+    def _valued(self, value_of: Callable[..., T], token: str, *how: bool) -> T:
+        """Return what a token that has just been read stands for."""
         try:
-            return unescape(inside)
+            return value_of(token, *how)
         except ValueError as error:
             raise _Refused(str(error), self.i - 1) from None
-
-    def _ends(self, token: str) -> bool:
-        """Whether a string has its closing quote."""
-        if len(token) < 2 or token[-1] != token[0]:
-            return False
-        inside = token[1:-1]
-        # A quote behind an odd number of backslashes is a character.
-        return self.old or (len(inside) - len(inside.rstrip("\\"))) % 2 == 0
-
-    def _number(self, token: str) -> Literal:
-        if token in _SMALL:
-            return _SMALL[token]
-        if _PLAIN_INTEGER.fullmatch(token):
-            return Literal(int(token))
-        negative = token[0] == "-"
-        digits = token[1:] if negative else token
-        if digits[:2] in ("0x", "0X"):
-            # Refused by old ClassAds; but with a point it is a real, and after a minus the reference reads only the
-            # zero.
-            if _HEXADECIMAL_REAL.fullmatch(digits):
-                number = strtod(token)
-                return Literal(0.0 if number is None else number)
-            if negative and _HEXADECIMAL.fullmatch(digits):
-                return Literal(0)
-            raise _Refused("hexadecimal numbers are not part of HTCondor's ClassAds", self.i - 1)
-        if digits.isdigit():
-            if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
-                raise _Refused("a number must not begin with 0", self.i - 1)
-            number = int(token) if len(token) < 4000 else INT_MAX + 1
-            # The reference reads an integer that is too large as 0.
-            return Literal(number if INT_MIN <= number <= INT_MAX else 0)
-        if digits.startswith(".."):
-            return Literal(0.0)
-        if _REAL.fullmatch(digits) is None:
-            raise _Refused(f"{_short(token)} is no number", self.i - 1)
-        return Literal(float(token))
 
     def _nest(self, levels: int) -> None:
         self.depth += levels
@@ -525,56 +427,17 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> _Refused:
         token = self.tokens[self.i]
-        if token == _TOO_MUCH:
+        if token == TOO_MUCH:
             return _Refused(f"longer than an expression may be ({MAX_TOKENS:,} words and signs)", self.i)
         if token == "":
             return _Refused(f"expected {wanted}, but the text ends here", self.i)
         if token.startswith("/*"):
             return _Refused("this comment does not end", self.i)
-        if token[0] in "\"'" and not self._ends(token):
+        if token[0] in "\"'" and not ends(token, self.old):
             return _Refused(f"a string that starts with {token[0]} does not end", self.i)
         hint = _HINTS.get(token.lower())
         meant = "" if hint is None else f" (did you mean {hint} ?)"
-        return _Refused(f"expected {wanted}, but found {_short(token)}{meant}", self.i)
+        return _Refused(f"expected {wanted}, but found {short(token)}{meant}", self.i)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _is_octal(digits: str) -> bool:
-    return "8" not in digits and "9" not in digits
-
-
-_SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 _TIME_LITERALS = {"abstime": absolute_literal, "reltime": relative_literal}
-
-_ESCAPES = {
-    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
-}  # fmt: skip
-_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
-
-
-def unescape(text: str) -> str:
-    """The characters that a string's escapes stand for. Octal escapes are bytes; others stand for themselves.
-
-    :raises ValueError: for a byte of zero, which no string can hold.
-    """
-    if _ESCAPE.search(text) is None:
-        return text
-    octal = False
-
-    def replaced(found: re.Match[str]) -> str:
-        nonlocal octal
-        code = found[1]
-        if code[0] in "01234567":
-            byte = int(code, 8)
-            if byte == 0:
-                raise ValueError("a string cannot hold a byte of zero")
-            octal = octal or byte > 127
-            return chr(byte) if byte < 128 else chr(0xDC00 + byte)
-        return _ESCAPES.get(code, code)
-
-    result = _ESCAPE.sub(replaced, text)
-    # Octal escapes may spell out the bytes of one UTF-8 character.
-    return from_bytes(to_bytes(result)) if octal else result

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from .functions import FUNCTIONS
-from .scalar import Environment
-from .scope import MATCH_NAMES
+from .environment import MATCH_NAMES, Environment
+from .function_registry import FUNCTIONS
 from .tree import Attribute, Call, Constant, Expression, children
 from .values import RelTime
 

@@ -7,18 +7,11 @@ expression is an expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias, overload
 
-from .values import AbsTime, RelTime, Value, lower
-
-if TYPE_CHECKING:
-    from .ad import ClassAd
-    from .analysis import References
-    from .context import Context
-    from .scalar import Environment
-
-Evaluator: TypeAlias = "Callable[[Environment, ClassAd | None], Any]"
+from .context import Context
+from .values import AbsTime, Exceptional, RelTime, lower
 
 # Operators, loosest first. The parser, the unparser and the evaluators all key on these texts.
 BINARY_LEVELS: tuple[tuple[str, ...], ...] = (
@@ -34,40 +27,44 @@ BINARY_LEVELS: tuple[tuple[str, ...], ...] = (
     ("*", "/", "%"),
 )
 PRECEDENCE: dict[str, int] = {op: n for n, level in enumerate(BINARY_LEVELS, 1) for op in level}
-UNARY = frozenset("+-!~")
-
-
-class Survey(NamedTuple):
-    """What an expression is made of: the attributes for which it searches without evaluating them, whether it draws
-    random numbers, its height in the steps that the reference counts, and how deep it nests (chains counting once).
-    """
-
-    leaving: tuple[Attribute, ...]
-    draws: bool
-    height: int
-    nesting: int
+UNARY_SIGNS = frozenset("+-!~")
 
 
 class Compiled:
-    """What is known of an expression by those who evaluate it; see scalar.py, and horizon.py for ``follower``."""
+    """What the compilers made of an expression, kept for the next time."""
 
-    __slots__ = ("careful", "evaluator", "follower", "height", "survey")
+    __slots__ = ("careful", "evaluator", "height", "survey", "time_evaluator")
 
     def __init__(self) -> None:
-        self.evaluator: Evaluator | None = None
-        self.careful: Evaluator | None = None
-        self.follower: Evaluator | None = None
+        self.evaluator: Callable[..., Any] | None = None
+        self.careful: Callable[..., Any] | None = None  # the evaluator that checks its depth at every operator
+        self.time_evaluator: Callable[..., Any] | None = None
         self.height = 0
-        self.survey: Survey | None = None
+        self.survey: Any = None
 
 
-class _Compiler:
-    """Set by scalar.py, which is built upon this module."""
+class _Operations:
+    """What is done with an expression as a whole. The modules built upon this one enter themselves here."""
 
-    evaluate: Callable[[Expression, ClassAd | None, ClassAd | None, Context | None], Any]
+    evaluate: Callable[..., Any]
+    references: Callable[..., References]
+    simplify: Callable[..., Expression]
+    parse: Callable[[str], Expression]
+    unparse: Callable[[Any], str]
+    unparse_exactly: Callable[[Expression], str]
 
 
-compiler = _Compiler()
+operations = _Operations()
+
+
+class Scope:
+    """Where an expression stands: names mapped to expressions, over those of a chained parent. ``ClassAd`` is one."""
+
+    __slots__ = ("_cells", "_chain", "_outer")
+
+    _cells: dict[str, Cell]
+    _chain: Scope | None
+    _outer: Scope | None
 
 
 class Expression:
@@ -80,8 +77,8 @@ class Expression:
 
     def evaluate(
         self,
-        my: ClassAd | None = None,
-        target: ClassAd | None = None,
+        my: Scope | None = None,
+        target: Scope | None = None,
         context: Context | None = None,
     ) -> Value:
         """The expression's value in the ad ``my``, matched with ``target``.
@@ -92,24 +89,18 @@ class Expression:
         :param context: the outside world (now, time zone, functions ...); ``DEFAULT`` knows none of it.
         :raises EvaluationError: where the evaluation fails rather than yield ``ERROR``.
         """
-        return compiler.evaluate(self, my, target, context)  # type: ignore[no-any-return]
+        return operations.evaluate(self, my, target, context)  # type: ignore[no-any-return]
 
-    def references(self, ad: ClassAd | None = None) -> References:
+    def references(self, ad: Scope | None = None) -> References:
         """The attributes that the expression reads: ``internal`` to ``ad``, and ``external`` to it."""
-        from .analysis import references
+        return operations.references(self, ad)
 
-        return references(self, ad)
-
-    def simplify(self, my: ClassAd) -> Expression:
+    def simplify(self, my: Scope) -> Expression:
         """What remains of the expression once ``my`` is known: equal to it against every target."""
-        from .simplify import simplify
-
-        return simplify(self, my)
+        return operations.simplify(self, my)
 
     def __str__(self) -> str:
-        from .unparse import unparse
-
-        return unparse(self)
+        return operations.unparse(self)
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
@@ -123,14 +114,10 @@ class Expression:
         return hash(self._exact_text())
 
     def __reduce__(self) -> Any:
-        from .syntax import parse
-
-        return (parse, (self._exact_text(),))
+        return (operations.parse, (self._exact_text(),))
 
     def _exact_text(self) -> str:
-        from .unparse import unparse_exactly
-
-        return unparse_exactly(self)
+        return operations.unparse_exactly(self)
 
 
 class Literal(Expression):
@@ -246,6 +233,71 @@ class Constant(Expression):
     def __init__(self, value: Any) -> None:
         self._compiled = None
         self.value = value
+
+
+class ListValue(Sequence[Any]):
+    """A list, its members not yet evaluated.
+
+    ``expressions`` are the members as they were written; indexing and iteration evaluate a member, each time anew, in
+    the ad where the list stood. Taken out of a match, a list no longer sees ``TARGET``: the reference's rule.
+    """
+
+    __slots__ = ("context", "expressions", "scope", "shared")
+
+    def __init__(
+        self,
+        expressions: Sequence[Expression],
+        scope: Scope | None = None,
+        shared: bool = False,
+        context: Context | None = None,
+    ) -> None:
+        self.expressions = expressions
+        self.scope: Any = scope
+        # The reference's `is` tells a list that a function made from one that was written: other types to it.
+        self.shared = shared
+        self.context = context
+
+    def __len__(self) -> int:
+        return len(self.expressions)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._member(e) for e in self.expressions[index]]
+        return self._member(self.expressions[index])
+
+    def _member(self, expression: Expression) -> Any:
+        if self.context is None:
+            return expression.evaluate(self.scope)
+        return expression.evaluate(self.scope, None, self.context)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ListValue):
+            return list(self.expressions) == list(other.expressions)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ListValue({operations.unparse(self)})"
+
+
+Cell: TypeAlias = tuple[str, Expression]  # the name as written, and what it stands for
+Value: TypeAlias = int | float | str | bool | Exceptional | AbsTime | RelTime | ListValue | Scope
+
+
+class References(NamedTuple):
+    """The attributes that an expression reads, in alphabetical order.
+
+    A name is followed into the ad: what its expression refers to counts too. Names with a scope that the ad does not
+    know keep it (``TARGET.Memory``).
+    """
+
+    internal: tuple[str, ...]  # those that the ad has
+    external: tuple[str, ...]  # all others
 
 
 def children(node: Expression) -> tuple[Expression, ...]:

@@ -21,12 +21,14 @@ from .tree import (
     Constant,
     Expression,
     ListExpression,
+    ListValue,
     Literal,
     Parentheses,
     TimeLiteral,
     Unary,
+    operations,
 )
-from .values import AbsTime, Exceptional, ListValue, RelTime, lower, to_bytes, truncate32
+from .values import AbsTime, Exceptional, RelTime, lower, to_bytes, truncate32
 
 __all__ = ["abstime_text", "pretty", "reltime_text", "unparse", "unparse_exactly", "unparse_old", "unparse_whole"]
 
@@ -283,3 +285,18 @@ def _compound(piece: Any) -> tuple[Any, Any]:
     if isinstance(piece, Expression | str | int | float | Exceptional | AbsTime | RelTime):
         return None, None
     return piece._all().values(), None
+
+
+def to_string(value: Any) -> str | Exceptional:
+    """The value as a string, as ``string()`` converts it; ``UNDEFINED`` and ``ERROR`` stay what they are."""
+    if type(value) is str or type(value) is Exceptional:
+        return value
+    if type(value) is AbsTime:
+        return abstime_text(value)
+    if type(value) is RelTime:
+        return reltime_text(float(truncate32(value.seconds)))
+    return unparse(value)
+
+
+operations.unparse = unparse
+operations.unparse_exactly = unparse_exactly

@@ -1,8 +1,9 @@
 """The values of the ClassAd language and the conversions between them.
 
 A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str`` or ``bool``, one of the two exceptional values
-``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, a ``ListValue`` or a ``ClassAd``. ``bool`` being a
-subclass of ``int`` in Python and not in ClassAds, the engine always asks for the exact type.
+``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, or one of expressions: a ``ListValue`` (``tree``), a
+``ClassAd`` (``ad``). ``bool`` being a subclass of ``int`` in Python and not in ClassAds, the engine always asks for the
+exact type.
 
 Strings are sequences of bytes in the language. Here they are ``str``, bytes that are not UTF-8 carried by
 ``surrogateescape``; whatever counts or cuts works on the bytes (``to_bytes``).
@@ -12,15 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
+from collections.abc import Iterable
+from typing import Any, Final
 
 from ..errors import PoolbookError
-
-if TYPE_CHECKING:
-    from .ad import ClassAd
-    from .context import Context
-    from .tree import Expression
 
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1
@@ -109,61 +105,6 @@ class RelTime:
 
     def __repr__(self) -> str:
         return f"RelTime({self.seconds})"
-
-
-class ListValue(Sequence[Any]):
-    """A list, its members not yet evaluated.
-
-    ``expressions`` are the members as they were written; indexing and iteration evaluate a member, each time anew, in
-    the ad where the list stood. Taken out of a match, a list no longer sees ``TARGET``: the reference's rule.
-    """
-
-    __slots__ = ("context", "expressions", "scope", "shared")
-
-    def __init__(
-        self,
-        expressions: Sequence[Expression],
-        scope: ClassAd | None = None,
-        shared: bool = False,
-        context: Context | None = None,
-    ) -> None:
-        self.expressions = expressions
-        self.scope = scope
-        # The reference's `is` tells a list that a function made from one that was written: other types to it.
-        self.shared = shared
-        self.context = context
-
-    def __len__(self) -> int:
-        return len(self.expressions)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self._member(e) for e in self.expressions[index]]
-        return self._member(self.expressions[index])
-
-    def _member(self, expression: Expression) -> Any:
-        if self.context is None:
-            return expression.evaluate(self.scope)
-        return expression.evaluate(self.scope, None, self.context)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ListValue):
-            return list(self.expressions) == list(other.expressions)
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        from .unparse import unparse
-
-        return f"ListValue({unparse(self)})"
-
-
-Value: TypeAlias = "int | float | str | bool | Exceptional | AbsTime | RelTime | ListValue | ClassAd"
 
 
 # -- numbers as C has them ---------------------------------------------------------------------------------------
@@ -316,16 +257,3 @@ def to_integer(value: Any) -> int | Exceptional:
     if kind is RelTime:
         return truncate32(value.seconds)
     return UNDEFINED if value is UNDEFINED else ERROR
-
-
-def to_string(value: Any) -> str | Exceptional:
-    """The value as a string, as ``string()`` converts it; ``UNDEFINED`` and ``ERROR`` stay what they are."""
-    if type(value) is str or type(value) is Exceptional:
-        return value
-    from .unparse import abstime_text, reltime_text, unparse
-
-    if type(value) is AbsTime:
-        return abstime_text(value)
-    if type(value) is RelTime:
-        return reltime_text(float(truncate32(value.seconds)))
-    return unparse(value)

@@ -5,9 +5,9 @@ the machine is like as a mapping of detected names, chance as a seed.
 
 ======================  ================================================================================================
 ``sources``             the order in which files, local files, the environment and detected names are read: ``read``
-``reader``              the lines of a text: settings, ``if``, ``include``, ``use``, by the rules of ``submit.lines``
+``reader``              the lines of a text: settings, ``if``, ``include``, ``use``, by the rules of ``macros.lines``
 ``templates``           ``use CATEGORY : NAME``: the lines that it stands for
-``values``              the definitions, and macros by the rules of ``submit.macros``; ``functions``: function macros
+``values``              the definitions, and macros by the rules of ``macros.macros``; ``functions``: function macros
 ``tables``              HTCondor's defaults, templates and names without a default, as data files
 ``param_info``          which settings are expressions, have a range, or are predefined
 ``configuration``       the outcome, a value: settings as texts, numbers, truth values and expressions

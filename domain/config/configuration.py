@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.syntax import parse_old_value
-from ..submit.functions import whole_number
-from ..submit.submit_context import SubmitError
+from ..macros.errors import MacroError
+from ..macros.functions import whole_number
 from .errors import ConfigError, Source
 from .param_info import RANGES, is_expression
 from .tables import defaults
@@ -58,7 +58,7 @@ class Configuration:
         if value is None:
             try:
                 value = self._values.value(key) or ""
-            except SubmitError as problem:
+            except MacroError as problem:
                 raise self._error(name, problem.message) from None
             self._expanded[key] = value
         return value or default
@@ -70,7 +70,7 @@ class Configuration:
         """
         try:
             return self._values.expand(text)
-        except SubmitError as problem:
+        except MacroError as problem:
             raise ConfigError(problem.message) from None
 
     def raw(self, name: str) -> str | None:

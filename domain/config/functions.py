@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from hashlib import blake2b
 
-from ..submit import functions as submit
-from ..submit.macros import Function, Macros
-from ..submit.submit_context import SubmitError
+from ..macros import functions as shared
+from ..macros.errors import MacroError
+from ..macros.macros import Function, Macros
 
 
 def _file(macros: Macros, function: str, body: str) -> str:
@@ -23,7 +23,7 @@ def _file(macros: Macros, function: str, body: str) -> str:
         name, _, suffix = body.rpartition(",")
     value = macros.value(name)
     path = macros.expand_but_dollars(name) if value is None else value
-    part = submit.part_of_path(path, function, macros.environment.get("PWD", ""))
+    part = shared.part_of_path(path, function, macros.environment.get("PWD", ""))
     suffix = suffix.lstrip()
     return part[: -len(suffix)] if suffix and part.lower().endswith(suffix.lower()) else part
 
@@ -31,17 +31,17 @@ def _file(macros: Macros, function: str, body: str) -> str:
 def _eval(macros: Macros, function: str, body: str) -> str:
     value = macros.lookup(body)
     text = body if value is None else value
-    nothing = "$" not in text and submit.evaluated(text) is None
-    return "" if nothing else submit.FUNCTIONS["EVAL"](macros, function, body)
+    nothing = "$" not in text and shared.evaluated(text) is None
+    return "" if nothing else shared.FUNCTIONS["EVAL"](macros, function, body)
 
 
 def _substr(macros: Macros, function: str, body: str) -> str:
     name = body.partition(",")[0]
-    return "" if macros.lookup(name) is None else submit.FUNCTIONS["SUBSTR"](macros, function, body)
+    return "" if macros.lookup(name) is None else shared.FUNCTIONS["SUBSTR"](macros, function, body)
 
 
 FUNCTIONS: dict[str, Function] = {
-    **submit.FUNCTIONS,
+    **shared.FUNCTIONS,
     "BASENAME": _file,
     "DIRNAME": _file,
     "EVAL": _eval,
@@ -60,7 +60,7 @@ def _random_integer(seed: int, macros: Macros, function: str, body: str) -> str:
     least, most, step = [*numbers, 1][:3] if len(numbers) >= 2 else (None, None, None)
     if least is None or most is None or step is None or step < 1 or least > most:
         rule = "write $RANDOM_INTEGER(least, most) or $RANDOM_INTEGER(least, most, step) with whole numbers"
-        raise SubmitError(f"${function}({body}): {rule}, least no greater than most, step above 0")
+        raise MacroError(f"${function}({body}): {rule}, least no greater than most, step above 0")
     return str(least + _drawn(seed, body, (most - least + step) // step) * step)
 
 
@@ -70,7 +70,7 @@ def _random_choice(seed: int, macros: Macros, function: str, body: str) -> str:
     if value is not None:
         items = _items(value, r"[,\s]")
     if not items:
-        raise SubmitError(f"${function}({body}): there is nothing to choose from; name a list, or write it here")
+        raise MacroError(f"${function}({body}): there is nothing to choose from; name a list, or write it here")
     return items[_drawn(seed, body, len(items))]
 
 

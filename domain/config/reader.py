@@ -1,6 +1,6 @@
 """Read the lines of files and templates: they become settings.
 
-The rule: a line is a condition (see ``submit.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or
+The rule: a line is a condition (see ``macros.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or
 ``into``; ``use CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which says
 nothing; or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the
 manual's page "Introduction to Configuration"; the order in which a line is tried, and what stands between a name and
@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from ..submit.conditions import Conditions
-from ..submit.lines import Lines
-from ..submit.macros import VALID_NAME
-from ..submit.submit_context import SubmitError
+from ..macros.conditions import Conditions
+from ..macros.errors import MacroError
+from ..macros.lines import Lines
+from ..macros.macros import VALID_NAME
 from .errors import ConfigError, Source
 from .tables import Template, defaults, templates
 from .templates import expanded_lines, used_templates
@@ -84,7 +84,7 @@ class Reader:
         """
         try:
             lines = Lines(text, name)
-        except SubmitError as problem:
+        except MacroError as problem:
             raise ConfigError(problem.message, name, problem.line or 0) from None
         conditions = ConfigConditions(self.values, self._version)
         while (found := lines.logical()) is not None:
@@ -94,13 +94,13 @@ class Reader:
             try:
                 if not conditions.take(line, lines.number) and conditions.live:
                     self._statement(line, _InFile(lines), depth)
-            except SubmitError as problem:
+            except MacroError as problem:
                 raise ConfigError(problem.message, name, lines.number) from None
             except ConfigError as problem:
                 raise problem if problem.file else ConfigError(problem.message, name, lines.number) from None
         try:
             conditions.end()
-        except SubmitError as problem:
+        except MacroError as problem:
             raise ConfigError(problem.message, name, problem.line or 0) from None
 
     def template(self, template: Template, arguments: str, source: Source, depth: int) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..submit.macros import CircleError
-from ..submit.submit_context import SubmitError
+from ..macros.errors import MacroError
+from ..macros.macros import CircleError
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
 from .misspelled import misspelled
@@ -107,7 +107,7 @@ def _read_environment(values: Values, environment: Mapping[str, str]) -> None:
         if name[:8].lower() == "_condor_" and len(name) > 8:
             try:
                 values.put(name[8:].rstrip(), value.lstrip(), ENVIRONMENT)
-            except SubmitError as problem:
+            except MacroError as problem:
                 raise ConfigError(f"{name}: {problem.message}", ENVIRONMENT.file) from None
 
 
@@ -115,11 +115,11 @@ def _value(values: Values, name: str) -> str:
     """Return a setting that is needed while others are read."""
     try:
         return values.value(name) or ""
-    except SubmitError as problem:
+    except MacroError as problem:
         raise _placed(values, name.lower(), problem) from None
 
 
-def _placed(values: Values, key: str, problem: SubmitError) -> ConfigError:
+def _placed(values: Values, key: str, problem: MacroError) -> ConfigError:
     source = values.source(key)
     return ConfigError(f"{values.spelled(key)}: {problem.message}", source.file, source.line)
 
@@ -188,9 +188,9 @@ def _read_automatic(reader: Reader) -> None:
             if trigger and conditions.take(f"if {trigger}", 0) and conditions.live:
                 template = templates().get((category, name))
                 if template is None:
-                    raise SubmitError(f"there is no template {category.upper()}:{name}")
+                    raise MacroError(f"there is no template {category.upper()}:{name}")
                 reader.template(template, "", Source(values.spelled(key), 0, "template"), 1)
-        except SubmitError as problem:
+        except MacroError as problem:
             raise _placed(values, key, problem) from None
 
 
@@ -205,7 +205,7 @@ def _check(values: Values) -> None:
             way_out = "give one of them a value that does not use the others"
             message = f"{definition.name}: {problem.message}; {way_out}"
             raise ConfigError(message, source.file, source.line) from None
-        except SubmitError:
+        except MacroError:
             continue  # an error for whoever asks for this name
         if source.kind != "detected" and is_expression(key):
             whole.expression(key)

@@ -16,8 +16,8 @@ from attrs import frozen
 from ..coverage.machine_attributes import ability, unadvertised
 from ..coverage.patterns import Names
 from ..coverage.settings import LIMIT_SUFFIX, LIMITED, follower, macros, subject, unenforced
-from ..submit.macros import Definition
-from ..submit.submit_context import SubmitError
+from ..macros.errors import MacroError
+from ..macros.macros import Definition
 from .errors import Source
 from .param_info import PREDEFINED, is_expression, without_prefix
 from .tables import defaults, without_default
@@ -111,7 +111,7 @@ def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
 def _expanded(values: Values, key: str) -> str:
     try:
         return values.value(key) or ""
-    except SubmitError:
+    except MacroError:
         return values.lookup(key) or ""  # whoever asks for it is told
 
 

@@ -1,6 +1,6 @@
 """The definitions of a configuration, and how a name finds its value.
 
-The rules are those of macros in submit descriptions (see ``submit.macros``), and beyond them:
+The rules are those of macros in submit descriptions (see ``macros.macros``), and beyond them:
 
 - A daemon's own settings go before the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else
   ``X``; at each step what was set goes before a default.
@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from ..submit.macros import Definition, Macro, Macros, macros_in
-from ..submit.submit_context import SubmitError
+from ..macros.errors import MacroError
+from ..macros.macros import Definition, Macro, Macros, macros_in
 from .errors import DEFAULT, Source
 from .functions import DRAWING, FUNCTIONS
 from .tables import defaults
@@ -46,13 +46,13 @@ class Values(Macros):
     def put(self, name: str, value: str, source: Source) -> None:
         """Set a name.
 
-        :raises SubmitError: for a value without end
+        :raises MacroError: for a value without end
         """
         key = name.lower()
         if "$" in value:
             value = self._without(value, key)
         if len(value) > MAX_LENGTH:
-            raise SubmitError(f"{name} grows beyond {MAX_LENGTH // 1_000_000} million characters")
+            raise MacroError(f"{name} grows beyond {MAX_LENGTH // 1_000_000} million characters")
         default = self.defaults.get(key)
         if key in self.definitions or default is None or not _same(default.value, value):
             self.sources[key] = source

@@ -141,7 +141,7 @@ class Chooser:
     def _may_be_preferred(self) -> bool:
         """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
         jobs, and not more than that of the job that it has."""
-        column = self.pool.table._columns.get("rank")
+        column = self.pool.table.columns.get("rank")
         if column is None:
             return False
         held = np.flatnonzero(self.held)

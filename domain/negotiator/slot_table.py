@@ -20,7 +20,7 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, Expression, Plan, SlotTable, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
-from ..classad.functions import FUNCTIONS, Needs
+from ..classad.function_registry import FUNCTIONS, Needs
 from ..classad.tree import Attribute, Call, Literal, children
 from ..events import Unmatched
 from ..ports.sensor_readings import NOTHING_READ, Readings
@@ -352,7 +352,7 @@ class Pool:
 
     def _weigh(self) -> None:
         """The slots' weights in thousandths: SlotWeight, which is Cpus unless configured; 1 for what is no weight."""
-        columns = self.table._columns
+        columns = self.table.columns
         stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
         if stamp == self._weighed and len(self.weights) == len(self.names) and not self.table.expressions("SlotWeight"):
             return

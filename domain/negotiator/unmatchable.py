@@ -12,8 +12,8 @@ from itertools import chain
 
 from attrs import frozen
 
-from ..classad import ClassAd, Context, Expression, Value, explain, unparse
-from ..classad.analysis import Clause, References, references
+from ..classad import ClassAd, Context, Expression, References, Value, explain, unparse
+from ..classad.analysis import Clause, references
 from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
 from ..events import Ad

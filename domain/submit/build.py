@@ -15,9 +15,10 @@ from functools import partial
 
 from attrs import frozen
 
+from ..macros.errors import MacroError
+from ..macros.macros import Macros
 from .commands import BASE
 from .job import Job, Section
-from .macros import Macros
 from .queue import Items
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
@@ -100,7 +101,7 @@ class Builder:
                 if command in self.open:
                     text = f"$({command})"
                 self._expand_command(command, text, values)
-            except SubmitError as problem:
+            except MacroError as problem:
                 definition = self.macros.definitions.get(command)
                 if problem.line is None and definition is not None:
                     shown = f"{definition.name} = {definition.value}"

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 from attrs import field, frozen
 
 from ..classad import ClassAdSyntaxError
-from .functions import evaluated
-from .macros import Definition
+from ..macros.functions import evaluated
+from ..macros.macros import Definition
 from .submit_context import Facts, Files, SubmitError
 from .text import expression_text, string_text
 

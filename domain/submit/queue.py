@@ -13,9 +13,9 @@ from itertools import chain
 
 from attrs import frozen
 
-from .functions import whole_number
-from .lines import Lines
-from .macros import VALID_NAME
+from ..macros.functions import whole_number
+from ..macros.lines import Lines
+from ..macros.macros import VALID_NAME
 from .submit_context import Files, SubmitError
 
 # A larger cluster is a slip of the hand: each job that differs from the others costs memory of its own.

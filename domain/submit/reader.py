@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from .conditions import Conditions
-from .lines import Lines
-from .macros import VALID_NAME, Definition, Macros
+from ..macros.conditions import Conditions
+from ..macros.errors import MacroError
+from ..macros.lines import Lines
+from ..macros.macros import VALID_NAME, Definition, Macros
 from .queue import Items, arguments_of, read_queue
 from .submit_context import Facts, Files, SubmitError
 
@@ -60,11 +61,11 @@ class Reader:
             try:
                 if not conditions.take(text, number) and conditions.live:
                     self._statement(text, number, lines, depth)
-            except SubmitError as problem:
+            except MacroError as problem:
                 raise _placed(problem, number, lines.name) from None
         try:
             conditions.end()
-        except SubmitError as problem:
+        except MacroError as problem:
             raise _placed(problem, problem.line or 0, lines.name) from None
 
     def queue(self, arguments: str, number: int | None, lines: Lines | None) -> None:
@@ -160,7 +161,7 @@ def _directive(name: str) -> str:
     return word if word in _DIRECTIVES else ""
 
 
-def _placed(problem: SubmitError, number: int, source: str) -> SubmitError:
+def _placed(problem: MacroError, number: int, source: str) -> SubmitError:
     if source and not problem.message.startswith(("in ", "an appended")):
         return SubmitError(f"in {source}, {problem.message}", problem.line or number)
-    return problem if problem.line is not None else SubmitError(problem.message, number)
+    return SubmitError(problem.message, number if problem.line is None else problem.line)

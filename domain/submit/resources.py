@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..macros.functions import evaluated
 from ..suggestions import close_names
-from .functions import evaluated
 from .job import Action, Job, Section, stripped
 from .submit_context import SubmitError
 from .text import expression_text, literal_string

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from attrs import field, frozen
 
+from ..macros.errors import MacroError
+from ..macros.functions import FUNCTIONS
+from ..macros.lines import Lines
+from ..macros.macros import Definition, Macros
 from ..suggestions import close_names
 from .build import Batch, Builder, known_commands
-from .functions import FUNCTIONS
-from .lines import Lines
-from .macros import Definition, Macros
 from .queue import Items, arguments_of
 from .reader import Reader
 from .submit_context import Facts, Files, SubmitError
@@ -57,11 +59,8 @@ def parse_submit(
     :param queue: the arguments of the queue statement, where the description has none
     :raises SubmitError: where the description cannot be submitted; it names the line
     """
-    cluster = _Cluster(facts, files, macros or {}, append)
-    try:
-        return cluster.read(text, queue)
-    except RecursionError:
-        raise SubmitError("a value of this description nests too deeply; write it in a simpler way") from None
+    with _refusing():
+        return _Cluster(facts, files, macros or {}, append).read(text, queue)
 
 
 def from_mapping(
@@ -80,9 +79,15 @@ def from_mapping(
     """
     if count < 1:
         raise SubmitError(f"count = {count}: there must be at least one job")
-    cluster = _Cluster(facts, files, {}, ())
-    for name, value in description.items():
-        cluster.define(name, _as_text(name, value))
+    with _refusing():
+        cluster = _Cluster(facts, files, {}, ())
+        for name, value in description.items():
+            cluster.define(name, _as_text(name, value))
+        cluster.queue(_items_of(items, count), None)
+        return cluster.result()
+
+
+def _items_of(items: Sequence[Mapping[str, object]] | None, count: int) -> Items:
     names = tuple(items[0]) if items else ()
     if items is not None and not items:
         raise SubmitError("items is empty, so there is no job")
@@ -90,8 +95,18 @@ def from_mapping(
         rows = tuple([_as_text(name, item[name]) for item in items or ()] for name in names)
     except KeyError as missing:
         raise SubmitError(f"an item has no value for {missing}, which the first item has") from None
-    cluster.queue(Items(count, names, rows, range(len(items)) if items else (0,)), None)
-    return cluster.result()
+    return Items(count, names, rows, range(len(items)) if items else (0,))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise as a SubmitError, too, what the description's macros are refused for."""
+    try:
+        yield
+    except MacroError as problem:
+        raise problem if isinstance(problem, SubmitError) else SubmitError(problem.message, problem.line) from None
+    except RecursionError:
+        raise SubmitError("a value of this description nests too deeply; write it in a simpler way") from None
 
 
 def _as_text(name: str, value: object) -> str:

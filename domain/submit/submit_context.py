@@ -7,7 +7,7 @@ from typing import Protocol
 
 from attrs import define, field
 
-from ..errors import PoolbookError
+from ..macros.errors import MacroError
 from ..state.settings import SUBMISSION
 
 
@@ -67,13 +67,5 @@ class SubmitWarning(UserWarning):
     """Something in a description has no effect, or another one than may be meant; the jobs are submitted."""
 
 
-class SubmitError(PoolbookError):
-    """A description cannot be submitted: what is wrong, by which rule, and what to do.
-
-    :ivar line: the number of the description's line at fault, from 1; None where no one line is
-    """
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message if line is None else f"line {line}: {message}")
-        self.message = message
-        self.line = line
+class SubmitError(MacroError):
+    """A description cannot be submitted: what is wrong, by which rule, and what to do."""

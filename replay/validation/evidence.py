@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ...domain import events as e
 from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
-from ...domain.classad.scalar import survey
+from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.schedd.job_policy import Answer, constant
 from ...domain.state.expression_cache import ad_of, expression

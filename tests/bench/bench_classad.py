@@ -144,11 +144,11 @@ def columnar(report: Report) -> None:
     print(f"{'  slots that match':58} {'':14} {matched:>14}")
 
     def ready() -> None:
-        table._masks.clear()
+        table.masks.clear()
         plan.matches()
 
     def whole() -> None:
-        table._masks.clear()
+        table.masks.clear()
         table.matches(job())
 
     negotiator = "4.8 us (n)"
@@ -189,7 +189,7 @@ def many_autoclusters(report: Report) -> None:
     ]
 
     def run() -> None:
-        table._masks.clear()
+        table.masks.clear()
         for asking in jobs:
             table.matches(asking)
 

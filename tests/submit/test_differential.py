@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poolbook.domain.macros.functions import FUNCTIONS
+from poolbook.domain.macros.lines import Lines
+from poolbook.domain.macros.macros import Definition, Macros
 from poolbook.domain.submit import SubmitError
-from poolbook.domain.submit.functions import FUNCTIONS
-from poolbook.domain.submit.lines import Lines
-from poolbook.domain.submit.macros import Definition, Macros
 from poolbook.domain.submit.queue import read_queue
 
 from .world import Disk

@@ -6,11 +6,13 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ..ad import ClassAd
-from ..scalar import Environment, member
-from ..values import ERROR, UNDEFINED, ListValue, from_bytes, lower, to_bytes
-from .registry import eager
-from .stringlists import items_of
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import eager
+from .functions_string_lists import items_of
+from .scalar import member
+from .tree import ListValue
+from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
 
 Ad = ClassAd | None
 

@@ -5,21 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ad import ClassAd
-from ..scalar import Environment
-from ..times import Calendar, calendar, days_before, format_time
-from ..tree import Literal
-from ..values import (
-    ERROR,
-    UNDEFINED,
-    AbsTime,
-    EvaluationFailed,
-    RelTime,
-    low32,
-    to_integer,
-    truncate32,
-)
-from .registry import Needs, eager, lazy
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import Needs, eager, lazy
+from .times import Calendar, calendar, days_before, format_time
+from .tree import Literal
+from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, to_integer, truncate32
 
 Ad = ClassAd | None
 DAY = 86400

@@ -9,8 +9,8 @@ from __future__ import annotations
 import operator
 import re
 
+from .errors import MacroError
 from .macros import VALID_NAME, Macros
-from .submit_context import SubmitError
 
 _KEYWORD = re.compile(r"(if|elif|else|endif)(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -63,7 +63,7 @@ class Conditions:
     def take(self, text: str, line: int) -> bool:
         """Take note of a line if it is one of the four; else return False.
 
-        :raises SubmitError: for a condition or a word out of place
+        :raises MacroError: for a condition or a word out of place
         """
         found = _KEYWORD.fullmatch(text)
         if found is None:
@@ -71,10 +71,10 @@ class Conditions:
         word, condition = found[1].lower(), (found[2] or "").strip()
         if word == "if":
             if len(self._blocks) == MAX_NESTING:
-                raise SubmitError(f"if blocks nest more than {MAX_NESTING} deep", line)
+                raise MacroError(f"if blocks nest more than {MAX_NESTING} deep", line)
             self._blocks.append(_Block(self.live and self._holds(condition, line), line))
         elif not self._blocks:
-            raise SubmitError(f"{word} without an if before it", line)
+            raise MacroError(f"{word} without an if before it", line)
         elif word == "endif":
             self._blocks.pop()
         else:
@@ -84,7 +84,7 @@ class Conditions:
     def _branch(self, word: str, condition: str, line: int) -> None:
         block = self._blocks[-1]
         if block.otherwise:
-            raise SubmitError(f"{word} after else; else is the last branch of an if", line)
+            raise MacroError(f"{word} after else; else is the last branch of an if", line)
         around = all(outer.live for outer in self._blocks[:-1])
         block.otherwise = word == "else"
         block.live = around and not block.done and (block.otherwise or self._holds(condition, line))
@@ -93,10 +93,10 @@ class Conditions:
     def end(self) -> None:
         """The text ends here.
 
-        :raises SubmitError: inside an if
+        :raises MacroError: inside an if
         """
         if self._blocks:
-            raise SubmitError("this if has no endif", self._blocks[-1].line)
+            raise MacroError("this if has no endif", self._blocks[-1].line)
 
     def _holds(self, condition: str, line: int) -> bool:
         expanded = self._macros.expand(condition).strip()
@@ -107,7 +107,7 @@ class Conditions:
         value = self._simple(text)
         if value is None:
             allowed = "true, false, a number, 'defined NAME' or 'version >= x.y.z', each also after '!'"
-            raise SubmitError(f"'{condition}' is no condition; it must be {allowed}", line)
+            raise MacroError(f"'{condition}' is no condition; it must be {allowed}", line)
         return value != negated
 
     def _simple(self, text: str) -> bool | None:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, unparse
+from ..classad.syntax import parse_old_value
+from .errors import MacroError
 from .macros import OPEN, Function, Macros, Open
-from .submit_context import SubmitError
-from .text import read_expression
 
 _INTEGER_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*")
 _REAL_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?[aAeEfFgG][^%]*")
@@ -36,7 +36,7 @@ def _resolved(macros: Macros, argument: str) -> str:
 def evaluated(text: str) -> object:
     """The value of a text that needs no ad; None where it is no expression or has none."""
     try:
-        return read_expression(text).evaluate(context=Context())
+        return parse_old_value(text, strict=True).evaluate(context=Context())
     except (ClassAdSyntaxError, EvaluationError):
         return None
 
@@ -47,8 +47,8 @@ def whole_number(text: str) -> int | None:
     return int(value) if isinstance(value, (bool, int, float)) and value == value and abs(value) < 1 << 63 else None
 
 
-def _wrong(function: str, body: str, why: str) -> SubmitError:
-    return SubmitError(f"${function}({body if len(body) <= 60 else body[:57] + '...'}): {why}")
+def _wrong(function: str, body: str, why: str) -> MacroError:
+    return MacroError(f"${function}({body if len(body) <= 60 else body[:57] + '...'}): {why}")
 
 
 def _int(macros: Macros, function: str, body: str) -> str:

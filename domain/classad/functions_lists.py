@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ad import ClassAd
-from ..operators import BINARY
-from ..scalar import Environment, member
-from ..tree import Literal
-from ..values import ERROR, UNDEFINED, ListValue, is_number
-from .registry import Needs, eager, lazy
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import Needs, eager, lazy
+from .operators import BINARY
+from .scalar import member
+from .tree import ListValue, Literal
+from .values import ERROR, UNDEFINED, is_number
 
 Ad = ClassAd | None
 

@@ -1,4 +1,7 @@
-"""The table of built-in functions, and the two ways to be one.
+"""The table of built-in functions, and the two ways to be one. The modules ``functions_*`` fill it.
+
+Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is silent or wrong, what the
+reference does.
 
 An eager function gets values, a lazy one the evaluators of its arguments. A wrong number of arguments is an ``ERROR``
 for either, and nothing is evaluated then.
@@ -9,16 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ..tree import Call, Evaluator
-
-if TYPE_CHECKING:
-    from ..ad import ClassAd
-    from ..scalar import Environment
-
-Eager = Callable[["Environment", "ClassAd | None", list[Any]], Any]
-Lazy = Callable[["Environment", "ClassAd | None", list[Evaluator], Call], Any]
+Eager = Callable[..., Any]  # of the environment, the ad at hand, and the values of the arguments
+Lazy = Callable[..., Any]  # of the environment, the ad at hand, the arguments' evaluators, and the node of the call
 
 MANY = 1 << 30
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -33,16 +30,14 @@ class Needs(Enum):
 
 
 class Function(NamedTuple):
-    """A built-in function: its arity, its body, what it needs, and which argument is a list of which it evaluates the
-    members, by the number of arguments. Any other list it takes as it is written.
-    """
+    """A built-in function."""
 
-    least: int
+    least: int  # arguments that it takes
     most: int
     eager: Eager | None
     lazy: Lazy | None
     needs: Needs
-    members: Mapping[int, int]
+    members: Mapping[int, int]  # by the number of arguments, which of them is a list whose members it evaluates
 
 
 FUNCTIONS: dict[str, Function] = {}

@@ -7,7 +7,7 @@ line is left out of it).
 
 from __future__ import annotations
 
-from .submit_context import SubmitError
+from .errors import MacroError
 
 _BLANKS = " \t\r\n\v\f"
 
@@ -16,7 +16,7 @@ class Lines:
     """The lines of one text, read one after the other.
 
     :param name: the file's name for messages; empty for the description itself
-    :raises SubmitError: where a line holds a NUL, which no ad, path or command line can carry
+    :raises MacroError: where a line holds a NUL, which no ad, path or command line can carry
     """
 
     def __init__(self, text: str, name: str = "") -> None:
@@ -25,7 +25,7 @@ class Lines:
         self._lines = text.split("\n")
         if "\0" in text:
             number = text.count("\n", 0, text.index("\0")) + 1
-            raise SubmitError(f"{name or 'the description'} holds a NUL character; it must be plain text", number)
+            raise MacroError(f"{name or 'the description'} holds a NUL character; it must be plain text", number)
 
     def physical(self) -> str | None:
         """The next line as it stands, blanks trimmed; None at the end."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ad import ClassAd
-from ..scalar import Environment, as_expression, evaluate_in, member
-from ..scope import lookup, root_of
-from ..syntax import ClassAdSyntaxError, parse_evaluated
-from ..tree import Attribute, Constant, Expression, ListExpression
-from ..unparse import pretty, unparse
-from ..values import ERROR, UNDEFINED, EvaluationFailed, ListValue, lower, to_string, truth
-from .patterns import matches, matches_something
-from .registry import Needs, lazy
+from .ad import ClassAd, as_expression
+from .analysis import external_references
+from .environment import Environment, lookup, root_of
+from .function_registry import Needs, lazy
+from .functions_patterns import matches, matches_something
+from .scalar import evaluate_in, member
+from .syntax import ClassAdSyntaxError, parse_evaluated
+from .tree import Attribute, Constant, Expression, ListExpression, ListValue
+from .unparse import pretty, to_string, unparse
+from .values import ERROR, UNDEFINED, EvaluationFailed, lower, truth
 
 Ad = ClassAd | None
 
@@ -97,8 +98,6 @@ def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 @lazy("unresolved", 1, 2)
 def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """The references of an attribute's expression that the ad does not define; or whether a pattern is among them."""
-    from ..analysis import external_references
-
     reference = node.arguments[0]
     if not isinstance(reference, Attribute):
         return ERROR

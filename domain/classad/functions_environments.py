@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..ad import ClassAd
-from ..scalar import Environment, member
-from ..values import ERROR, UNDEFINED, EvaluationFailed, ListValue, lower, to_bytes
-from .lists import shared_list
-from .registry import MANY, Needs, eager, lazy
-from .stringlists import items_of
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import MANY, Needs, eager, lazy
+from .functions_lists import shared_list
+from .functions_string_lists import items_of
+from .scalar import member
+from .tree import ListValue
+from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
 
 Ad = ClassAd | None
 

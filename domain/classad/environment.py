@@ -1,4 +1,4 @@
-"""Scopes: which attribute a name means.
+"""The environment of one evaluation: the two ads of a match, and which attribute a name means in them.
 
 An ad's scope is its own attributes, then those of the ad it is written in, outwards. In a match each of the two ads
 is placed, as in the reference's MatchClassAd, in a small context ad that says what TARGET, OTHER and AD are, and both
@@ -8,13 +8,13 @@ inside is thereby no rule of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from .ad import ClassAd
+from .context import Context, Randomness
 from .syntax import parse, parse_new_ad
-
-if TYPE_CHECKING:
-    from .scalar import Environment
+from .values import ContextError, EvaluationFailed
 
 MATCH_ROOT = ClassAd._nested(
     parse_new_ad(
@@ -38,6 +38,75 @@ RIGHT_CONTEXT = _context("rctx")
 _SPECIAL = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
 _TIME = parse("time()")
 MATCH_NAMES = _SPECIAL | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()
+
+
+MAX_DEPTH = 400
+# The reference stops after ten million evaluated nodes; here the attributes are counted, which are fewer.
+MAX_STEPS = 1_000_000
+
+
+Evaluator = Callable[["Environment", ClassAd | None], Any]
+
+
+class Environment:
+    """One evaluation: the two ads of the match, the context, and what keeps it finite."""
+
+    # What few evaluations change is set on the class: one is made for each evaluation.
+    depth = MAX_DEPTH
+    steps = MAX_STEPS
+    active: set[tuple[int, str]] | None = None
+    randomness: Randomness | None = None
+    nested: tuple[ClassAd, ClassAd] | None = None
+    # Where a call of ``LEAVERS`` has left the search; None: in the ad at hand.
+    moved: ClassAd | None = None
+    left: ClassAd | None
+    right: ClassAd | None
+    root: ClassAd | None
+
+    def __init__(self, my: ClassAd | None, target: ClassAd | None, context: Context) -> None:
+        self.context = context
+        if target is None or my is None or target is my:
+            self.left = self.right = None
+            self.root = my
+        else:
+            self.left = my
+            self.right = target
+            self.root = MATCH_ROOT
+
+    def random(self) -> Randomness:
+        """The evaluation's random numbers.
+
+        :raises ContextError: where the context has no seed.
+        """
+        if self.randomness is None:
+            if self.context.seed is None:
+                raise ContextError("random() needs a seed: evaluate with Context(seed=<number>)")
+            self.randomness = Randomness(self.context.seed)
+        return self.randomness
+
+    def other(self, ad: ClassAd) -> ClassAd | None:
+        """The other ad of the match, where ``ad`` is one of the two (or stands in for one)."""
+        if ad is self.left:
+            return self.right
+        if ad is self.right:
+            return self.left
+        if self.nested is not None and ad is self.nested[0]:
+            return self.nested[1]
+        return None
+
+    def inside(self, place: ClassAd) -> Environment:
+        """The environment of ``evalInEachContext``: in an ad nested in one of the two, which sees the other one."""
+        inner = Environment(None, None, self.context)
+        inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
+        inner.steps, inner.active, inner.depth = self.steps - 1, self.active, self.depth - 1
+        if inner.depth < 0 or inner.steps < 0:
+            raise EvaluationFailed("the evaluation nests too deeply")
+        inner.root = root_of(self, place)
+        around = place._outer
+        other = None if around is None else self.other(around)
+        if other is not None:
+            inner.nested = place, other
+        return inner
 
 
 def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from .submit_context import SubmitError
+from .errors import MacroError
 
 # What starts a macro, and the body of one whose name may be followed by a default.
 _START = re.compile(r"\$(\$?)([A-Za-z0-9_]*)(\(?)")
@@ -38,7 +38,7 @@ MAX_SCANNED = 4_000_000  # characters of defaults looked at, some of them again 
 OPEN = "\0"
 
 
-class CircleError(SubmitError):
+class CircleError(MacroError):
     """A macro leads back to itself."""
 
 
@@ -73,7 +73,7 @@ class Macro:
 def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
     """The macros of a text from left to right, none within another.
 
-    :raises SubmitError: for a text made to take forever
+    :raises MacroError: for a text made to take forever
     """
     at, close, scanned = 0, -1, 0
     while (start := _START.search(text, at)) is not None:
@@ -92,7 +92,7 @@ def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
         end, default_at = _body_end(text, at, close)
         scanned += 0 if default_at is None else end - default_at
         if scanned > MAX_SCANNED:
-            raise SubmitError("the macro references of a value nest too deeply; write them in a simpler way")
+            raise MacroError("the macro references of a value nest too deeply; write them in a simpler way")
         if end < len(text) and text[end] == ")":
             name_end = end if default_at is None else default_at - 1
             default = None if default_at is None else text[default_at:end]
@@ -184,7 +184,7 @@ class Macros:
     def value(self, name: str) -> str | None:
         """What a name stands for, all but ``$(DOLLAR)`` expanded; None where it is not defined.
 
-        :raises SubmitError: for a macro that leads back to itself
+        :raises MacroError: for a macro that leads back to itself
         """
         return None if self.lookup(name) is None else self._named(name)
 
@@ -193,7 +193,7 @@ class Macros:
     def expand(self, text: str) -> str:
         """A text with all its macros replaced.
 
-        :raises SubmitError: for a macro that leads back to itself, and for a function's wrong argument
+        :raises MacroError: for a macro that leads back to itself, and for a function's wrong argument
         """
         if "$" not in text:
             return text
@@ -204,7 +204,7 @@ class Macros:
         if "$" not in text:
             return text
         if len(self._expanding) > MAX_DEPTH:
-            raise SubmitError(
+            raise MacroError(
                 f"macros lead more than {MAX_DEPTH} deep into each other, beginning with $({self._expanding[0]})"
             )
         for _ in range(MAX_DEPTH):
@@ -212,7 +212,7 @@ class Macros:
             if expanded == text or "$" not in expanded:
                 return expanded
             text = expanded  # what stands around a value may be a macro now: $($(name))
-        raise SubmitError(f"macros form others more than {MAX_DEPTH} times: {text[:100]}")
+        raise MacroError(f"macros form others more than {MAX_DEPTH} times: {text[:100]}")
 
     def _expanded_once(self, text: str) -> str:
         out: list[str] = []
@@ -227,7 +227,7 @@ class Macros:
             at = macro.end
             length += len(value)
             if length > MAX_LENGTH:
-                raise SubmitError(f"a value grows beyond {MAX_LENGTH // 1_000_000} million characters when expanded")
+                raise MacroError(f"a value grows beyond {MAX_LENGTH // 1_000_000} million characters when expanded")
         out.append(text[at:])
         return "".join(out)
 

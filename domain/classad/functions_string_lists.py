@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..ad import ClassAd
-from ..scalar import Environment
-from ..values import ERROR, UNDEFINED, EvaluationFailed, lower, strtod, truncate64
-from .registry import Needs, eager, lazy
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import Needs, eager, lazy
+from .values import ERROR, UNDEFINED, EvaluationFailed, lower, strtod, truncate64
 
 Ad = ClassAd | None
 

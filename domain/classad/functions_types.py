@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ad import ClassAd
-from ..values import ERROR, UNDEFINED, AbsTime, ListValue, RelTime
-from .registry import eager
+from .ad import ClassAd
+from .function_registry import eager
+from .tree import ListValue
+from .values import ERROR, UNDEFINED, AbsTime, RelTime
 
 _TYPES: dict[str, type] = {
     "isstring": str,

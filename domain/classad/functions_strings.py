@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ad import ClassAd
-from ..scalar import Environment, member
-from ..values import (
-    ERROR,
-    UNDEFINED,
-    ListValue,
-    compare_text,
-    concatenate,
-    from_bytes,
-    low32,
-    lower,
-    to_bytes,
-    to_string,
-    upper,
-)
-from .registry import MANY, Needs, eager, lazy
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import MANY, Needs, eager, lazy
+from .scalar import member
+from .tree import ListValue
+from .unparse import to_string
+from .values import ERROR, UNDEFINED, compare_text, concatenate, from_bytes, low32, lower, to_bytes, upper
 
 Ad = ClassAd | None
 

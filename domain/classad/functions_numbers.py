@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ad import ClassAd
-from ..operators import divide_reals
-from ..scalar import Environment, member
-from ..values import (
+from .ad import ClassAd
+from .environment import Environment
+from .function_registry import Needs, eager
+from .operators import divide_reals
+from .scalar import member
+from .tree import ListValue
+from .unparse import to_string
+from .values import (
     ERROR,
     UNDEFINED,
     EvaluationFailed,
-    ListValue,
     RelTime,
     low32,
     lower,
     to_integer,
     to_real,
-    to_string,
     truncate32,
     truncate64,
     wrap64,
 )
-from .registry import Needs, eager
 
 Ad = ClassAd | None
 

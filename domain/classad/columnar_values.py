@@ -1,0 +1,136 @@
+"""Columnar evaluation of what is no operation on arrays: once for each distinct value, or combination of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .ad import ClassAd
+from .columnar import JOB, Columnar
+from .columns import ABSENT, OTHER, Column, factorize
+from .environment import Environment
+from .function_registry import FUNCTIONS, Needs
+from .scalar import evaluate_in
+from .tree import (
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    ListExpression,
+    Literal,
+    Parentheses,
+    Unary,
+    children,
+    shape,
+)
+from .values import EvaluationFailed, lower
+from .vectors import Rows, Unsupported, Vector, payloads, take
+
+_PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, ListExpression})
+
+
+def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> Vector | None:
+    """A function of a single column, however deep, computed once for each distinct value of the column.
+
+    None where a node reads more than one column, or anything else than plain values.
+    """
+    key = _single_column(evaluation, node, side)
+    if not key:
+        return None
+    column = evaluation.table.columns[key]
+    evaluation.depends[key] = column.version
+    memo = (side, key, shape(node))
+    kept = evaluation.table.vectors.get(memo)
+    if kept is not None and kept[0] == column.version:
+        whole = kept[1]
+    else:
+        made = _of_each_value(evaluation, node, side, column)
+        if made is None:
+            return None
+        whole = made
+        if evaluation.lasting and not _refers(whole):
+            evaluation.table.keep_vector(memo, column.version, whole)
+    return whole if rows is None else take(whole, rows)
+
+
+def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: Column) -> Vector | None:
+    kinds, values, inverse = evaluation.table.distinct(column)
+    if len(kinds) > len(inverse) // 8 + 16 or (kinds == OTHER).any():
+        return None
+    results = []
+    for kind, payload in zip(kinds.tolist(), values.tolist(), strict=True):
+        slot = ClassAd()
+        if kind != ABSENT:
+            slot._cells[lower(column.name)] = (column.name, evaluation.table.heap.decode(kind, payload))
+        my, target = (evaluation.job, slot) if evaluation.job_is_left else (slot, evaluation.job)
+        try:
+            results.append(
+                evaluation.closed(
+                    evaluate_in(
+                        node, Environment(my, target, evaluation.context), evaluation.job if side == JOB else slot
+                    )
+                )
+            )
+        except (EvaluationFailed, Unsupported):
+            return None
+    return take(evaluation.arena.from_values(results), inverse)
+
+
+def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
+    """The key of the one column that a node reads; None where it reads several, or what a column does not tell."""
+    found: str | None = None
+    pending = [node]
+    while pending:
+        here = pending.pop()
+        kind = type(here)
+        if kind is Attribute:
+            key = evaluation.column_of(here, side)
+            if key is None or (key and found is not None and key != found):
+                return None
+            found = key or found
+            continue
+        if kind is Call:
+            function = FUNCTIONS.get(here.key)  # type: ignore[attr-defined]
+            if function is None or function.needs is Needs.PLACE:
+                return None
+            if function.needs is Needs.CONTEXT:
+                evaluation.lasting = False
+        elif kind not in _PLAIN_NODES:
+            return None
+        pending.extend(children(here))
+    return found
+
+
+def distinct(
+    evaluation: Columnar, vectors: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]
+) -> Vector:
+    """A function of some vectors, computed once for each distinct combination of their values."""
+    arena = evaluation.arena
+    varying = [vector for vector in vectors if not vector.constant]
+    if not varying:
+        return arena.constant(compute([arena.value(vector.kind, vector.data) for vector in vectors]))
+    count = evaluation.count(rows)
+    groups: Any = None
+    for vector in varying:
+        numbers = vector.data if vector.mixed else payloads(vector.kind, vector.data, count)
+        distinct, inverse = factorize(numbers)
+        if vector.mixed:
+            inverse = inverse * 8 + vector.kind
+            distinct, inverse = factorize(inverse)
+        groups = inverse if groups is None else factorize(groups * len(distinct) + inverse)[1]
+    size = int(groups.max()) + 1
+    example = np.zeros(size, np.int64)
+    example[groups] = np.arange(count)
+    columns = [arena.values(take(vector, example), size) for vector in vectors]
+    if size > count // 8 + 16:
+        evaluation.count_scalar(size)
+    results = arena.from_values([compute(list(values)) for values in zip(*columns, strict=True)])
+    return take(results, groups)
+
+
+def _refers(vector: Vector) -> bool:
+    """Whether cells are lists or times, which live no longer than the evaluation that made them."""
+    return bool((vector.kind == OTHER).any()) if vector.mixed else vector.kind == OTHER

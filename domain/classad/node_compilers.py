@@ -1,0 +1,184 @@
+"""The evaluators of all nodes but attributes: literals, operators, choices, subscripts and calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .ad import ClassAd, to_expression
+from .environment import Environment, Evaluator
+from .function_registry import FUNCTIONS
+from .operator_compilers import constant_value, operation
+from .operators import UNARY
+from .scalar import BUILDERS, CAREFUL_BUILDERS, enter, evaluate, evaluate_in
+from .tree import (
+    AdExpression,
+    Binary,
+    Call,
+    Conditional,
+    Constant,
+    ListExpression,
+    ListValue,
+    Literal,
+    Parentheses,
+    TimeLiteral,
+    Unary,
+)
+from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, lower, truth
+
+
+def _literal(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    value = node.value
+    return lambda env, ad: value
+
+
+def _time_literal(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    time = node.time
+    if type(time) is RelTime:
+        seconds = time.seconds
+        return lambda env, ad: seconds
+    if not node.zoneless:
+        return lambda env, ad: time
+
+    def local(env: Environment, ad: ClassAd | None) -> Any:
+        offset = env.context.offset(env.context.standard(time.seconds))
+        return AbsTime(time.seconds - offset, offset)
+
+    return local
+
+
+def _list(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    members = node.members
+    return lambda env, ad: ListValue(members, ad)
+
+
+def _ad(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    cells = node.cells
+    return lambda env, ad: ClassAd._nested(cells, ad)
+
+
+def _parentheses(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    return parts[0]
+
+
+def _unary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    compute = UNARY[node.op]
+    (operand,) = parts
+    return lambda env, ad: compute(operand(env, ad))
+
+
+def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    condition, then, otherwise = parts
+
+    def run(env: Environment, ad: ClassAd | None) -> Any:
+        chosen = condition(env, ad)
+        if chosen is not True and chosen is not False:
+            if chosen is UNDEFINED or chosen is ERROR:
+                return chosen
+            chosen = truth(chosen)
+            if chosen is None:
+                # Not lazy then, in the reference: what fails in a branch fails here.
+                then(env, ad)
+                otherwise(env, ad)
+                return ERROR
+        return then(env, ad) if chosen else otherwise(env, ad)
+
+    return run
+
+
+def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, constant_value(node.right))
+
+
+def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    # Every operator is to check its depth: none is computed beforehand.
+    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, constant_value(node.right, 0))
+
+
+def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
+    """A list by an integer, an ad by a string; out of range is an error, a missing attribute undefined."""
+
+    def run(env: Environment, ad: ClassAd | None) -> Any:
+        base = left(env, ad)
+        index = right(env, ad)
+        if base is ERROR or index is ERROR:
+            return ERROR
+        if base is UNDEFINED or index is UNDEFINED:
+            return UNDEFINED
+        if type(base) is ListValue and type(index) is int:
+            place = low32(index)
+            if not 0 <= place < len(base.expressions):
+                return ERROR
+            try:
+                return evaluate_in(base.expressions[place], env, base.scope)
+            except EvaluationFailed:
+                return ERROR
+        if type(base) is ClassAd and type(index) is str:
+            cell = base._find(lower(index))
+            try:
+                return UNDEFINED if cell is None else enter(env, cell[1], base, lower(index), 0)
+            except EvaluationFailed:
+                return ERROR
+        return ERROR
+
+    return run
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------
+
+
+def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
+    """Return the evaluator of a call. A name that is no built-in function's may be an embedder's, in the context."""
+    function = FUNCTIONS.get(node.key)
+    if function is None:
+        key = node.key
+
+        def own(env: Environment, ad: ClassAd | None) -> Any:
+            body = env.context.functions.get(key)
+            return ERROR if body is None else _call_own(body, [argument(env, ad) for argument in arguments], ad)
+
+        return own
+    if not function.least <= len(arguments) <= function.most:
+        return lambda env, ad: ERROR
+    if function.lazy is not None:
+        body = function.lazy
+        return lambda env, ad: body(env, ad, arguments, node)
+    compute = function.eager
+    assert compute is not None
+    if not arguments:
+        return lambda env, ad: compute(env, ad, [])
+    if len(arguments) == 1:
+        (only,) = arguments
+        return lambda env, ad: compute(env, ad, [only(env, ad)])
+    if len(arguments) == 2:
+        first, second = arguments
+        return lambda env, ad: compute(env, ad, [first(env, ad), second(env, ad)])
+    return lambda env, ad: compute(env, ad, [argument(env, ad) for argument in arguments])
+
+
+def _call_own(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
+    """Call an embedder's function; what it returns may be any Python value that an ad may hold."""
+    result = function(*values)
+    if type(result) in (float, bool):
+        return result
+    return evaluate(to_expression(result), ad, None, None)
+
+
+def _call(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
+    return bind(node, parts)
+
+
+BUILDERS.update(
+    {
+        Literal: _literal,
+        Constant: _literal,
+        TimeLiteral: _time_literal,
+        Parentheses: _parentheses,
+        Unary: _unary,
+        Binary: _binary,
+        Conditional: _conditional,
+        Call: _call,
+        ListExpression: _list,
+        AdExpression: _ad,
+    }
+)
+CAREFUL_BUILDERS.update({**BUILDERS, Binary: _careful_binary})

@@ -1,0 +1,119 @@
+"""What an expression is made of: how deep it nests, and what in it forbids to take it apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .environment import MAX_DEPTH
+from .tree import (
+    AdExpression,
+    Attribute,
+    Binary,
+    Call,
+    Compiled,
+    Conditional,
+    Expression,
+    Literal,
+    Parentheses,
+    Unary,
+    children,
+)
+
+
+class Survey(NamedTuple):
+    """What an expression is made of."""
+
+    leaving: tuple[Attribute, ...]  # attributes for which it searches without evaluating them
+    draws: bool  # whether it draws random numbers
+    height: int  # in the steps that the reference counts
+    nesting: int  # how deep it nests, chains counting once
+
+
+# Functions which leave the reference's evaluation in the ad where they found their first argument: what is evaluated
+# after them, in the same expression, is looked up there. (A fault of the reference on which results depend.)
+LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
+
+
+def strays(expression: Expression, has: Callable[[str], object]) -> bool:
+    """Whether an expression cannot be taken apart, what its parts mean depending on what was evaluated before them.
+
+    So it is where a call of ``LEAVERS`` may leave the ad in which the expression stands, which has the attributes
+    ``has``; with random numbers; and where it is so tall that only the whole tells whether it is too tall.
+    """
+    found = survey(expression)
+    if found.draws or found.height > MAX_DEPTH - 100:
+        return True
+    for reference in found.leaving:
+        base = reference.base
+        own = base is None or (type(base) is Attribute and base.base is None and base.key == "my" and not base.absolute)
+        if not own or reference.absolute or not has(reference.key) or has("my"):
+            return True
+    return False
+
+
+def survey(expression: Expression) -> Survey:
+    """What an expression is made of; kept on it."""
+    compiled = expression._compiled
+    if compiled is None:
+        compiled = expression._compiled = Compiled()
+    found: Survey | None = compiled.survey
+    if found is None:
+        found = compiled.survey = _survey(expression)
+    return found
+
+
+def _survey(expression: Expression) -> Survey:
+    leaving: list[Attribute] = []
+    draws = False
+    height = nesting = 0
+    pending: list[tuple[Expression, int, int]] = [(expression, 0, 0)]
+    while pending:
+        node, depth, nested = pending.pop()
+        kind = type(node)
+        if depth > height:
+            height = depth
+        if nested > nesting:
+            nesting = nested
+        if kind is Literal:
+            continue
+        if kind is Attribute:
+            if node.base is not None:  # type: ignore[attr-defined]
+                pending.append((node.base, depth + 1, nested + 1))  # type: ignore[attr-defined]
+            continue
+        if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
+            parts, depths = chain(node, depth)  # type: ignore[arg-type]
+            pending.extend((part, below, nested + 1) for part, below in zip(parts, depths, strict=True))
+            continue
+        if kind is Call:
+            if node.key == "random":  # type: ignore[attr-defined]
+                draws = True
+            elif node.key in LEAVERS:  # type: ignore[attr-defined]
+                leaving += [part for part in children(node)[:1] if isinstance(part, Attribute)]
+        elif kind in STEPS:
+            depth += 1
+        elif kind is AdExpression:
+            continue
+        pending.extend((part, depth, nested + 1) for part in children(node))
+    return Survey(tuple(leaving), draws, height, nesting)
+
+
+STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # a level of the reference's depth each
+
+
+def chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
+    """The operands of ``a && b && c``, and how deep each lies."""
+    op = node.op
+    operands: list[Expression] = []
+    depths: list[int] = []
+    here: Expression = node
+    while type(here) is Binary and here.op == op:
+        depth += 1
+        operands.append(here.right)
+        depths.append(depth)
+        here = here.left
+    operands.append(here)
+    depths.append(depth)
+    operands.reverse()
+    depths.reverse()
+    return tuple(operands), depths

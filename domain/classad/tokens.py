@@ -1,0 +1,175 @@
+"""Tokens: how a text is cut into words and signs, and what its numbers and strings stand for."""
+
+from __future__ import annotations
+
+import re
+
+from .tree import PRECEDENCE, Literal
+from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, strtod, to_bytes
+
+# The reference has no such limit. This is some ten times the largest policy that anybody would write, and keeps the
+# time that a text can take below a second.
+MAX_TOKENS = 250_000
+TOO_MUCH = "\0too much"  # stands where the text is cut off; no rule of the grammar takes it
+
+_SPACE = " \t\n\r\f\v"
+_SKIP = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
+_REST = (
+    r"[A-Za-z_][A-Za-z0-9_]*"
+    r"|(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.{1,2}[0-9]+(?:[eE][+-]?[0-9]*)?)"
+    # A minus sticks to the number that follows it at once; where an operator is due the parser cuts it off again.
+    r"|-(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
+    r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
+    rf"|\?[{_SPACE}]*:"
+    r"|/\*.*|\.\.|[][(){}+\-*/%~^?:;,&|=!>.]"
+    r"|\Z|."
+)
+
+
+def _tokens(*strings: str) -> re.Pattern[str]:
+    return re.compile(f"{_SKIP}({'|'.join(strings)}|{_REST})", re.DOTALL)
+
+
+# A string or comment that does not end takes all that is left, so that no text is scanned twice; the parser refuses it.
+# A backslash escapes any character, and adjacent strings are one ...
+NEW = _tokens(
+    rf'"(?:[^"\\]|\\.)*+(?:"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*+")*+|\\?\Z)',
+    rf"'(?:[^'\\]|\\.)*+(?:'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*+')*+|\\?\Z)",
+)
+# ... but in ads of the old form it is a character like others, save before a quote that does not end the line.
+OLD = _tokens(
+    r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*+(?:"|\Z)',
+    r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*+(?:'|\Z)",
+)
+
+# Every spelling of a binary operator: its name in the tree and how tightly it binds.
+BINARY_SPELLINGS: dict[str, tuple[str, int]] = {op: (op, level) for op, level in PRECEDENCE.items()}
+BINARY_SPELLINGS |= {"=?=": BINARY_SPELLINGS["is"], "=!=": BINARY_SPELLINGS["isnt"]}
+_CASES = {"is": 2, "isnt": 4}
+for _word, _length in _CASES.items():
+    for _bits in range(1 << _length):
+        _spelling = "".join(c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word))
+        BINARY_SPELLINGS[_spelling] = BINARY_SPELLINGS[_word]
+
+KEYWORDS = {
+    "true": Literal(True),
+    "false": Literal(False),
+    "undefined": Literal(UNDEFINED),
+    "error": Literal(ERROR),
+}
+
+# Nodes are immutable: one serves all expressions in which a small number stands.
+SMALL = {str(number): Literal(number) for number in range(1025)}
+_PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
+_HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+_REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def short(text: str) -> str:
+    """Return a text, cut down for a message."""
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def number_of(token: str) -> Literal:
+    """Return the literal of a number.
+
+    :raises ValueError: where HTCondor's ClassAds have no such number
+    """
+    if token in SMALL:
+        return SMALL[token]
+    if _PLAIN_INTEGER.fullmatch(token):
+        return Literal(int(token))
+    negative = token[0] == "-"
+    digits = token[1:] if negative else token
+    if digits[:2] in ("0x", "0X"):
+        # Refused by old ClassAds; but with a point it is a real, and after a minus the reference reads only the
+        # zero.
+        if _HEXADECIMAL_REAL.fullmatch(digits):
+            number = strtod(token)
+            return Literal(0.0 if number is None else number)
+        if negative and _HEXADECIMAL.fullmatch(digits):
+            return Literal(0)
+        raise ValueError("hexadecimal numbers are not part of HTCondor's ClassAds")
+    if digits.isdigit():
+        if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
+            raise ValueError("a number must not begin with 0")
+        number = int(token) if len(token) < 4000 else INT_MAX + 1
+        # The reference reads an integer that is too large as 0.
+        return Literal(number if INT_MIN <= number <= INT_MAX else 0)
+    if digits.startswith(".."):
+        return Literal(0.0)
+    if _REAL.fullmatch(digits) is None:
+        raise ValueError(f"{short(token)} is no number")
+    return Literal(float(token))
+
+
+def _is_octal(digits: str) -> bool:
+    return "8" not in digits and "9" not in digits
+
+
+# -- strings -----------------------------------------------------------------------------------------------------------
+
+_SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
+
+
+def string_of(token: str, old: bool) -> str:
+    """Return the characters of a string.
+
+    :param old: whether it stands in an ad of the old form
+    :raises ValueError: where it does not end, or holds a byte of zero
+    """
+    quote = token[0]
+    if not ends(token, old):
+        raise ValueError(f"a string that starts with {quote} does not end")
+    if old:
+        return token[1:-1].replace("\\" + quote, quote) if "\\" in token else token[1:-1]
+    inside = token[1:-1]
+    if quote in inside:
+        inside = _SEAM[quote].sub(lambda found: found[0] if found[0][0] == "\\" else "", inside)
+    if "\\" not in inside:
+        return inside
+    return unescape(inside)
+
+
+def ends(token: str, old: bool) -> bool:
+    """Tell whether a string has its closing quote."""
+    if len(token) < 2 or token[-1] != token[0]:
+        return False
+    inside = token[1:-1]
+    # A quote behind an odd number of backslashes is a character.
+    return old or (len(inside) - len(inside.rstrip("\\"))) % 2 == 0
+
+
+_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+}  # fmt: skip
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+
+
+def unescape(text: str) -> str:
+    """The characters that a string's escapes stand for. Octal escapes are bytes; others stand for themselves.
+
+    :raises ValueError: for a byte of zero, which no string can hold.
+    """
+    if _ESCAPE.search(text) is None:
+        return text
+    octal = False
+
+    def replaced(found: re.Match[str]) -> str:
+        nonlocal octal
+        code = found[1]
+        if code[0] in "01234567":
+            byte = int(code, 8)
+            if byte == 0:
+                raise ValueError("a string cannot hold a byte of zero")
+            octal = octal or byte > 127
+            return chr(byte) if byte < 128 else chr(0xDC00 + byte)
+        return _ESCAPES.get(code, code)
+
+    result = _ESCAPE.sub(replaced, text)
+    # Octal escapes may spell out the bytes of one UTF-8 character.
+    return from_bytes(to_bytes(result)) if octal else result
