@@ -35,7 +35,7 @@ ACCEPTED = {
     "appended": (HELD, ("-append", "arguments = 7", "-append", "+Colour = \"red\"", "-queue", "2")),
     "items of a file": (HELD + "arguments = $(item)\nqueue item from items.txt\n", ()),
     "matching files": (HELD + "arguments = $(item)\nqueue item matching *.dat\n", ()),
-    "input files": (HELD + "transfer_input_files = one.dat, inner\nshould_transfer_files = yes\nqueue\n", ()),
+    "input files": (HELD + "transfer_input_files = one.dat, whole\nshould_transfer_files = yes\nqueue\n", ()),
     "warned of": (HELD + "nosuchcommand = 1\nrequest_cpu = 2\nqueue\n", ()),
     "held for its log": (HELD.replace("hold = true\n", "log = nowhere/job.log\n") + "queue\n", ()),
     "relative paths": (HELD + "initialdir = inner\noutput = out.txt\nlog = job.log\nqueue\n", ()),
@@ -70,8 +70,9 @@ def _hint(text: str) -> str:
 def filled(folder: Folder) -> Folder:
     """A folder with the files that the submit files name."""
     folder.write("items.txt", "a\nb c\n")
-    (folder.path / "inner").mkdir()
-    for name in ("one.dat", "two.dat", "inner/three.dat"):
+    for name in ("inner", "whole"):
+        (folder.path / name).mkdir()
+    for name in ("one.dat", "two.dat", "whole/three.dat"):
         folder.write(name, "x" * 3000)
     for number, (text, _) in enumerate(ACCEPTED.values()):
         (folder.path / f"accepted{number}.sub").write_text(text, errors="surrogateescape")
@@ -119,8 +120,8 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
         for options in calls.values():  # the client reads them: it would make other files, or see others
             call(filled, "rm", "-all")
             assert [said[0] for said in submitted(filled, "-terse", **options)] == [said[0] for said in still]
-            again = [{**ad, "ClusterId": 0} for ad in ads(filled)]
-            assert again == [{**ad, "ClusterId": 0} for ad in at_rest]
+            for again, ad in zip(ads(filled), at_rest, strict=True):
+                assert again == {**ad, "ClusterId": again["ClusterId"]}
 
 
 def test_a_user_with_a_configuration_of_their_own_is_told_the_same_by_a_server(filled: Folder) -> None:
