@@ -174,6 +174,8 @@ def _explained(error: Exception) -> int:
         expected = (*expected, ConfigError)
     if not isinstance(error, expected):
         raise error
+    for line in getattr(error, "warnings", ()):
+        print(line, file=sys.stderr)
     _say(f"poolbook: {error}")
     return 1
 

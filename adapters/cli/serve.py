@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
 from ..condor_tools.terminal import folded, is_live, rewritten, width_of
 from .common import log_of, shown
-from .submit import READING, WORDS, source_of
+from .submit import READING, WORDS, description_of, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
@@ -174,7 +174,8 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
 def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
     """How the configuration is read, as often as it is; None: there is none. Amounts that are ``given`` are what it
     finds detected."""
-    from ..runtime.configuration import config_files, environment_settings, load
+    from ..runtime.config_sources import config_files, environment_settings
+    from ..runtime.configuration import load
 
     files = [path.absolute() for path in config_files([given.values[0] for given in arguments.every("config")])]
     if not files and not environment_settings():
@@ -190,18 +191,18 @@ def run(argv: Sequence[str]) -> int:
     arguments = parse(RUN, argv)
     if not arguments.words:
         raise UsageError("poolbook run: no submit file is named: poolbook run FILE.sub")
-    source = source_of(arguments)
+    description = description_of(arguments)
     server = _open_to_submit(arguments)
     try:
-        from ..machine.host import user_name
-        from ..runtime.commands import Terms, new_id
-        from ..runtime.submission import submit_request
+        from ..runtime.commands import Terms
+        from ..runtime.submission import Reading
 
         server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
-        parsed = source.parsed(Terms.of(server.engine.state, number))
-        (answer,) = server.handle([submit_request(parsed, new_id(), user_name(), number, source.name)])
+        found = Reading(description).request(Terms.of(server.engine.state, number), {})
+        print_warnings(found.warnings)
+        (answer,) = server.handle([found.request])
         if answer.refusal:
             print(f"poolbook: {answer.refusal}", file=sys.stderr)
             return 1

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, frozen
-
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
-from ..runtime.commands import Terms, ask, is_served, new_id
+from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse
+from ..runtime import commands
+from ..runtime.commands import SubmitDescription, Submitted, Terms, is_served, new_id
 from .common import log_of, log_option
 
 READING = (
@@ -64,39 +64,8 @@ SUBMIT = Command(
 )
 
 
-@frozen
-class Source:
-    """What is submitted: its text, its name, and what the command line adds."""
-
-    text: str
-    name: str
-    folder: Path
-    macros: Mapping[str, str]
-    append: Sequence[str]
-    queue: str | None
-    dry: bool
-    """Whether nothing is queued, so that nothing need be there."""
-    own: Mapping[str, str] = Factory(dict)
-    """What the configuration of whoever submits says to submissions."""
-
-    def parsed(self, terms: Terms) -> Any:
-        """The submission, on the pool's terms. Warnings go to standard error."""
-        import time
-
-        from ..machine.host import user_name
-        from ..runtime.submission import checked, not_followed, submission_of
-
-        found = submission_of(
-            self.text, user=user_name(), folder=self.folder, terms=terms, now=int(time.time()), file=self.name,
-            macros=self.macros, append=self.append, queue=self.queue, own=self.own,
-        )  # fmt: skip
-        for warning in (*found.warnings, *not_followed(self.own, terms)):
-            print(f"WARNING: {warning}", file=sys.stderr)
-        return found if self.dry else checked(found)
-
-
-def source_of(arguments: Arguments, own: Mapping[str, str] | None = None) -> Source:
-    """What the command line names, for whoever has ``own`` settings.
+def description_of(arguments: Arguments) -> SubmitDescription:
+    """Return the submit file that the command line names, with what the command line adds.
 
     :raises UsageError: no file, or one that cannot be read
     """
@@ -120,42 +89,37 @@ def source_of(arguments: Arguments, own: Mapping[str, str] | None = None) -> Sou
             text = Path(name).read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise UsageError(f"submit file {name}: {error.strerror}") from None
-    dry = arguments.has("dry-run")
-    append = [given.values[0] for given in arguments.every("append")]
     queue = arguments.last("queue")
-    return Source(
-        text, name, Path.cwd(), macros, append, None if queue is None else " ".join(queue.values), dry, own or {}
+    return SubmitDescription(
+        id=new_id(),
+        text=text,
+        file=name,
+        folder=os.getcwd(),
+        macros=macros,
+        append=[given.values[0] for given in arguments.every("append")],
+        queue=None if queue is None else " ".join(queue.values),
+        environment=dict(os.environ),
     )
 
 
-def request_of(source: Source, keep: Callable[[Any], None] = lambda parsed: None) -> Callable[[Terms], dict[str, Any]]:
-    """The request that submits `source`, as a function of the pool's terms; `keep` is given what was parsed."""
-    id = new_id()
-
-    def request(terms: Terms) -> dict[str, Any]:
-        from ..machine.host import user_name
-        from ..runtime.submission import as_json, submit_request
-
-        parsed = source.parsed(terms)
-        keep(parsed)
-        return as_json(submit_request(parsed, id, user_name(), terms.cluster, source.name))
-
-    return request
+def print_warnings(lines: Iterable[str]) -> None:
+    """Print what the user is warned of."""
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
-    own = _own_settings(log_of(arguments))
     dry = arguments.last("dry-run")
     if dry is not None and not arguments.words and Path(dry.values[0]).is_file():
         # `submit --dry-run job.sub`: its value is what is to be submitted, and there is nowhere to write but here.
-        return _dry_run(arguments, source_of(arguments._replace(words=dry.values), own), "-")
-    source = source_of(arguments, own)
+        return _dry_run(arguments, description_of(arguments._replace(words=dry.values)), "-")
+    description = description_of(arguments)
     if dry is not None:
-        return _dry_run(arguments, source, dry.values[0])
-    kept: list[Any] = []
-    answer = ask(log_of(arguments), request_of(source, kept.append), create=_domains(own))
-    print(announced(arguments, answer, kept[-1]), end="")
+        return _dry_run(arguments, description, dry.values[0])
+    done = commands.submit(log_of(arguments), description, keep=arguments.has("verbose"))
+    print_warnings(done.warnings)
+    print(announced(arguments, done), end="")
     if not is_served(log_of(arguments)):
         ending = log_option(log_of(arguments))
         ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
@@ -163,9 +127,9 @@ def submit(argv: Sequence[str]) -> int:
     return 0
 
 
-def announced(arguments: Arguments, answer: Mapping[str, int], parsed: Any) -> str:
-    """What is printed of jobs that were submitted."""
-    cluster, count = answer["cluster"], answer["count"]
+def announced(arguments: Arguments, done: Submitted) -> str:
+    """Return what is printed of jobs that were submitted."""
+    cluster, count = done.cluster, done.jobs
     if arguments.has("json"):
         import json
 
@@ -174,7 +138,7 @@ def announced(arguments: Arguments, answer: Mapping[str, int], parsed: Any) -> s
         return f"{cluster}.0 - {cluster}.{count - 1}\n"
     text = "Submitting job(s)"
     if arguments.has("verbose"):
-        text += "\n" + "".join(_verbose(parsed, proc) for proc in range(count))
+        text += "\n" + "".join(_verbose(done.parsed, proc) for proc in range(count))
     else:
         text += "." * min(count, 20) + "\n"
     return text + f"{count} job(s) submitted to cluster {cluster}.\n"
@@ -186,29 +150,8 @@ def _verbose(parsed: Any, proc: int) -> str:
     return f"** Proc {ad['ClusterId']}.{proc}:\n{lines}\n"
 
 
-def _own_settings(url: str) -> dict[str, str]:
-    from ...domain.config import ConfigError
-    from ..runtime.submission import configured
-
-    try:
-        own, warnings = configured()
-    except ConfigError as error:
-        raise Refusal(f"poolbook: {error}") from None
-    if warnings and not is_served(url):  # where one runs, it has told them
-        for warning in warnings:
-            print(f"poolbook submit: warning: {warning}", file=sys.stderr)
-    return own
-
-
-def _domains(own: Mapping[str, str]) -> dict[str, str]:
-    """What a pool is founded with that a submission begins: a server is to find its users where they belong."""
-    from ...domain.state.settings import DOMAINS
-
-    return {name: own[name] for name in DOMAINS if name in own}
-
-
 def _terms(url: str, own: Mapping[str, str]) -> Terms:
-    """The terms of the pool to which nothing is submitted; if there is none, those of the one that would be begun."""
+    """Return the terms of the pool, to which nothing is submitted; if there is none, of the one that would be begun."""
     from ...domain.ports.log import LogMissing
     from ...domain.state.evolve import fold
     from ...domain.state.settings import DOMAINS
@@ -218,17 +161,23 @@ def _terms(url: str, own: Mapping[str, str]) -> Terms:
     try:
         log = open_log(url, create=False, read_only=True)
     except LogMissing:
-        return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **_domains(own)})
+        return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}})
     try:
         return Terms.of(fold(log.read_stream("pool")), 1)
     finally:
         log.close()
 
 
-def _dry_run(arguments: Arguments, source: Source, path: str) -> int:
+def _dry_run(arguments: Arguments, description: SubmitDescription, path: str) -> int:
     from ...domain.submit import dry_run
+    from ..runtime.submission import Reading
 
-    parsed = source.parsed(_terms(log_of(arguments), source.own))
+    url, reading = log_of(arguments), Reading(description)
+    own, warnings = reading.configured()
+    if not is_served(url):  # a server has told them
+        print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
+    parsed, lines = reading.parsed(_terms(url, own), own)
+    print_warnings(lines)
     text = "".join(dry_run(parsed))
     if path == "-":
         print("Dry-Run job(s)" + "." * min(parsed.count, 20))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ...domain.decide import Refusal
 from ...domain.ports import stimuli as s
+from .commands import SubmitDescription
 
+T = TypeVar("T")
 COMMANDS: dict[str, type[s.Command]] = {
     kind.__name__: kind
     for kind in (
@@ -21,12 +23,27 @@ COMMANDS: dict[str, type[s.Command]] = {
 
 
 def stimulus_of(request: Mapping[str, Any]) -> s.Command:
-    """The command that a request is. Raises `Refusal` for what is none."""
+    """Return the command that a request is.
+
+    :raises Refusal: it is none
+    """
     kind = COMMANDS.get(str(request.get("kind")))
     if kind is None:
         raise Refusal(f"{request.get('kind')!r} is no request; there are {', '.join(COMMANDS)}")
-    body = {name: value for name, value in request.items() if name != "kind"}
+    return _converted(str(request["kind"]), {name: value for name, value in request.items() if name != "kind"}, kind)
+
+
+def description_of(request: Mapping[str, Any]) -> SubmitDescription:
+    """Return the submit file that a request hands over.
+
+    :raises Refusal: it is malformed
+    """
+    fields = [request.get(name) for name in SubmitDescription._fields]  # how msgspec has named tuples
+    return _converted("SubmitDescription", fields, SubmitDescription)
+
+
+def _converted(name: str, body: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        raise Refusal(f"a malformed {request['kind']}: {error}") from None
+        raise Refusal(f"a malformed {name}: {error}") from None

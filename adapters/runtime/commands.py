@@ -1,7 +1,11 @@
-"""How a command reaches the pool: it becomes the log's writer for its own duration, or hands its request to the server.
+"""The door of every request: take the log for as long as one request lasts, or hand the request to the log's server.
 
-A request is a stimulus in a form that JSON can carry: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and
-may send it again when it heard no answer: a repeated id gets the first answer.
+A request is a command in a form that JSON can carry: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and
+sends the request again when it has heard no answer: a repeated id gets the first answer.
+
+Three kinds of request are no commands of ``ports.stimuli``. ``ReserveCluster`` answers with the ``Terms`` of the next
+submission, ``SubmitDescription`` has the server read a submit file, and ``reschedule``, ``reconfigure`` and ``on`` are
+for the server alone.
 """
 
 from __future__ import annotations
@@ -9,53 +13,142 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from ...domain.ports.log import LogError
 from ..stores.log_paths import Place, WriterLock, place_of
 
 if TYPE_CHECKING:
+    from ...domain.ports.log import Log
     from ...domain.state.state import State
+    from .engine import Engine
 
 Request = Mapping[str, Any]
 PATIENCE = 30.0
 """Seconds that a command waits for the server, or for another short command, at most."""
+LONGEST_DESCRIPTION = 256 << 10
+"""Characters of a submit file, or bytes of a file that it reads, that a server reads for a client."""
+_PEER = struct.Struct("3i")
 
 
 class Terms(NamedTuple):
-    """What a submission has to know of the pool: the number that its cluster will have, and of the settings in force
-    those that it goes by (``settings.for_submissions``)."""
+    """What a submission has to know of the pool: the number of its cluster, and the settings in force that it goes by
+    (``settings.for_submissions``)."""
 
     cluster: int
     settings: Mapping[str, str]
 
     @classmethod
     def of(cls, state: State, cluster: int) -> Terms:
-        """The terms of a pool in this state."""
+        """Return the terms of a pool in this state."""
         from ...domain.state.settings import for_submissions
 
         return cls(cluster, for_submissions(state.settings))
 
 
+class SubmitDescription(NamedTuple):
+    """A submit file, and all of its user's surroundings that reading it needs."""
+
+    id: str
+    text: str
+    file: str
+    """The submit file's name, as the user gave it."""
+    folder: str
+    """The absolute path that relative paths are relative to."""
+    macros: Mapping[str, str]
+    """The macros of the command line."""
+    append: Sequence[str]
+    queue: str | None
+    environment: Mapping[str, str]
+
+    def as_request(self) -> dict[str, Any]:
+        """Return the request that hands the submit file over."""
+        return {"kind": "SubmitDescription", **self._asdict(), "view": view_of_disk(self.folder)}
+
+
+class Submitted(NamedTuple):
+    """A submission that the pool took."""
+
+    cluster: int
+    jobs: int
+    warnings: Sequence[str]
+    """Lines for the user."""
+    parsed: Any = None
+    """The ``Submission``, unless the server read the submit file."""
+
+
 class Refused(Exception):
-    """The pool refused the request; the text says why and what would be accepted."""
+    """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
+    file, if it was one."""
+
+    def __init__(self, text: str, warnings: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.warnings = warnings
+
+
+class Door(Protocol):
+    """A pool that takes requests: this process as the log's writer, or the log's server."""
+
+    def ask(self, request: Request) -> Any:
+        """Return the answer.
+
+        :raises Refused: the pool says no
+        :raises LogError: the log cannot be read or written
+        :raises ConnectionError: the server is gone; ask again, with the same id
+        """
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        """Submit the jobs of a submit file. With `keep`, return what was parsed, too.
+
+        :raises: as `ask`
+        """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
 
 
 def new_id() -> str:
-    """An id for a request, unlike any other."""
+    """Return an id for a request, unlike any other."""
     return f"{time.time_ns():x}-{os.urandom(4).hex()}"
 
 
-def ask(url: str, request: Callable[[Terms], Request] | Request, *, create: Mapping[str, str] | None = None) -> Any:
-    """Have `request` dealt with, and return the answer.
-
-    `request` may be a function of the terms, for what has to know them (a submission). `create`: make the log if there
-    is none, with these settings.
+def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
+    """Have `request` dealt with, and return the answer. With `create`, begin a log that is not there, with these
+    settings.
 
     :raises Refused: the pool says no
     :raises LogError: the log cannot be read or written, or its writer does not answer
+    """
+    for door in _doors(url, create):
+        with door, suppress(ConnectionError):
+            return door.ask(request)
+    raise AssertionError("unreachable: the doors end with an error")
+
+
+def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
+    """Submit the jobs of a submit file, and begin a log that is not there. With `keep`, read the submit file here, and
+    return what was parsed, too.
+
+    :raises SubmitError: the submit file is wrong
+    :raises ConfigError: the user's own configuration cannot be read
+    :raises Refused, LogError: as `ask`
+    """
+    for door in _doors(url, None):
+        with door, suppress(ConnectionError):
+            return door.submit(description, keep=keep)
+    raise AssertionError("unreachable: the doors end with an error")
+
+
+def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
+    """Yield a door of the pool, and another one each time that the one before broke.
+
+    :raises LogError: the log has a writer that takes no requests
     """
     place = place_of(url)
     until = time.monotonic() + PATIENCE
@@ -67,20 +160,21 @@ def ask(url: str, request: Callable[[Terms], Request] | Request, *, create: Mapp
             rule = "the log's folder must be writable"
             raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
         if taken:
+            yield _Writer(url, lock, create)
+        else:
             try:
-                return _by_ourselves(url, request, create)
-            finally:
-                lock.give_up()
-        try:
-            return _by_server(place, request)
-        except (ConnectionError, FileNotFoundError):
-            # Nobody listens: another short command holds the lock, or the server is about to begin or to end.
-            if time.monotonic() > until:
-                raise LogError(
-                    f"process {lock.holder()} has been writing this log for {PATIENCE:.0f} s without taking requests; "
-                    "try again when it is done"
-                ) from None
-            time.sleep(0.02)
+                connection = _Connection(place)
+            except (ConnectionError, FileNotFoundError):
+                pass
+            else:
+                yield connection
+        # Nobody listens: another short command holds the lock, or the server is about to begin or to end.
+        if time.monotonic() > until:
+            raise LogError(
+                f"process {lock.holder()} has been writing this log for {PATIENCE:.0f} s without taking requests; "
+                "try again when it is done"
+            )
+        time.sleep(0.02)
 
 
 def is_served(url: str) -> bool:
@@ -107,45 +201,137 @@ def is_written(url: str) -> bool:
     return not free
 
 
-def _by_server(place: Place, request: Callable[[Terms], Request] | Request) -> Any:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
-        connection.connect(place.socket)
-        stream = connection.makefile("rwb")
-        if callable(request):
-            request = request(Terms(**_exchange(stream, {"kind": "reserve"})))
-        return _exchange(stream, request)
+def peer_of(connection: socket.socket) -> int:
+    """Return the user id of the process at the other end."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    uid: int = _PEER.unpack(credentials)[1]
+    return uid
 
 
-def _exchange(stream: Any, request: Request) -> Any:
-    stream.write(json.dumps(request).encode() + b"\n")
-    stream.flush()
-    line = stream.readline()
-    if not line:
-        raise ConnectionResetError
-    answer = json.loads(line)
-    if "error" in answer:
-        raise LogError(answer["error"])
-    if "refusal" in answer:
-        raise Refused(answer["refusal"])
-    return answer["answer"]
-
-
-def _by_ourselves(url: str, request: Callable[[Terms], Request] | Request, create: Mapping[str, str] | None) -> Any:
-    from .command_codec import stimulus_of
-    from .engine import Engine
-    from .null_world import IdleWorld
-    from .open_pool import open_pool_log
-
-    log = open_pool_log(url, create=create is not None, settings=create)
+def view_of_disk(folder: str) -> list[str]:
+    """Return what makes two processes of one user see and make the same files: the umask, their groups, and which
+    directories the root and `folder` are. What cannot be looked at is like nothing else."""
     try:
-        engine = Engine(log, IdleWorld(), executing=False)
+        with open("/proc/self/status") as status:
+            own = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]
+        return own + [f"{found.st_dev}:{found.st_ino}" for found in map(os.stat, ("/", folder))]
+    except OSError:
+        return [new_id()]
+
+
+class _Connection:
+    """A connection to the log's server.
+
+    :raises ConnectionError, FileNotFoundError: nobody listens
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.settimeout(PATIENCE)
+            self._socket.connect(place.socket)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._stream = self._socket.makefile("rwb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        with suppress(OSError):  # what could not be sent is of no use any more
+            self._stream.close()
+        self._socket.close()
+
+    def ask(self, request: Request) -> Any:
+        self._stream.write(json.dumps(request).encode() + b"\n")
+        self._stream.flush()
+        line = self._stream.readline()
+        if not line:
+            raise ConnectionResetError
+        answer = json.loads(line)
+        if "error" in answer:
+            raise LogError(answer["error"])
+        if "refusal" in answer:
+            raise Refused(answer["refusal"], answer.get("warnings", ()))
+        return answer["answer"]
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        if keep or not self._reads(description):
+            return self._read_here(description, Terms(**self.ask({"kind": "ReserveCluster"})))
+        answer = self.ask(description.as_request())
+        if "terms" in answer:  # the server leaves it to us
+            return self._read_here(description, Terms(**answer["terms"]))
+        return Submitted(answer["cluster"], answer["count"], answer["warnings"])
+
+    def _reads(self, description: SubmitDescription) -> bool:
+        """Whether the server may read the submit file for us: it must be short, and the server must be our user's."""
+        return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
+
+    def _read_here(self, description: SubmitDescription, terms: Terms) -> Submitted:
+        from .submission import Reading, as_json
+
+        reading = Reading(description)
+        own, _ = reading.configured()  # the server has told its warnings
+        found = reading.request(terms, own)
+        try:
+            answer = self.ask(as_json(found.request))
+        except Refused as refused:
+            raise Refused(str(refused), found.warnings) from None
+        return Submitted(answer["cluster"], answer["count"], found.warnings, found.parsed)
+
+
+class _Writer:
+    """This process as the log's writer. The log is opened with the first request."""
+
+    def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
+        self._url, self._lock, self._create = url, lock, create
+        self._log: Log | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        try:
+            if self._log is not None:
+                self._log.close()
+        finally:
+            self._lock.give_up()
+
+    def _engine(self, create: Mapping[str, str] | None) -> Engine:
+        from .engine import Engine
+        from .null_world import IdleWorld
+        from .open_pool import open_pool_log
+
+        self._log = open_pool_log(self._url, create=create is not None, settings=create)
+        engine = Engine(self._log, IdleWorld(), executing=False)
         engine.load()
-        if callable(request):
-            request = request(Terms.of(engine.state, engine.state.next_cluster))
+        return engine
+
+    def ask(self, request: Request) -> Any:
+        engine = self._engine(self._create)
+        from .command_codec import stimulus_of
+
         (answer,) = engine.handle([stimulus_of(request)])
-    finally:
-        log.close()
-    if answer.refusal:
-        raise Refused(answer.refusal)
-    return answer.value
+        if answer.refusal:
+            raise Refused(answer.refusal)
+        return answer.value
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        from ...domain.state.settings import DOMAINS
+        from .submission import Reading
+
+        reading = Reading(description)
+        own, told = reading.configured()
+        lines = [f"poolbook submit: warning: {warning}" for warning in told]
+        # A log is begun with the user's own domains: a server is to find its users where they belong.
+        try:
+            engine = self._engine({name: own[name] for name in DOMAINS if name in own})
+            found = reading.request(Terms.of(engine.state, engine.state.next_cluster), own)
+            (answer,) = engine.handle([found.request])
+        except Refused as refused:
+            raise Refused(str(refused), [*lines, *refused.warnings]) from None
+        lines += found.warnings
+        if answer.refusal:
+            raise Refused(answer.refusal, lines)
+        return Submitted(answer.value["cluster"], answer.value["count"], lines, found.parsed)

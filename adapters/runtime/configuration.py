@@ -13,31 +13,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...domain.config import ConfigError, Configuration, is_known, read
+from ...domain.config import ConfigError, Configuration, read
 from ...domain.submit.quoting import QuotingError, in_new_syntax, split, unquoted
 from ..machine.host import architecture, host_name, operating_system, user_name
-
-VARIABLE = "POOLBOOK_CONFIG"
-FILE = "poolbook.conf"
+from .config_sources import VARIABLE, config_files
 
 _LONGEST_RUN = 60  # seconds that an included command may take; HTCondor waits forever
-
-
-def config_files(files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None) -> list[Path]:
-    """The files that hold the configuration; none where there are only defaults."""
-    if files:
-        return [Path(file) for file in files]
-    named = (os.environ if environment is None else environment).get(VARIABLE)
-    if named:
-        return [Path(named)]
-    return [Path(FILE)] if Path(FILE).exists() else []
-
-
-def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
-    """The variables that set one of HTCondor's settings (``_CONDOR_START``): they count without any file, too.
-    What else begins so is of a job's own environment (``_CONDOR_SCRATCH_DIR``)."""
-    given = os.environ if environment is None else environment
-    return sorted(name for name in given if name[:8].lower() == "_condor_" and is_known(name[8:]))
 
 
 def load(
@@ -49,6 +30,7 @@ def load(
     local_name: str = "",
     seed: int = 0,
     text: str | None = None,
+    disk: Disk | None = None,
 ) -> Configuration:
     """Read the configuration.
 
@@ -56,25 +38,26 @@ def load(
     :param text: the configuration itself, in place of any file
     :param environment: this process's, unless given
     :param detected: laid over what this machine tells of itself
+    :param disk: the disk as seen from another folder than the current one
     :raises ConfigError: for a file that cannot be read, and for what cannot be taken in one
     """
     given = os.environ if environment is None else environment
-    disk = Disk()
+    disk = disk or Disk()
     sources: list[tuple[str, str]] = []
     if text is not None:
         sources.append(("the configuration", text))
-    for path in config_files(files, given) if text is None else ():
+    for path in config_files(files, given, disk.folder) if text is None else ():
         try:
             sources.append((str(path), disk.read(str(path))))
         except OSError as problem:
             words = f"{problem.strerror or problem}; name another with -config or {VARIABLE}"
             raise ConfigError(f"the configuration cannot be read: {words}", str(path)) from None
-    root = {"CONFIG_ROOT": str(Path(sources[0][0]).absolute().parent)} if sources and text is None else {}
+    root = {"CONFIG_ROOT": str((disk.folder / sources[0][0]).absolute().parent)} if sources and text is None else {}
     return read(
         sources,
         files=disk,
         environment=given,
-        detected={**this_machine(), **root, **_with_cores(detected or {})},
+        detected={**this_machine(given), **root, **_with_cores(detected or {})},
         subsystem=subsystem,
         local_name=local_name,
         seed=seed,
@@ -87,8 +70,8 @@ def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:
     return {"DETECTED_PHYSICAL_CPUS": cores, "DETECTED_CPUS_LIMIT": cores, **detected} if cores else dict(detected)
 
 
-def this_machine() -> dict[str, str]:
-    """What HTCondor detects before it reads a file, under its names."""
+def this_machine(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what HTCondor detects before it reads a file, under its names."""
     import psutil
 
     system = platform.uname()
@@ -115,24 +98,28 @@ def this_machine() -> dict[str, str]:
         "REAL_GID": str(os.getgid()),
         "PID": str(os.getpid()),
         "PPID": str(os.getppid()),
-        "TILDE": str(Path.home()),
+        "TILDE": (environment or {}).get("HOME") or str(Path.home()),
     }
 
 
 class Disk:
-    """The real disk, and real commands; see ``domain.config.Files``."""
+    """The real disk as seen from a folder, and real commands; see ``domain.config.Files``."""
+
+    def __init__(self, folder: Path = Path()) -> None:
+        self.folder = folder
 
     def read(self, path: str) -> str:
-        return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+        return (self.folder / path).read_text(encoding="utf-8", errors="surrogateescape")
 
     def listing(self, path: str) -> list[str]:
         try:
-            return sorted(str(entry) for entry in Path(path).iterdir() if not entry.is_dir())
+            entries = (self.folder / path).iterdir()
+            return sorted(str(Path(path) / entry.name) for entry in entries if not entry.is_dir())
         except OSError:
             return []
 
     def run(self, command: str) -> str:
-        """What a command prints. No shell reads it, and how it ends does not matter, as in HTCondor.
+        """Return what a command prints. No shell reads it, and how it ends does not matter, as in HTCondor.
 
         :raises OSError: where it cannot be started, or takes too long
         """
@@ -143,10 +130,12 @@ class Disk:
         if not words:
             raise OSError("there is no command before the |")
         try:
-            done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_LONGEST_RUN)
+            done = subprocess.run(
+                words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_LONGEST_RUN
+            )
         except subprocess.TimeoutExpired:
             raise OSError(f"it did not end within {_LONGEST_RUN} seconds") from None
         return done.stdout.decode("utf-8", errors="surrogateescape")
 
     def write(self, path: str, text: str) -> None:
-        Path(path).write_text(text, encoding="utf-8", errors="surrogateescape")
+        (self.folder / path).write_text(text, encoding="utf-8", errors="surrogateescape")

@@ -12,7 +12,6 @@ import os
 import pwd
 import signal
 import socket
-import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,8 +26,9 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
 from ..machine.host import user_name
 from ..stores.log_paths import WriterLock, place_of
-from .command_codec import stimulus_of
-from .commands import Terms, is_served
+from .command_codec import description_of, stimulus_of
+from .commands import LONGEST_DESCRIPTION, Terms, is_served, peer_of, view_of_disk
+from .description_reader import DescriptionReader, left_to_client
 from .engine import Answer, Engine
 from .local_world import LocalWorld
 from .startd import ExecutionPoint
@@ -40,7 +40,6 @@ SLOW_CLIENTS = 20_000
 """Microseconds between two tries to send to a client that does not read."""
 LONGEST_LINE = 64 << 20
 MOST_UNSENT = 64 << 20
-_PEER = struct.Struct("3i")
 
 
 @define
@@ -49,6 +48,15 @@ class _Asked:
 
     client: _Client
     stimulus: s.Stimulus
+    warnings: list[str] | None = None
+    """The warnings of a submit file that was read here."""
+
+    def reply(self, answer: Answer) -> dict[str, Any]:
+        """Return the answer as the client gets it."""
+        more = {} if self.warnings is None else {"warnings": self.warnings}
+        if answer.refusal:
+            return {"refusal": answer.refusal, **more}
+        return {"answer": {**answer.value, **more} if more else answer.value}
 
 
 @cache
@@ -67,7 +75,7 @@ class _Client:
         self.connection = connection
         self.received = bytearray()
         self.unsent = bytearray()
-        _, self.uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        self.uid = peer_of(connection)
         self.user = _name_of(self.uid)
 
     def lines(self) -> list[bytes] | None:
@@ -142,6 +150,7 @@ class Server:
         self._of_the_point: list[tuple[_Client | None, str]] = []
         """What is asked of this machine, and by whom (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
+        self._reader = DescriptionReader(self._wake)
         self._reserved = 0
         self._complained = False
         self._clients: dict[int, _Client] = {}
@@ -180,8 +189,18 @@ class Server:
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._woken)
 
+    def _wake(self) -> None:
+        """Have `step` go on, from any thread."""
+        with suppress(OSError):  # closed, or full: then it goes on anyway
+            self._wake_out.send(b"\0")
+
     def _woken(self) -> None:
         self._wake_in.recv(4096)
+        for done in self._reader.finished():
+            if done.found is None:
+                done.client.answer(done.reply)
+            else:
+                self._asked.append(_Asked(done.client, done.found.request, done.found.warnings))
 
     def _accept(self) -> None:
         try:
@@ -222,27 +241,53 @@ class Server:
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise Refusal("a request is a JSON object")
-            if request.get("kind") == "reserve":
-                self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
-                client.answer({"answer": Terms.of(self.engine.state, self._reserved)._asdict()})
-                return
-            if request.get("kind") == "reschedule":
-                self.engine.reschedule()  # with the step that this is part of
-                client.answer({"answer": {}})
-                return
-            if request.get("kind") in _OF_THE_POINT:
-                self._check_owner(client)
-                self._of_the_point.append((client, str(request["kind"])))
-                return
-            stimulus = stimulus_of({**request, "user": client.user})
-            if isinstance(stimulus, s.Submit) and client.uid != os.geteuid():
-                raise Refusal(
-                    f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
-                    "pool of their own"
-                )
-            self._asked.append(_Asked(client, stimulus))
+            handler = _HANDLERS.get(str(request.get("kind")), Server._command)
+            handler(self, client, request)
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
+
+    def _command(self, client: _Client, request: dict[str, Any]) -> None:
+        stimulus = stimulus_of({**request, "user": client.user})
+        if isinstance(stimulus, s.Submit):
+            self._check_submitter(client)
+        self._asked.append(_Asked(client, stimulus))
+
+    def _reserve(self, client: _Client, request: dict[str, Any]) -> None:
+        client.answer({"answer": self._terms()._asdict()})
+
+    def _terms(self) -> Terms:
+        """Give out the number of a cluster."""
+        self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
+        return Terms.of(self.engine.state, self._reserved)
+
+    def _reschedule(self, client: _Client, request: dict[str, Any]) -> None:
+        self.engine.reschedule()  # with the step that this is part of
+        client.answer({"answer": {}})
+
+    def _read_description(self, client: _Client, request: dict[str, Any]) -> None:
+        self._check_submitter(client)
+        view = request.pop("view", None)
+        description = description_of(request)
+        known = self.engine.state.answers.get(description.id)
+        if known is not None:
+            client.answer({"answer": {**json.loads(known), "warnings": []}})
+            return
+        terms = self._terms()
+        ours = len(description.text) <= LONGEST_DESCRIPTION and view == view_of_disk(description.folder)
+        if not (ours and self._reader.begin(client, description, terms)):
+            client.answer(left_to_client(terms))
+
+    def _ask_of_the_point(self, client: _Client, request: dict[str, Any]) -> None:
+        self._check_owner(client)
+        self._of_the_point.append((client, str(request["kind"])))
+
+    def _check_submitter(self, client: _Client) -> None:
+        """Refuse the jobs of other users."""
+        if client.uid != os.geteuid():
+            raise Refusal(
+                f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
+                "pool of their own"
+            )
 
     def _check_owner(self, client: _Client) -> None:
         """What concerns this machine alone, the one who runs the pool may ask for."""
@@ -350,7 +395,7 @@ class Server:
         else:
             self._complained = False
             for one, answer in zip(asked, answers[len(came) :], strict=True):
-                one.client.answer(_as_reply(answer))
+                one.client.answer(one.reply(answer))
         self._ask_the_point()
 
     def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
@@ -367,7 +412,7 @@ class Server:
         for one in asked:
             try:
                 (answer,) = self.engine.handle([one.stimulus])
-                one.client.answer(_as_reply(answer))
+                one.client.answer(one.reply(answer))
             except Fenced:
                 raise
             except LogError as error:
@@ -423,6 +468,10 @@ class Server:
 _OF_THE_POINT = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
 """What can be asked of this machine alone, by the name that the request bears."""
 
-
-def _as_reply(answer: Answer) -> dict[str, Any]:
-    return {"refusal": answer.refusal} if answer.refusal else {"answer": answer.value}
+_HANDLERS: dict[str, Callable[[Server, _Client, dict[str, Any]], None]] = {
+    "ReserveCluster": Server._reserve,
+    "SubmitDescription": Server._read_description,
+    "reschedule": Server._reschedule,
+    **dict.fromkeys(_OF_THE_POINT, Server._ask_of_the_point),
+}
+"""How requests are handled that are no commands of the pool's."""

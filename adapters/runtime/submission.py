@@ -1,14 +1,14 @@
-"""From a user's submit description to a request: what the description asks of the disk and the machine is found
-here."""
+"""Make a request of a user's submit description: ask the disk and the machine what the description asks of them."""
 
 from __future__ import annotations
 
 import base64
 import glob
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import evolve
 
@@ -17,9 +17,13 @@ from ...domain.state.job_ad import quoted, unquoted
 from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
-from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
-from .commands import Terms
+from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
+from .commands import Refused, SubmitDescription, Terms
+from .config_sources import config_files, environment_settings
 from .userlog.files import unwritable
+
+if TYPE_CHECKING:
+    from .configuration import Disk
 
 UNWRITABLE_LOG = 22
 """HoldReasonCode of a job whose user log cannot be written."""
@@ -54,22 +58,8 @@ class DiskFiles:
             return None
 
 
-def configured() -> tuple[dict[str, str], list[str]]:
-    """What the configuration of whoever submits (``configuration.load``) says to submissions, and its warnings.
-
-    :raises ConfigError: it cannot be read
-    """
-    from ...domain.negotiator.pool_configuration import submissions
-    from .configuration import config_files, environment_settings, load
-
-    if not config_files() and not environment_settings():
-        return {}, []
-    configuration = load(subsystem="SUBMIT")
-    return for_submissions(submissions(configuration)), configuration.warnings
-
-
 def not_followed(own: Mapping[str, str], terms: Terms) -> list[str]:
-    """What the configuration of whoever submits says otherwise than the pool's, which counts; in sentences."""
+    """Say in sentences which settings of whoever submits are not followed, as the pool's are others."""
     return [
         f"{name} = {text} is not followed: by the configuration that this pool read last it is "
         f"{terms.settings[name] or 'empty'}; poolbook reconfig has a pool read its configuration again"
@@ -91,9 +81,11 @@ def submission_of(
     append: Sequence[str] = (),
     queue: str | None = None,
     own: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    files: DiskFiles | None = None,
 ) -> Submission:
-    """What a description, a text or a mapping of commands, asks for; relative paths in it are relative to `folder`.
-    `own` are settings of whoever submits: they count where the pool's ``terms`` say nothing.
+    """Parse a description, a text or a mapping of commands. Relative paths in it are relative to `folder`. `own` are
+    the settings of whoever submits: they count where the pool's ``terms`` say nothing.
 
     :raises SubmitError: the description is wrong
     """
@@ -107,19 +99,19 @@ def submission_of(
         platform=condor_platform(),
         arch=architecture(),
         opsys=operating_system(),
-        environment=os.environ,
+        environment=environment,
         submit_file=file,
         cluster=terms.cluster,
         settings={**(own or {}), **terms.settings},
     )
-    files = DiskFiles(folder)
+    disk = DiskFiles(folder) if files is None else files
     if isinstance(description, str):
-        return parse_submit(description, facts, files, macros=macros, append=append, queue=queue)
-    return from_mapping(description, facts, files, count=count)
+        return parse_submit(description, facts, disk, macros=macros, append=append, queue=queue)
+    return from_mapping(description, facts, disk, count=count)
 
 
 def checked(parsed: Submission) -> Submission:
-    """The submission, once the disk was asked what a submission is refused or held for.
+    """Ask the disk what a submission is refused or held for, and return the submission.
 
     :raises SubmitError: the executable cannot be run
     """
@@ -149,13 +141,80 @@ def _check_executable(path: str) -> None:
         raise SubmitError(f"Can't run executable file {path}: it is not executable; chmod +x makes it so")
 
 
+class Reading:
+    """What the text of a submit file asks of its user's surroundings, found in this process."""
+
+    def __init__(self, description: SubmitDescription) -> None:
+        self.description = description
+        self.folder = Path(description.folder)
+
+    def files(self) -> DiskFiles:
+        """Return the disk for the submit file."""
+        return DiskFiles(self.folder)
+
+    def config_disk(self) -> Disk:
+        """Return the disk for the user's configuration."""
+        from .configuration import Disk
+
+        return Disk(self.folder)
+
+    def configured(self) -> tuple[dict[str, str], list[str]]:
+        """Return what the user's own configuration says to submissions, and its warnings.
+
+        :raises ConfigError: it cannot be read
+        """
+        environment = self.description.environment
+        if not config_files((), environment, self.folder) and not environment_settings(environment):
+            return {}, []
+        from ...domain.negotiator.pool_configuration import submissions
+        from .configuration import load
+
+        configuration = load(environment=environment, subsystem="SUBMIT", disk=self.config_disk())
+        return for_submissions(submissions(configuration)), configuration.warnings
+
+    def parsed(self, terms: Terms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
+        """Parse the submit file, and return its warnings, too. What it names need not be there.
+
+        :raises SubmitError: the submit file is wrong
+        """
+        said = self.description
+        found = submission_of(
+            said.text, user=user_name(), folder=self.folder, terms=terms, now=int(time.time()), file=said.file,
+            macros=said.macros, append=said.append, queue=said.queue, own=own, environment=said.environment,
+            files=self.files(),
+        )  # fmt: skip
+        return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
+
+    def request(self, terms: Terms, own: Mapping[str, str]) -> ReadDescription:
+        """Make the request that submits the jobs.
+
+        :raises SubmitError: the submit file is wrong
+        :raises Refused: the executable cannot be run
+        """
+        parsed, warnings = self.parsed(terms, own)
+        try:
+            parsed = checked(parsed)
+        except SubmitError as error:
+            raise Refused(str(error), warnings) from None
+        said = self.description
+        return ReadDescription(submit_request(parsed, said.id, user_name(), terms.cluster, said.file), parsed, warnings)
+
+
+class ReadDescription(NamedTuple):
+    """A submit file that was read: the request that submits its jobs, and what its user is warned of, in lines."""
+
+    request: Submit
+    parsed: Submission
+    warnings: list[str]
+
+
 def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: str = "") -> Submit:
-    """The request to submit what was parsed."""
+    """Make the request that submits what was parsed."""
     return Submit(id, user, cluster, parsed.ad, parsed.count, pack(parsed.columns), file)
 
 
 def as_json(request: Submit) -> dict[str, Any]:
-    """The request as it goes over a socket."""
+    """Return the request as it goes over a socket."""
     return {
         "kind": "Submit",
         "id": request.id,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from ..classad import Expression
-from ..config import ConfigError, Configuration
 from ..events import Ad
 from ..state.expression_cache import expression
 from ..state.settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state.state import State
 from .accounting import Terms, terms
+
+if TYPE_CHECKING:
+    from ..config import ConfigError, Configuration
 
 
 @frozen
@@ -155,8 +157,7 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
         if not text and default:
             text = NOTHING
     if wrong := unfit(name.upper(), text):
-        where = configuration.source(name)
-        raise ConfigError(wrong, where.file, where.line)
+        raise _error(configuration, name, wrong)
     return text
 
 
@@ -164,11 +165,17 @@ def _seconds(configuration: Configuration, name: str) -> str:
     """A setting that is a time; an interval of 0 would leave no time between cycles."""
     seconds = configuration.number(name, float(PACE[name]))
     if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
-        where = configuration.source(name)
         least = "more than 0" if name == _INTERVAL else "0 or more"
         words = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
-        raise ConfigError(words, where.file, where.line)
+        raise _error(configuration, name, words)
     return _number(seconds)
+
+
+def _error(configuration: Configuration, name: str, words: str) -> ConfigError:
+    from ..config import ConfigError  # commands decide without a configuration, which takes long to load
+
+    where = configuration.source(name)
+    return ConfigError(words, where.file, where.line)
 
 
 def _number(value: float) -> str:

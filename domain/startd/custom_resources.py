@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import Factory, frozen
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, Expression, Value, parse, unparse
-from ..config import Configuration
 from ..events import Ad
 from ..state.job_ad import quoted, unquoted
 from .slot_types import Cut, SlotTypeError
+
+if TYPE_CHECKING:
+    from ..config import Configuration
 
 
 @frozen

@@ -11,7 +11,6 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
 from ...domain.ports.log import Log
-from ..listing import EVER
 from .sources import Sources
 
 IMPORTED = "Imported"
@@ -27,6 +26,8 @@ def is_imported(log: Log) -> bool:
 def span_told(log: Log) -> tuple[int, int]:
     """The first and the last instant of which a log's events or records tell, in microseconds; zeros if there are
     none. Reads the whole log, which stands in the order of reading where it was imported."""
+    from ..listing import EVER  # it takes long to load, and `is_imported` is asked by every command
+
     first, last = EVER, 0
     for _, event in log.read(1):
         if isinstance(event, e.JobsLogged):

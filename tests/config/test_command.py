@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.runtime.configuration import config_files, load
+from poolbook.adapters.runtime.config_sources import config_files
+from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import ConfigError
 
 CONF = """\

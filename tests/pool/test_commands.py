@@ -405,7 +405,7 @@ def test_a_request_that_makes_no_sense_harms_nobody(folder: Folder) -> None:
         {"kind": "Act", "id": "z", "user": "root", "action": "hold", "selection": {"constraint": "1 +"}},
         {"kind": "Edit", "id": "w", "user": "root", "selection": {"everything": True}, "changes": {"Owner": '"bob"'}},
         {"kind": "VacateSlot", "id": "v", "user": "root", "slot": "nowhere"},
-        {"kind": "reserve"},
+        {"kind": "ReserveCluster"},
         {**submit, "id": "good"},
     ]
     with folder.served() as server, socket.socket(socket.AF_UNIX) as connection:

@@ -24,7 +24,8 @@ from ...machine.detection import detected, equipment, system_ad, volume
 from ...machine.execution.supervisor import processes
 from ...machine.host import host_name
 from ...machine.sensors.idle import logged_in
-from ...runtime.configuration import VARIABLE, config_files, environment_settings, load
+from ...runtime.config_sources import VARIABLE, config_files, environment_settings
+from ...runtime.configuration import load
 from ...stores.location import locate
 from ...stores.log_paths import Place, place_of
 from .about_log import book

@@ -1,0 +1,35 @@
+"""Find what configures a pool: files, and variables of the environment. Reading them is ``configuration.load``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+VARIABLE = "POOLBOOK_CONFIG"
+FILE = "poolbook.conf"
+
+
+def config_files(
+    files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> list[Path]:
+    """Return the files that hold the configuration; none where there are only defaults. `folder` is the current one,
+    unless given."""
+    if files:
+        return [Path(file) for file in files]
+    named = (os.environ if environment is None else environment).get(VARIABLE)
+    if named:
+        return [Path(named)]
+    return [Path(FILE)] if Path(folder or "", FILE).exists() else []
+
+
+def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return the variables that set one of HTCondor's settings (``_CONDOR_START``): they count without any file, too.
+    What else begins so is of a job's own environment (``_CONDOR_SCRATCH_DIR``)."""
+    given = os.environ if environment is None else environment
+    named = sorted(name for name in given if name[:8].lower() == "_condor_")
+    if not named:
+        return []
+    from ...domain.config import is_known  # it takes long to load
+
+    return [name for name in named if is_known(name[8:])]

@@ -1,0 +1,120 @@
+"""Read submit files for the clients of a server, in threads: no client can make the pool wait.
+
+What would take long or is not the server's to do is left to the client: files that are long or no plain files (a pipe,
+or the client's standard input), and commands that a configuration includes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple, NoReturn
+
+from ...domain.config import ConfigError
+from ...domain.submit import SubmitError
+from .commands import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
+from .configuration import Disk
+from .submission import DiskFiles, ReadDescription, Reading
+
+MOST_AT_ONCE = 4
+"""Submit files that are read at the same time; the clients of others read their own."""
+
+
+class LeftToClientError(Exception):
+    """The client has to read its submit file itself."""
+
+
+class FinishedReading(NamedTuple):
+    """What came of reading a submit file: a request, or the reply to its client."""
+
+    client: Any
+    found: ReadDescription | None
+    reply: dict[str, Any]
+
+
+class DescriptionReader:
+    """Reads submit files, and calls `wake`, in another thread, when one is finished."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._reading = 0
+        self._finished: deque[FinishedReading] = deque()
+
+    def begin(self, client: Any, description: SubmitDescription, terms: Terms) -> bool:
+        """Begin to read a submit file of `client`; False if there are too many already."""
+        if self._reading == MOST_AT_ONCE:
+            return False
+        self._reading += 1
+        Thread(target=self._read, args=(client, description, terms), daemon=True).start()
+        return True
+
+    def finished(self) -> list[FinishedReading]:
+        """Return what was finished since the last call."""
+        found = [self._finished.popleft() for _ in range(len(self._finished))]
+        self._reading -= len(found)
+        return found
+
+    def _read(self, client: Any, description: SubmitDescription, terms: Terms) -> None:
+        self._finished.append(_read(client, description, terms))
+        self._wake()
+
+
+def _read(client: Any, description: SubmitDescription, terms: Terms) -> FinishedReading:
+    reading = _ServersReading(description)
+    try:
+        own, _ = reading.configured()  # the server has told its warnings
+        return FinishedReading(client, reading.request(terms, own), {})
+    except Refused as error:
+        return FinishedReading(client, None, {"refusal": str(error), "warnings": error.warnings})
+    except (SubmitError, ConfigError) as error:
+        return FinishedReading(client, None, {"refusal": str(error)})
+    except Exception:  # also a fault of ours, which the client then meets by itself
+        return FinishedReading(client, None, left_to_client(terms))
+
+
+def left_to_client(terms: Terms) -> dict[str, Any]:
+    """Return the reply that has the client read its submit file itself."""
+    return {"answer": {"terms": terms._asdict()}}
+
+
+class _ServersReading(Reading):
+    """A submit file that a server reads."""
+
+    def files(self) -> DiskFiles:
+        return _ShortFiles(self.folder)
+
+    def config_disk(self) -> Disk:
+        return _ShortDisk(self.folder)
+
+
+class _ShortFiles(DiskFiles):
+    def read(self, path: str) -> str:
+        _check_short(self._folder / path)
+        return super().read(path)
+
+
+class _ShortDisk(Disk):
+    def read(self, path: str) -> str:
+        _check_short(self.folder / path)
+        return super().read(path)
+
+    def run(self, command: str) -> NoReturn:
+        raise LeftToClientError(command)
+
+    def write(self, path: str, text: str) -> NoReturn:
+        raise LeftToClientError(path)
+
+
+def _check_short(path: Path) -> None:
+    """Leave files to the client that are long or not plain, or that only look the same (/proc/self/fd/3).
+
+    :raises OSError: there is no such file
+    """
+    found = os.stat(path)
+    elsewhere = os.path.realpath(path).startswith(("/proc/", "/dev/")) or str(path).startswith(("/proc/", "/dev/"))
+    if elsewhere or not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST_DESCRIPTION:
+        raise LeftToClientError(str(path))
