@@ -14,7 +14,7 @@ _FITS_KEPT = 10_000
 
 
 def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signature) -> bool:
-    """Whether job and slot accept each other now. The answer for jobs alike is kept for this second."""
+    """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second."""
     kept: dict[tuple[Signature, str, int, int], bool] = draft.state.kept.setdefault("fits", {})
     key = (signature, slot.name, slot.version, draft.now // 1_000_000)
     found = kept.get(key)

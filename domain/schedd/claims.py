@@ -58,7 +58,7 @@ def claim_matches(draft: Draft) -> None:
 
 
 def _waits(state: State, number: int, proc: int) -> Cluster | None:
-    """The cluster of a job that waits, with nothing left of an earlier run; None if it does not."""
+    """Return the cluster of a job that waits, with nothing left of an earlier run; None if it does not."""
     cluster = state.clusters.get(number)
     if cluster is None or proc not in cluster or (number, proc) in state.by_job:
         return None
@@ -129,12 +129,12 @@ def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
 
 
 def _goes_on(draft: Draft, slot: Slot) -> bool:
-    """Whether the pool's own access point holds the slot, and not for a job that is still to begin."""
+    """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
     return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.ready
 
 
 def _ends(draft: Draft, slot: Slot) -> bool:
-    """Whether the slot's machine is shut down: no job begins there any more."""
+    """Return whether the slot's machine is shut down: no job begins there any more."""
     machine = draft.state.machines.get(slot.machine)
     return machine is not None and bool(machine.shutdown)
 

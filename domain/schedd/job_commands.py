@@ -397,7 +397,7 @@ def continue_slot(draft: Draft, command: ContinueClaim) -> None:
 
 
 def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, verb: str) -> list[Slot]:
-    """The slots that a command names, if its user may do so with all of them."""
+    """Return the slots that a command names, if its user may do so with all of them."""
     slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
     if not slots:
         raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")

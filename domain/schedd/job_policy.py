@@ -95,12 +95,12 @@ def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
 
 
 def _words(name: str, answer: Answer) -> str:
-    """The reason as the reference words it."""
+    """Return the reason as the reference words it."""
     return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
 
 
 def _hold(draft: Draft, held: Answer, ad: ClassAd) -> Ending:
-    """The hold that follows; the job may say its reason and its subcode."""
+    """Return the hold that follows; the job may say its reason and its subcode."""
     said, asked = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if asked is None else integer(asked, ad, None, draft.context)
     changes = {
@@ -122,11 +122,11 @@ def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
 
 
 def constant_wish(cluster: Cluster, proc: int) -> Answer | None:
-    """Whether a job that has come to its end stays in the queue, where that need not be evaluated."""
+    """Return whether a job that has come to its end stays in the queue, where that need not be evaluated."""
     text = cluster.wish(proc, LEAVE)
     return constant(text) if text else Answer(False, "")
 
 
 def stays(draft: Draft, cluster: Cluster, proc: int) -> Answer:
-    """Whether a job that has come to its end stays in the queue."""
+    """Return whether a job that has come to its end stays in the queue."""
     return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

@@ -49,7 +49,7 @@ def _union(several: list[Procs]) -> Procs:
 
 
 def staying(state: State) -> Jobs:
-    """All jobs that have come to their end and are still in the queue."""
+    """Return all jobs that have come to their end and are still in the queue."""
     everything = ((cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.over)
     found = ((cluster.id, ranges(_over(state, cluster, procs))) for cluster, procs in everything)
     return tuple((number, procs) for number, procs in found if procs)

@@ -87,7 +87,7 @@ def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
 
 
 def _unwanted(draft: Draft, slot: Slot) -> bool:
-    """Whether the policy would end the claim in the instant in which it begins."""
+    """Return whether the policy would end the claim in the instant in which it begins."""
     return policy_of(draft, slot).true("IS_OWNER")
 
 

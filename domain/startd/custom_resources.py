@@ -191,7 +191,7 @@ def assigned(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def things(ad: ClassAd, name: str) -> dict[str, ClassAd]:
-    """The properties of the things of one resource that stand in a slot's ad, by the things' names."""
+    """Return the properties of the things of one resource that stand in a slot's ad, by the things' names."""
     begins = f"{name}_".lower()
     found = {}
     for key in ad:

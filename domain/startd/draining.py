@@ -25,7 +25,7 @@ COMPLETIONS = ("", "resume", "reconfig", "exit", "restart")
 
 
 def machine_of(draft: Draft, name: str) -> Machine:
-    """A machine by its name, or by the name of one of its slots."""
+    """Return a machine by its name, or by the name of one of its slots."""
     slot = draft.state.slots.get(name)
     machine = draft.state.machines.get(slot.machine if slot else name)
     if machine is None:
@@ -34,7 +34,7 @@ def machine_of(draft: Draft, name: str) -> Machine:
 
 
 def owned_machine(draft: Draft, command: s.Drain | s.CancelDrain | s.ShutDown, verb: str) -> Machine:
-    """The machine that a command names, if its user may do so with it.
+    """Return the machine that a command names, if its user may do so with it.
 
     :raises Refusal: there is no such machine, or only the pool's owner may do so
     """
@@ -173,7 +173,7 @@ def finalize(draft: Draft, machine: Machine) -> None:
 
 
 def can_advance(machine: Machine) -> bool:
-    """Whether ``advance`` finds anything to do."""
+    """Return whether ``advance`` finds anything to do."""
     drain = machine.drain
     return drain is not None and (_first_are_gone(machine, drain) or _all_are_drained(machine, drain))
 
@@ -194,5 +194,5 @@ def accepts_claims(machine: Machine) -> bool:
 
 
 def _blocks(slot: Slot) -> bool:
-    """Whether the slot has a claim that is older than the drain."""
+    """Return whether the slot has a claim that is older than the drain."""
     return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.marks

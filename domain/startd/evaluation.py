@@ -123,7 +123,7 @@ class PolicyEvaluation:
     # What is asked
 
     def true(self, name: str) -> bool:
-        """Whether the expression is true."""
+        """Return whether the expression is true."""
         return self.truth(name) is True
 
     def truth(self, name: str) -> bool | None:
@@ -188,7 +188,7 @@ class PolicyEvaluation:
         return found
 
     def job_has(self, name: str) -> bool:
-        """Whether the job's ad has the attribute, whatever its value."""
+        """Return whether the job's ad has the attribute, whatever its value."""
         activation = self.slot.activation
         return activation is not None and bool(_text(self.state, activation, name))
 
@@ -268,12 +268,12 @@ def _value(ad: ClassAd, name: str, target: ClassAd | None, context: Context) -> 
 
 
 def constant_truth(asked: Literal) -> bool | None:
-    """The truth of a value that stands there as it is."""
+    """Return the truth of a value that stands there as it is."""
     return _as_truth(asked.value)
 
 
 def truth(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """The truth of an expression, as the reference's EvalBool takes it."""
+    """Return the truth of an expression, as the reference's EvalBool takes it."""
     return _as_truth(_evaluated(asked, my, target, context))
 
 
@@ -294,7 +294,7 @@ def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, conte
 
 
 def unparsed(value: object) -> str:
-    """A value as the language writes it."""
+    """Return a value as the language writes it."""
     if type(value) is int:
         return str(value)
     ad = ClassAd()

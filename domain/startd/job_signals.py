@@ -56,7 +56,7 @@ def signal_job(draft: Draft, activation: Activation, how: str, cause: str) -> No
 
 
 def _patience(draft: Draft, activation: Activation, how: str) -> int:
-    """Microseconds until the job is told again, harder."""
+    """Return the microseconds until the job is told again, harder."""
     slot = draft.state.slots.get(activation.slot)
     machine = None if slot is None else draft.state.machines.get(slot.machine)
     if how == "hard":

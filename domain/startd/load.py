@@ -84,7 +84,7 @@ def _by_cores(left: float, turn: Sequence[LoadedSlot], places: Sequence[LoadedSl
 
 
 def load_of(state: State, slot: Slot, readings: Readings) -> Load:
-    """The load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
+    """Return the load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
     if not readings.load and not readings.condor_load:
         return _NO_LOAD
     return _loads(state, slot.machine, readings).get(slot.name, _NO_LOAD)

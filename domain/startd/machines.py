@@ -69,7 +69,7 @@ def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
 
 
 def _fixed(name: str) -> bool:
-    """Whether an attribute says how a slot was cut, which cannot change while the execution point runs."""
+    """Return whether an attribute says how a slot was cut, which cannot change while the execution point runs."""
     return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
 
 

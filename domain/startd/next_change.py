@@ -114,7 +114,7 @@ def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
 
 
 def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
-    """The attributes of the moment that move by the clock by themselves."""
+    """Return the attributes of the moment that move by the clock by themselves."""
     found = {"mycurrenttime": Moving(0)}
     slot, now = m.slot, m.seconds
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
@@ -148,7 +148,7 @@ def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
 
 
 def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
-    """The same of what the machine's slots know of each other (STARTD_SLOT_ATTRS)."""
+    """Return the same of what the machine's slots know of each other (STARTD_SLOT_ATTRS)."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     found: dict[str, Moving] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():

@@ -20,7 +20,7 @@ from .transitions import apply_policy, trigger
 
 
 def interval(state: State, machine: Machine) -> int:
-    """Microseconds between two rounds of a machine."""
+    """Return the microseconds between two rounds of a machine."""
     held = any(
         slot.state in ("Claimed", "Preempting") for slot in machine.slots.values() if slot.kind != "partitionable"
     )
@@ -28,12 +28,12 @@ def interval(state: State, machine: Machine) -> int:
 
 
 def next_round(machine: Machine, apart: int, after: int) -> int:
-    """The first instant of the machine's grid behind ``after``."""
+    """Return the first instant of the machine's grid behind ``after``."""
     return machine.joined + (max(0, after - machine.joined) // apart + 1) * apart
 
 
 def drain_can_advance(machine: Machine) -> bool:
-    """Whether the machine's next round brings its drain further, whatever its slots' policy says."""
+    """Return whether the machine's next round brings its drain further, whatever its slots' policy says."""
     return draining.can_advance(machine)
 
 

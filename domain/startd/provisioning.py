@@ -95,7 +95,7 @@ _LIVES: Final = frozenset({"TotalDisk", "DetectedDisk", "Disk", "Cpus", "Memory"
 
 
 def offer(id: str, machine: str, configuration: Configuration, equipment: Equipment) -> AddMachine:
-    """The stimulus by which a machine joins the pool.
+    """Return the stimulus by which a machine joins the pool.
 
     :raises SlotTypeError: the slots that are configured cannot be made of this machine
     :raises ConfigError: an expression is none
@@ -131,7 +131,7 @@ def offer(id: str, machine: str, configuration: Configuration, equipment: Equipm
 def reconfigured(
     id: str, machine: Machine, slots: Iterable[Slot], configuration: Configuration, equipment: Equipment
 ) -> Reconfigure:
-    """The stimulus by which a machine with its slots takes another configuration.
+    """Return the stimulus by which a machine with its slots takes another configuration.
 
     :raises SlotTypeError: the slots that it asks for cannot be made of this machine
     :raises ConfigError: an expression is none
@@ -181,13 +181,13 @@ def settings(configuration: Configuration) -> Ad:
 
 
 def _slots_with_settings(configuration: Configuration) -> set[int]:
-    """The numbers of the slots that have settings of their own; all others of a type say the same."""
+    """Return the numbers of the slots that have settings of their own; all others of a type say the same."""
     found = (re.match("SLOT([0-9]+)_", name, re.ASCII | re.IGNORECASE) for name in configuration.names())
     return {int(match[1]) for match in found if match}
 
 
 def _plan(machine: str, configuration: Configuration, cut: Cut, amounts: Ad) -> SlotPlan:
-    """A slot with its name and amounts."""
+    """Return a slot with its name and amounts."""
     partitionable = _partitionable(configuration, cut.type.number)
     name = f"{_prefix(configuration, cut.type.number)}{cut.number}@{machine}"
     ad = _identity(name, cut.number, cut.type.number, "Partitionable" if partitionable else "Static")
@@ -354,7 +354,7 @@ def _under(configuration: Configuration, name: str, *prefixes: str) -> str:
 
 
 def _policy(configuration: Configuration, number: int, type: int, customs: Sequence[str], partitionable: bool) -> Ad:
-    """The policy's expressions of one slot."""
+    """Return the policy's expressions of one slot."""
 
     def own(name: str) -> str:
         return _under(configuration, name, f"SLOT_TYPE_{type}_", f"SLOT{number}_")
@@ -391,14 +391,14 @@ def _expression(configuration: Configuration, name: str) -> str:
 
 
 def within_resource_limits(customs: Sequence[str]) -> str:
-    """Whether a job asks for no more than a slot has."""
+    """Return whether a job asks for no more than a slot has."""
     parts = [f"MY.{name} > 0 && TARGET.Request{name} <= MY.{name}" for name in (CPUS, MEMORY, DISK)]
     parts += [f"(TARGET.Request{name} =?= undefined || MY.{name} >= TARGET.Request{name})" for name in customs]
     return " && ".join(parts)
 
 
 def _consumption_limits(customs: Sequence[str]) -> str:
-    """The same, for a slot with a consumption policy."""
+    """Return the same, for a slot with a consumption policy."""
     names = sorted((CPUS, MEMORY, DISK, *customs), key=str.lower)
     return " && ".join(
         f"ifThenElse(TARGET._cp_orig_Request{name} isnt undefined,TARGET.Request{name} <= MY.{name},"

@@ -23,7 +23,7 @@ _SETTINGS, _VARIANTS = "modify_request_expr_", "_vanilla"
 
 
 def shown(name: str) -> bool:
-    """Whether an attribute of a slot's own ad is published."""
+    """Return whether an attribute of a slot's own ad is published."""
     lower = name.lower()
     return lower not in _KEPT_TO_ITSELF and not lower.startswith(_SETTINGS) and not lower.endswith(_VARIANTS)
 

@@ -41,7 +41,7 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
 
 
 def _ended_with_it(draft: Draft, machine: Machine) -> bool:
-    """Where no job runs, the real startd ends as it is, and its claims with it."""
+    """End an execution point that runs no job at once, its claims with it, and return whether it did."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
     if runs or not draft.state.dialect.ends_idle_startd_at_once:

@@ -59,7 +59,7 @@ MAKES_NAMES = frozenset({"eval", "unparse"})
 
 
 def compiled_ad(state: State, slot: Slot) -> CompiledAd:
-    """The lasting part of a slot's ad."""
+    """Return the lasting part of a slot's ad."""
     kept: dict[str, CompiledAd] = state.kept.setdefault("static ads", {})
     known = kept.get(slot.name)
     if known is not None and known.version == slot.version:
@@ -173,12 +173,12 @@ def _busy_time(m: SlotSnapshot) -> int:
 
 
 def asks_busy(names: frozenset[str] | None) -> bool:
-    """Whether expressions that read these attributes (None: any) ask since when CpuBusy is true."""
+    """Return whether expressions that read these attributes (None: any) ask since when CpuBusy is true."""
     return names is None or not names.isdisjoint(("cpubusytime", "cpubusyvalue"))
 
 
 def _local(m: SlotSnapshot) -> int:
-    """The seconds since local midnight, with the days before them."""
+    """Return the seconds since local midnight, with the days before them."""
     return m.seconds + m.context.offset(m.seconds)
 
 
@@ -200,7 +200,7 @@ def _suspended(m: SlotSnapshot) -> Any:
 
 
 def _job(m: SlotSnapshot, name: str) -> str | None:
-    """The text of an attribute of the slot's job."""
+    """Return the text of an attribute of the slot's job."""
     activation = m.slot.activation
     if activation is None:
         return None
@@ -259,7 +259,7 @@ def unclaimed_in_drains(m: SlotSnapshot) -> int:
 
 
 def machine_slots(state: State, slot: Slot) -> list[Slot]:
-    """All slots of the slot's machine, itself included."""
+    """Return all slots of the slot's machine, itself included."""
     machine = state.machines.get(slot.machine)
     return [slot] if machine is None else list(machine.slots.values())
 
@@ -395,13 +395,13 @@ def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
 
 
 def _sensed_expressions(m: SlotSnapshot) -> bool:
-    """Whether a sensor publishes an expression, which may read anything, and not a plain value."""
+    """Return whether a sensor publishes an expression, which may read anything, and not a plain value."""
     sources = (m.readings.attributes, m.readings.slots.get(m.slot.name, {}))
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
 def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
-    """The attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
+    """Return the attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     found: dict[str, Any] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():
@@ -428,7 +428,7 @@ def _given(readings: Readings, slot: Slot, name: str) -> str | None:
 
 
 def job_ad(state: State, slot: Slot) -> Ad | None:
-    """The ad of the job that runs on a slot, or that an outside holder claimed it for; None without a job."""
+    """Return the ad of the job that runs on a slot, or that an outside holder claimed it for; None without a job."""
     activation = slot.activation
     if activation is None:
         return slot.claim.ad or None if slot.claim else None
@@ -454,5 +454,5 @@ def job_as_ad(state: State, slot: Slot) -> ClassAd | None:
 
 
 def snapshot(state: State, slot: Slot, sense: Sense, now: int, context: Context) -> SlotSnapshot:
-    """A slot at the instant ``now``."""
+    """Return a slot at the instant ``now``."""
     return SlotSnapshot(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context)

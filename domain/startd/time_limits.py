@@ -25,7 +25,7 @@ FOREVER = 2**31 - 1
 
 
 def retirement_left(policy: PolicyEvaluation) -> int:
-    """Microseconds that are left of the retirement time of the slot's job; 0 without a job."""
+    """Return the microseconds that are left of the retirement time of the slot's job; 0 without a job."""
     slot = policy.slot
     if slot.activation is None:
         return 0
@@ -50,7 +50,7 @@ def machine_vacate_time(policy: PolicyEvaluation) -> int:
 
 
 def vacate_time(policy: PolicyEvaluation) -> int:
-    """Microseconds that the slot's job has to end when it is told to; 0 without a job."""
+    """Return the microseconds that the slot's job has to end when it is told to; 0 without a job."""
     activation = policy.slot.activation
     if activation is None:
         return 0
@@ -65,7 +65,7 @@ def vacate_time(policy: PolicyEvaluation) -> int:
 
 
 def drain_of(policy: PolicyEvaluation) -> Drain | None:
-    """The drain of the slot's machine, if it drains."""
+    """Return the drain of the slot's machine, if it drains."""
     machine = policy.state.machines.get(policy.slot.machine)
     return None if machine is None else machine.drain
 
@@ -75,7 +75,7 @@ def draining(policy: PolicyEvaluation) -> bool:
 
 
 def may_unretire(policy: PolicyEvaluation) -> bool:
-    """Whether a retiring claim may go on: nothing irrevocable made it retire, and what did is gone."""
+    """Return whether a retiring claim may go on: nothing irrevocable made it retire, and what did is gone."""
     claim = policy.slot.claim
     return (
         not draining(policy) and claim is not None and "irrevocable" not in claim.marks and policy.slot.waiting is None
@@ -88,7 +88,7 @@ def in_retirement(policy: PolicyEvaluation) -> bool:
 
 
 def drain_left(policy: PolicyEvaluation) -> int:
-    """Microseconds until the last of the jobs that a graceful drain found must go; 0 in other drains."""
+    """Return the microseconds until the last of the jobs that a graceful drain found must go; 0 in other drains."""
     drain = drain_of(policy)
     if drain is None or drain.schedule != "Graceful":
         return 0
@@ -111,7 +111,7 @@ def _of(policy: PolicyEvaluation, slot: Slot) -> PolicyEvaluation:
 
 
 def retirement_over(policy: PolicyEvaluation) -> bool:
-    """Whether the slot's job must be told to end now, so that it ends within its retirement."""
+    """Return whether the slot's job must be told to end now, so that it ends within its retirement."""
     remains = retirement_remaining(policy)
     return remains <= 0 or vacate_time(policy) >= remains
 
@@ -132,14 +132,14 @@ def retirement_remaining(policy: PolicyEvaluation) -> int:
 
 
 def _start_accepts(policy: PolicyEvaluation) -> bool:
-    """Whether START accepts the job that runs."""
+    """Return whether START accepts the job that runs."""
     start = policy.expression("Start")
     mine, job = policy.whole_ads()
     return start is not None and truth(start, mine, job, policy.context) is True
 
 
 def waits_for_activation(policy: PolicyEvaluation) -> bool:
-    """Whether an idle claim is so young that its job may be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
+    """Return whether an idle claim is so young that its job may be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
     claim = policy.slot.claim
     machine = policy.state.machines.get(policy.slot.machine)
     delay = float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY"))
@@ -147,7 +147,7 @@ def waits_for_activation(policy: PolicyEvaluation) -> bool:
 
 
 def worklife_over(policy: PolicyEvaluation) -> bool:
-    """Whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
+    """Return whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
     claim = policy.slot.claim
     if claim is None or not claim.activations:
         return False

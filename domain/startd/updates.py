@@ -19,7 +19,7 @@ from .slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, compiled_ad, last_input
 
 
 def next_update(policy: PolicyEvaluation) -> int | None:
-    """When the slot publishes next, if nothing changes meanwhile: None if there is no news."""
+    """Return when the slot publishes next, if nothing changes meanwhile: None if there is no news."""
     if not changed_readings(policy):
         return None
     joined, apart = _updates(policy)
@@ -32,19 +32,19 @@ def due_readings(policy: PolicyEvaluation) -> Ad:
 
 
 def _updates(policy: PolicyEvaluation) -> tuple[int, int]:
-    """When the updates of the slot's machine began, and how far they are apart."""
+    """Return when the updates of the slot's machine began, and how far they are apart."""
     machine = policy.state.machines.get(policy.slot.machine)
     return (machine.joined if machine else 0), max(1, duration(policy.state, machine, "UPDATE_INTERVAL"))
 
 
 def _turn(policy: PolicyEvaluation, at: int) -> int:
-    """The number of the UPDATE_INTERVAL in which an instant lies; -1 for what never was."""
+    """Return the number of the UPDATE_INTERVAL in which an instant lies; -1 for what never was."""
     joined, apart = _updates(policy)
     return (at - joined) // apart if at >= joined else -1
 
 
 def names_sensed(readings: Readings, slot: str) -> frozenset[str]:
-    """The attributes of a slot, in small letters, that a machine's sensors tell."""
+    """Return the attributes of a slot, in small letters, that a machine's sensors tell."""
     own = readings.slots.get(slot, {})
     return _ALWAYS.union(name.lower() for source in (readings.attributes, own) for name in source)
 

@@ -51,7 +51,7 @@ ENDING: Final = ("Vacating", "Killing")
 
 @lru_cache(256)
 def claim_state(pair: str, job: bool) -> str:
-    """Where the claim of a slot is that is in this pair of state and activity, and has a job or none."""
+    """Return where the claim of a slot is that is in this pair of state and activity, and has a job or none."""
     state, _, activity = pair.partition("/")
     if state == "Preempting":
         return activity

@@ -134,7 +134,7 @@ VACATE_CODES: Final[dict[int, Code]] = {code.number: code for code in _VACATE}
 
 
 def goes_on_hold(code: int, subcode: int = 0) -> bool:
-    """Whether a job that failed with this code is held (else it is evicted, and tried again).
+    """Return whether a job that failed with this code is held (else it is evicted, and tried again).
 
     A code from 1 to 999 holds, any other does not; a subcode of -1000 or less makes it an eviction whatever the code.
     Manual: "Managing a Job", The Job Lifecycle.

@@ -124,7 +124,7 @@ class Machine:
         return targets[0] if target is None and len(targets) == 1 else self.fire(source, number, target)
 
     def legal(self, source: str, number: str, target: str) -> bool:
-        """Whether ``fire`` would allow it."""
+        """Return whether ``fire`` would allow it."""
         return target in self.lookup.get((source, number), ())
 
     def allowed(self, source: str) -> dict[str, tuple[str, ...]]:
@@ -157,29 +157,29 @@ class Machine:
 
 @cache
 def slot_machine(dialect: str) -> Machine:
-    """The machine of all slots under a dialect; raises ``UnknownDialectError``."""
+    """Return the machine of all slots under a dialect; raises ``UnknownDialectError``."""
     return Machine(dialect_named(dialect).slot_rows, BORN, f"slot ({dialect})")
 
 
 @cache
 def job_machine(dialect: str) -> Machine:
-    """The machine of all jobs under a dialect; raises ``UnknownDialectError``."""
+    """Return the machine of all jobs under a dialect; raises ``UnknownDialectError``."""
     return Machine(dialect_named(dialect).job_rows, UNSUBMITTED, f"job ({dialect})")
 
 
 @cache
 def claim_machine() -> Machine:
-    """The machine of all claims."""
+    """Return the machine of all claims."""
     return Machine(CLAIM, REQUESTED, "claim")
 
 
 @cache
 def match_machine() -> Machine:
-    """The machine of all matches."""
+    """Return the machine of all matches."""
     return Machine(MATCH, MADE, "match")
 
 
 @cache
 def drain_machine() -> Machine:
-    """The machine of all drains."""
+    """Return the machine of all drains."""
     return Machine(DRAIN, OPEN, "drain")

@@ -39,10 +39,10 @@ _VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
 
 
 def match_state(pair: str) -> str:
-    """Where the match of a slot is that is in this pair of state and activity."""
+    """Return where the match of a slot is that is in this pair of state and activity."""
     return "Notified" if pair == _MATCHED else MADE
 
 
 def void_row(cause: str) -> str:
-    """The row by which a match comes to nothing for this cause."""
+    """Return the row by which a match comes to nothing for this cause."""
     return _VOID.get(cause, "withdraw")
