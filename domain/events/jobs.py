@@ -19,7 +19,7 @@ class ClusterSubmitted(ClusterEvent):
 
 
 @frozen
-class JobsMoved(ClusterEvent):
+class JobsTransitioned(ClusterEvent):
     """A transition of each of these jobs; its ``target`` is Left for those that leave the queue."""
 
     procs: Procs  #: their process numbers, in ranges

@@ -92,7 +92,7 @@ class RequestAnswered(Event):
 
 
 @frozen
-class EvidenceNoted(Event):
+class EvaluationRecorded(Event):
     """An expression that decided something. Written once for a stimulus, however many slots or jobs it decided
     about."""
 

@@ -17,7 +17,7 @@ class MachineJoined(MachineEvent):
 
 @frozen
 class MachineConfigured(MachineEvent):
-    """The execution point read its configuration again. What changed in the slots' ads, ``SlotChanged`` events of the
+    """The execution point read its configuration again. What changed in the slots' ads, ``SlotAdChanged`` events of the
     same stimulus say."""
 
     settings: Ad  #: those that differ from before (an empty text: back to the default)
@@ -34,7 +34,7 @@ class BenchmarksRan(MachineEvent):
 
 
 @frozen
-class BusyBegan(SlotEvent):
+class CpuBusyChanged(SlotEvent):
     """CpuBusy changed. Written where an expression in force asks for CpuBusyTime."""
 
     busy: bool  #: whether it is true from here on
@@ -52,7 +52,7 @@ class DrainBegan(MachineEvent):
 
 
 @frozen
-class DrainMoved(MachineEvent):
+class DrainTransitioned(MachineEvent):
     """The machine's drain went on."""
 
     drain: int  #: the drain's number
@@ -70,7 +70,7 @@ class DrainFinal(MachineEvent):
 
 
 @frozen
-class DrainCharged(MachineEvent):
+class DrainBadputAdded(MachineEvent):
     """A job was ended by the drain."""
 
     slot: str  #: where it ran
@@ -90,7 +90,7 @@ class MachineLeft(MachineEvent):
 
 
 @frozen
-class SlotBorn(SlotEvent):
+class SlotCreated(SlotEvent):
     """A slot exists from here on, in Owner/Idle."""
 
     machine: str  #: the machine that it is of
@@ -100,25 +100,25 @@ class SlotBorn(SlotEvent):
 
 
 @frozen
-class SlotMoved(SlotEvent):
+class SlotTransitioned(SlotEvent):
     """A transition of a slot's state and activity."""
 
     row: str  #: the row of the dialect's table (empty: an imported one that no row allows)
     source: str  #: state and activity before, as Claimed/Busy
     target: str  #: state and activity from here on
     reason: str = ""  #: of an imported one that no row allows: what the record says of it
-    evidence: int = 0  #: position of the `EvidenceNoted` with the expression that decided it (0: none did)
+    evidence: int = 0  #: position of the `EvaluationRecorded` with the expression that decided it (0: none did)
 
 
 @frozen
-class SlotChanged(SlotEvent):
+class SlotAdChanged(SlotEvent):
     """The slot's ad has new values."""
 
     changes: Ad  #: those that differ from before (an empty text: the attribute is gone)
 
 
 @frozen
-class SlotDied(SlotEvent):
+class SlotDestroyed(SlotEvent):
     """The slot is gone."""
 
 
@@ -137,7 +137,7 @@ class ClaimMade(SlotEvent):
 
 
 @frozen
-class ClaimWaits(SlotEvent):
+class ClaimQueued(SlotEvent):
     """A better match waits until the slot's present claim has gone."""
 
     claim: str  #: the claim's id
@@ -157,7 +157,7 @@ class ClaimWithdrawn(SlotEvent):
 
 
 @frozen
-class ClaimMarked(SlotEvent):
+class ClaimFlagged(SlotEvent):
     """Something holds for the slot's claim from here on."""
 
     claim: str  #: the claim's id
@@ -186,7 +186,7 @@ class ClaimDeactivated(SlotEvent):
 
 
 @frozen
-class StarterTold(SlotEvent):
+class StarterSignalled(SlotEvent):
     """The starter of a holder outside of this pool was told to end its job."""
 
     how: str  #: soft (by its kill signal) or hard (at once)
@@ -194,7 +194,7 @@ class StarterTold(SlotEvent):
 
 
 @frozen
-class ClaimUnheard(SlotEvent):
+class ClaimHolderSilent(SlotEvent):
     """The claim's holder sends no more signs of life, or was heard again."""
 
     claim: str  #: the claim's id
@@ -220,4 +220,4 @@ MARKS: dict[str, str] = {
     "drained": "its job ends because of a drain, and what it used counts as the drain's badput",
     "late": "accepted while the machine drained: it has no retirement time",
 }
-"""Every mark that a claim may have (``ClaimMarked``), with its meaning."""
+"""Every mark that a claim may have (``ClaimFlagged``), with its meaning."""

@@ -48,19 +48,19 @@ def made(books: Books, event: e.ClaimMade) -> None:
     slot.claim = Claim(event, job)
 
 
-def _claimed(event: e.ClaimMade | e.ClaimWaits) -> tuple[object, ...]:
+def _claimed(event: e.ClaimMade | e.ClaimQueued) -> tuple[object, ...]:
     """What a claim that waited still is when it is made."""
     return event.claim, event.submitter, event.rank, event.holder, event.job, event.ad, event.lease
 
 
-def drop_waiting(books: Books, waited: e.ClaimWaits) -> None:
+def drop_waiting(books: Books, waited: e.ClaimQueued) -> None:
     """A better match waits no longer: its job, if it is of the pool's own queue, may be given another slot."""
     job = None if waited.holder else job_of(waited.job)
     if job is not None:
         books.matched.pop(job, None)
 
 
-def _lease(books: Books, slot: Slot, event: e.ClaimMade | e.ClaimWaits) -> None:
+def _lease(books: Books, slot: Slot, event: e.ClaimMade | e.ClaimQueued) -> None:
     if event.lease < 0:
         books.blame_slot(slot.name, "value", f"a claim's lease is {event.lease} s, below 0")
 
@@ -75,7 +75,7 @@ def _of(books: Books, slot: Slot, claim: str) -> Claim | None:
     return found
 
 
-def waits(books: Books, event: e.ClaimWaits) -> None:
+def waits(books: Books, event: e.ClaimQueued) -> None:
     slot = known(books, event.slot)
     if slot is None:
         return
@@ -91,7 +91,7 @@ def waits(books: Books, event: e.ClaimWaits) -> None:
     slot.waiting = event
 
 
-def _own_waits(books: Books, slot: Slot, event: e.ClaimWaits) -> None:
+def _own_waits(books: Books, slot: Slot, event: e.ClaimQueued) -> None:
     """The pool's own access point waits for a slot that it was given; its job is not given another until then."""
     job = books.matches.pop(slot.name, None)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
@@ -114,7 +114,7 @@ def withdrawn(books: Books, event: e.ClaimWithdrawn) -> None:
     slot.waiting = None
 
 
-def marked(books: Books, event: e.ClaimMarked) -> None:
+def marked(books: Books, event: e.ClaimFlagged) -> None:
     slot = known(books, event.slot)
     claim = None if slot is None else _of(books, slot, event.claim)
     if slot is None or claim is None:
@@ -164,7 +164,7 @@ def deactivated(books: Books, event: e.ClaimDeactivated) -> None:
     leaves(books, slot)
 
 
-def told(books: Books, event: e.StarterTold) -> None:
+def told(books: Books, event: e.StarterSignalled) -> None:
     slot = known(books, event.slot)
     if slot is None:
         return
@@ -178,7 +178,7 @@ def told(books: Books, event: e.StarterTold) -> None:
     stay.stop = Stop(event.how, event.until)
 
 
-def unheard(books: Books, event: e.ClaimUnheard) -> None:
+def unheard(books: Books, event: e.ClaimHolderSilent) -> None:
     slot = known(books, event.slot)
     claim = None if slot is None else _of(books, slot, event.claim)
     if slot is None or claim is None:
@@ -220,7 +220,7 @@ def _ends_there(books: Books, slot: Slot, claim: Claim, event: e.ClaimEnded) -> 
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
 
-def lease_over(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+def lease_over(books: Books, slot: Slot, event: e.SlotTransitioned) -> None:
     """A claim is given up for its holder's silence: its lease is over."""
     until = slot.claim.until if slot.claim is not None else 0
     if not 0 < until <= event.at:
@@ -228,7 +228,7 @@ def lease_over(books: Books, slot: Slot, event: e.SlotMoved) -> None:
         books.blame_slot(slot.name, "lease", f"the claim's lease is said to be over, but {words}")
 
 
-def retirement_over(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+def retirement_over(books: Books, slot: Slot, event: e.SlotTransitioned) -> None:
     """A job has run for its retirement time, or for so much of it that the rest is its time to vacate. Only where both
     are plain numbers: what an expression grants, its evidence says."""
     stay, claim, machine = slot.stay, slot.claim, books.machines.get(slot.machine)

@@ -29,14 +29,14 @@ _BEYOND = frozenset(
 by the machine's time zone, which no log knows."""
 
 
-def noted(books: Books, event: e.EvidenceNoted) -> None:
+def noted(books: Books, event: e.EvaluationRecorded) -> None:
     books.notes[books.position] = event
     words = redecided(event)
     if words:
         books.blame(event.name, "decision", words)
 
 
-def decided(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+def decided(books: Books, slot: Slot, event: e.SlotTransitioned) -> None:
     """The evidence that a slot's transition names is there, of the same stimulus, is the slot's own expression, and
     came out as the cause needs; and what an expression decided on the strength of a reading names some."""
     wanted = DECIDED.get(event.cause)
@@ -51,7 +51,9 @@ def decided(books: Books, slot: Slot, event: e.SlotMoved) -> None:
         books.blame_slot(slot.name, "evidence", f"it names no evidence for it that {e.CAUSES[event.cause]}")
 
 
-def _fits(books: Books, slot: Slot, event: e.SlotMoved, wanted: Decided | None, note: e.EvidenceNoted) -> None:
+def _fits(
+    books: Books, slot: Slot, event: e.SlotTransitioned, wanted: Decided | None, note: e.EvaluationRecorded
+) -> None:
     name = note.name.lower().removesuffix(VARIANT)
     if wanted is None or name not in wanted.names:
         books.blame_slot(slot.name, "evidence", f"that {_words(event)} is not for {note.name} to decide")
@@ -65,11 +67,11 @@ def _fits(books: Books, slot: Slot, event: e.SlotMoved, wanted: Decided | None, 
         books.blame_slot(slot.name, "evidence", words)
 
 
-def _words(event: e.SlotMoved) -> str:
+def _words(event: e.SlotTransitioned) -> str:
     return e.CAUSES.get(event.cause, event.cause)
 
 
-def own_policy(books: Books, cluster: Cluster, proc: int, event: e.JobsMoved | e.JobExited) -> None:
+def own_policy(books: Books, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
     """A job's own policy decided a transition: by the evidence that is named, or else by expressions that read nothing,
     which are then looked at where they are known."""
     wanted = OWN_POLICY.get(event.row, {})
@@ -129,7 +131,7 @@ def _reads_always(text: str) -> bool:
 # Taking a decision again
 
 
-def redecided(note: e.EvidenceNoted) -> str:
+def redecided(note: e.EvaluationRecorded) -> str:
     """What is wrong with evidence: empty if its expression has the truth that was noted, or nobody can tell."""
     decided = expression(note.expression)
     if decided is None:

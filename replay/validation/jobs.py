@@ -112,7 +112,7 @@ def _first_other(part: bytearray, right: int) -> int:
     return next(index for index, status in enumerate(part) if status != right)
 
 
-def moved(books: Books, event: e.JobsMoved) -> None:
+def moved(books: Books, event: e.JobsTransitioned) -> None:
     cluster = _cluster(books, event.cluster, event.procs[0][0] if event.procs else 0)
     if cluster is None:
         return
@@ -144,7 +144,7 @@ def moved(books: Books, event: e.JobsMoved) -> None:
         _comes_to_its_end(books, cluster, event.target, event.left)
 
 
-def _leaves(event: e.JobsMoved | e.JobExited, status: str) -> bool:
+def _leaves(event: e.JobsTransitioned | e.JobExited, status: str) -> bool:
     """Whether those that do not run leave the queue with an event that makes them this."""
     return event.target == LEFT or (event.left and status in TERMINAL)
 
@@ -155,7 +155,7 @@ def _comes_to_its_end(books: Books, cluster: Cluster, status: str, left: bool) -
         books.over[cluster.id] = None
 
 
-def _leaves_for_good(books: Books, cluster: Cluster, event: e.JobsMoved) -> None:
+def _leaves_for_good(books: Books, cluster: Cluster, event: e.JobsTransitioned) -> None:
     """Nothing of what leaves the queue runs any more, and its LeaveJobInQueue was asked."""
     for first, last in event.procs:
         runs = next((proc for proc in sorted(cluster.runs) if first <= proc <= last), None)
@@ -189,7 +189,9 @@ def _touch(books: Books, cluster: Cluster, first: int, behind: int) -> None:
             books.touched[slot] = None
 
 
-def _wrong_source(books: Books, cluster: Cluster, event: e.JobsMoved, first: int, part: bytearray, source: int) -> None:
+def _wrong_source(
+    books: Books, cluster: Cluster, event: e.JobsTransitioned, first: int, part: bytearray, source: int
+) -> None:
     index = _first_other(part, source)
     more = len(part) - part.count(source) - 1
     also = f" (and {more} more are not either)" if more else ""
@@ -350,7 +352,7 @@ def signalled(books: Books, event: e.JobSignalled) -> None:
     run.story.append((books.position, event))
 
 
-def wrong_order(before: Stop | None, event: e.JobSignalled | e.StarterTold) -> Iterator[str]:
+def wrong_order(before: Stop | None, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
     """What is wrong with the order in which processes are told to end, `before` being what they were told last."""
     if event.how not in ("soft", "hard"):
         yield f"{event.how!r} is no way to end a job: soft or hard"

@@ -144,11 +144,11 @@ class Slot:
         "whole",
     )
 
-    def __init__(self, event: e.SlotBorn, pair: str) -> None:
+    def __init__(self, event: e.SlotCreated, pair: str) -> None:
         self.name, self.machine, self.kind, self.parent = event.slot, event.machine, event.kind, event.parent
         self.pair = pair
         self.claim: Claim | None = None
-        self.waiting: e.ClaimWaits | None = None
+        self.waiting: e.ClaimQueued | None = None
         """The claim that waits until the present one has gone."""
         self.stay: Stay | None = None
         self.notified = False
@@ -245,7 +245,7 @@ class Books:
         """The machines with a drain of which something was heard."""
         self.over: dict[int, None] = {}
         """The clusters with jobs that came to their end and have not been seen to leave the queue."""
-        self.notes: dict[int, e.EvidenceNoted] = {}
+        self.notes: dict[int, e.EvaluationRecorded] = {}
         """What was noted, by its position."""
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False

@@ -105,7 +105,7 @@ def _drain(books: Books, machine: Host, number: int) -> Drain | None:
     return drain
 
 
-def drain_moved(books: Books, event: e.DrainMoved) -> None:
+def drain_moved(books: Books, event: e.DrainTransitioned) -> None:
     machine = _known(books, event.machine)
     drain = None if machine is None else _drain(books, machine, event.drain)
     if machine is None or drain is None:
@@ -145,7 +145,7 @@ def drain_final(books: Books, event: e.DrainFinal) -> None:
             books.blame_slot(name, "drain", words)
 
 
-def drain_charged(books: Books, event: e.DrainCharged) -> None:
+def drain_charged(books: Books, event: e.DrainBadputAdded) -> None:
     machine = _known(books, event.machine)
     if machine is None:
         return
@@ -164,7 +164,7 @@ def drain_charged(books: Books, event: e.DrainCharged) -> None:
             books.blame_slot(slot.name, "drain", words)
 
 
-def idle_in_drained(books: Books, event: e.SlotMoved, name: str) -> None:
+def idle_in_drained(books: Books, event: e.SlotTransitioned, name: str) -> None:
     """A slot becomes Drained/Idle when every slot of its machine is in Drained (33)."""
     machine = books.machines.get(name)
     for each in () if machine is None else machine.slots:

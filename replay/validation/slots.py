@@ -50,7 +50,7 @@ def answered(books: Books, event: e.RequestAnswered) -> None:
 # Slots
 
 
-def born(books: Books, event: e.SlotBorn) -> None:
+def born(books: Books, event: e.SlotCreated) -> None:
     name = event.slot
     if name in books.slots:
         books.blame_slot(name, "reference", f"slot {name} exists already")
@@ -108,7 +108,7 @@ def _carve(books: Books, parent: Slot, amounts: dict[str, int], sign: int) -> No
     books.touched[parent.name] = None
 
 
-def moved(books: Books, event: e.SlotMoved) -> None:
+def moved(books: Books, event: e.SlotTransitioned) -> None:
     slot = known(books, event.slot)
     if slot is None:
         return
@@ -155,7 +155,7 @@ def _no_row(books: Books, row: str, source: str, target: str) -> str:
     return f"row {row} of {table.name} does not lead from {source} to {target}: {hint}"
 
 
-def changed(books: Books, event: e.SlotChanged) -> None:
+def changed(books: Books, event: e.SlotAdChanged) -> None:
     slot = known(books, event.slot)
     if slot is None:
         return
@@ -172,7 +172,7 @@ def changed(books: Books, event: e.SlotChanged) -> None:
         slot.whole[resource] = slot.whole.get(resource, 0) + many - before.get(resource, 0)
 
 
-def died(books: Books, event: e.SlotDied) -> None:
+def died(books: Books, event: e.SlotDestroyed) -> None:
     slot = known(books, event.slot)
     if slot is None:
         return
@@ -196,7 +196,7 @@ def died(books: Books, event: e.SlotDied) -> None:
     books.forget_slot(slot)
 
 
-def busy_began(books: Books, event: e.BusyBegan) -> None:
+def busy_began(books: Books, event: e.CpuBusyChanged) -> None:
     slot = known(books, event.slot)
     if slot is None:
         return

@@ -40,7 +40,7 @@ def begun(pool: TestPool) -> list[tuple[str, float]]:
 
 def rows(pool: TestPool, since: int) -> list[str]:
     """The slot's transitions behind a position, up to the next begin of a job."""
-    found = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotMoved)]
+    found = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotTransitioned)]
     return found[: found.index("11") + 1]
 
 

@@ -23,7 +23,7 @@ def published(point: Point, slot: str = "slot1@h") -> list[tuple[float, dict[str
     return [
         ((event.at - BEGIN) / SECOND, event.changes)
         for event in point.events()
-        if isinstance(event, e.SlotChanged) and event.cause == "published" and event.slot == slot
+        if isinstance(event, e.SlotAdChanged) and event.cause == "published" and event.slot == slot
     ]
 
 

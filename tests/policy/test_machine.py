@@ -204,7 +204,7 @@ class WhatIsCarvedAddsUp(Promise):
         self.had: dict[str, dict[str, str]] = {}
 
     def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.SlotBorn) and event.kind == "partitionable":
+        if isinstance(event, e.SlotCreated) and event.kind == "partitionable":
             self.had[event.slot] = dict(event.ad)
 
     def between(self, state: State) -> None:
@@ -253,7 +253,7 @@ class AClaimEndsOnce(Promise):
 
 class NoTransitionWithoutARow(Promise):
     def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.SlotMoved):
+        if isinstance(event, e.SlotTransitioned):
             assert event.source == state.slots[event.slot].state_activity
             assert slot_machine(state.dialect.name).legal(event.source, event.row, event.target)
 

@@ -22,7 +22,7 @@ def edited(after: After) -> list[tuple[int, e.Event]]:
     for position, (_, event) in enumerate(after, 1):
         if isinstance(event, e.JobExited):
             event = attrs.evolve(event, key=keys.get(event.key, event.key))
-        if isinstance(event, e.SlotMoved | e.JobsMoved | e.JobExited) and event.evidence:
+        if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and event.evidence:
             event = attrs.evolve(event, evidence=int(keys.get(str(event.evidence), event.evidence)))
         log.append((position, event))
     return log

@@ -86,7 +86,7 @@ def test_an_event_that_no_log_can_hold_is_refused_and_nothing_is_appended(place:
     log.append([changed(1)])
     before = log.head
     for wrong, words in [
-        (changed(2, text="\udc80"), "SlotChanged of stimulus 's-2' cannot be kept in a log"),
+        (changed(2, text="\udc80"), "SlotAdChanged of stimulus 's-2' cannot be kept in a log"),
         (changed(2, slot="\0"), "NUL"),
         (WriterBegan(at=AT, cause="writer", stimulus="s", epoch=1, writer="me"), "use raise_epoch"),
     ]:
