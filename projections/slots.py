@@ -276,7 +276,7 @@ class SlotsFold:
 
     def _claim_marked(self, position: int, event: e.ClaimFlagged) -> None:
         slot = self._slot(event.slot)
-        if slot is not None and "late" in event.marks:
+        if slot is not None and "late" in event.flags:
             slot.facts["AcceptedWhileDraining"] = "true"
 
     def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:

@@ -184,8 +184,8 @@ def _claim_made(event: e.ClaimMade) -> _Part:
 
 def _marked(event: e.ClaimFlagged) -> _Part:
     code = f" (code {event.code}, subcode {event.subcode})" if event.code else ""
-    marks = ", ".join(event.marks)
-    return _Part("marked", f"{marks}{': ' if marks and event.reason else ''}{shortened(event.reason)}{code}")
+    flags = ", ".join(event.flags)
+    return _Part("marked", f"{flags}{': ' if flags and event.reason else ''}{shortened(event.reason)}{code}")
 
 
 def _unheard(event: e.ClaimHolderSilent) -> _Part:
@@ -298,6 +298,10 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
     e.AdsKept: ("ads", _kept),
     e.TableWritten: (".kind", _table),
 }
+
+
+KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})
+"""The kinds of event that have a line."""
 
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:

@@ -252,8 +252,8 @@ def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
 def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
     claim = state.slots[event.slot].claim
     if claim is not None:
-        claim.marks |= set(event.marks)
-        if "resumed" in event.marks:
+        claim.marks |= set(event.flags)
+        if "resumed" in event.flags:
             claim.marks -= {"by_command", "resumed"}
         if event.reason:
             claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
@@ -460,7 +460,7 @@ def _exited(state: State, event: e.JobExited) -> None:
     cluster.edit(event.proc, event, status)
 
 
-_FOLDS: dict[type[e.Event], Callable[..., None]] = {
+FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.PoolFounded: _founded,
     e.PoolConfigured: _pool_configured,
     e.WriterBegan: _writer,
@@ -510,13 +510,13 @@ def evolve(state: State, event: e.Event) -> None:
     """Bring `state` forward by `event`, the next of its log."""
     state.position += 1
     state.at = event.at
-    _FOLDS[type(event)](state, event)
+    FOLDS[type(event)](state, event)
 
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
     """The state after `events`, each with its position in the log."""
     state = state or State()
-    folds = _FOLDS
+    folds = FOLDS
     for position, event in events:
         state.position, state.at = position, event.at
         folds[type(event)](state, event)

@@ -18,7 +18,7 @@ from .causes import CAUSES, Cause, first, of_own
 from .run import COMPLETED, EVICTED, RUNNING, JobRun
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
-_MARKS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
+_FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
 """What a claim is marked with that is to end, where no transition says why."""
 
 
@@ -88,7 +88,7 @@ class _Reader:
         if run is None:
             return
         if isinstance(event, e.ClaimFlagged):
-            run.of_claim += [_MARKS[mark] for mark in event.marks if mark in _MARKS]
+            run.of_claim += [_FLAGS[flag] for flag in event.flags if flag in _FLAGS]
         elif isinstance(event, e.ClaimQueued):
             run.of_claim.append(self._better(event.slot))
         else:

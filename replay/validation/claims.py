@@ -119,16 +119,16 @@ def marked(books: Books, event: e.ClaimFlagged) -> None:
     claim = None if slot is None else _of(books, slot, event.claim)
     if slot is None or claim is None:
         return
-    for mark in event.marks:
-        if mark not in e.MARKS:
-            books.blame_slot(slot.name, "value", f"{mark!r} is no mark of a claim: {', '.join(e.MARKS)}")
-    if "resumed" in event.marks and "by_command" not in claim.marks:
+    for flag in event.flags:
+        if flag not in e.CLAIM_FLAGS:
+            books.blame_slot(slot.name, "value", f"{flag!r} is no flag of a claim: {', '.join(e.CLAIM_FLAGS)}")
+    if "resumed" in event.flags and "by_command" not in claim.marks:
         books.blame_slot(slot.name, "claim", "its job goes on by request, but was not suspended by one")
-    if claim.marks.issuperset(event.marks) and event.reason in ("", claim.reason):
+    if claim.marks.issuperset(event.flags) and event.reason in ("", claim.reason):
         books.blame_slot(slot.name, "claim", "it is marked with what holds for its claim already")
-    claim.marks.update(event.marks)
+    claim.marks.update(event.flags)
     claim.reason = event.reason or claim.reason
-    if "resumed" in event.marks:
+    if "resumed" in event.flags:
         claim.marks -= {"by_command", "resumed"}
 
 

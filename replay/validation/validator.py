@@ -14,7 +14,7 @@ from . import accounting, claims, evidence, jobs, machines, slots
 from .judged_pool import Books, Violation
 from .rules import ASKED
 
-_RULES: dict[type[e.Event], Callable[[Books, Any], None]] = {
+RULES_OF: dict[type[e.Event], Callable[[Books, Any], None]] = {
     e.PoolFounded: slots.founded,
     e.PoolConfigured: accounting.configured,
     e.WriterBegan: slots.writer,
@@ -95,7 +95,7 @@ def judge(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None)
     books = Books()
     stimulus: str | None = None
     at, last = 0, 0
-    causes, rules = e.CAUSES, _RULES
+    causes, rules = e.CAUSES, RULES_OF
     for position, event in events:
         begins = event.stimulus != stimulus or type(event) is e.WriterBegan  # each of these is on its own
         if begins:

@@ -128,7 +128,7 @@ class _Life:
         self._say(position, event, f"Nobody waits for it any more: {self.context.words(event)}.")
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
-        said = [e.MARKS.get(mark, mark) for mark in event.marks] + [event.reason] * bool(event.reason)
+        said = [e.CLAIM_FLAGS.get(flag, flag) for flag in event.flags] + [event.reason] * bool(event.reason)
         self._say(position, event, f"Of its claim holds from here on: {'; '.join(said)}.")
 
     def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:

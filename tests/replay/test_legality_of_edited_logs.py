@@ -72,7 +72,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_queue(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
-    missing = set(e.TOPICS.values()) - e.OF_IMPORTS - OF_POINTS - {type(event) for event in log}
+    missing = set(e.TOPICS.values()) - e.IMPORTED - OF_POINTS - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 
 

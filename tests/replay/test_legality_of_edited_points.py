@@ -207,7 +207,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a claim waits that nobody heard of", drop(e.ClaimQueued), "waiting"),
     ("a claim is withdrawn that does not wait", repeat(e.ClaimWithdrawn), "waiting"),
     ("another takes over than who waited", change(e.ClaimMade, 1, claim="c9"), "waiting"),
-    ("a claim has a mark that is none", change(e.ClaimFlagged, marks=("holy",)), "value"),
+    ("a claim has a mark that is none", change(e.ClaimFlagged, flags=("holy",)), "value"),
     ("a claim is marked with what it is", repeat(e.ClaimFlagged), "claim"),
     ("another claim is marked", change(e.ClaimFlagged, claim="c9"), "claim"),
     ("a job goes on by request that no request stopped", drop(e.ClaimFlagged), "claim"),
