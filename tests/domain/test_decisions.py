@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, JobsTransitioned, SlotTransitioned
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
 from .pools import TestPool
@@ -415,4 +415,4 @@ def test_a_job_of_the_local_universe_runs_at_once_without_a_slot_and_obeys_like_
     pool.advance(40)
     assert not pool.state.clusters
     assert pool.state.usage == {}
-    assert list(judge(pool.log.read())) == []
+    assert list(validate(pool.log.read())) == []

@@ -12,7 +12,7 @@ from poolbook import events
 from poolbook.domain.events import Event
 from poolbook.domain.state import evolve
 from poolbook.replay import listing
-from poolbook.replay.validation import validator
+from poolbook.replay.validation import judged_pool
 
 from .event_examples import EXAMPLES
 from .events_page import MODULES, PAGE, classes, documented, page
@@ -46,7 +46,7 @@ def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str)
 
 def missing(kind: type[Event]) -> list[str]:
     """What a kind of event does not have yet."""
-    judged, folded = kind in validator.RULES_OF, kind in evolve.FOLDS
+    judged, folded = kind in judged_pool.RULES_OF, kind in evolve.FOLDS
     return [
         what
         for what, there in {

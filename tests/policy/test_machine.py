@@ -21,7 +21,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import slot_machine
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from ..domain.test_invariants import as_plain
@@ -132,7 +132,7 @@ def jumping_is_as_holding_every_round(**life: Any) -> None:
 
 def what_is_promised_holds(**life: Any) -> None:
     point = lived(**life, steady=True)
-    assert list(judge(point.log.read())) == []
+    assert list(validate(point.log.read())) == []
     state, promises = State(), [promise() for promise in PROMISES]
     stimulus = ""
     for event in point.events():

@@ -143,7 +143,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
     (e.EvaluationRecorded, "name"): "a decision repeated would tell",
     (e.EvaluationRecorded, "read"): "what the value does not depend on",
-    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
+    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "lease", "rank")},
     **dict.fromkeys(((e.JobSignalled, "until"), (e.JobActivated, "vacate")), SAID),
     **{
         (e.CycleHeld, field): "a decision repeated would tell"

@@ -96,7 +96,7 @@ OF_A_CLAIM = ("ad", "holder", "job", "lease", "rank", "submitter")
 
 LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.CpuBusyChanged: "the last of a slot: it may be busy for ever",
-    e.ClaimFlagged: "what a mark brings about may have other grounds",
+    e.ClaimFlagged: "what a flag brings about may have other grounds",
     e.ClaimHolderSilent: "the last but one, that the holder is heard again: a lease's end may be late",
     e.ClaimWithdrawn: "a better match that waits makes room for one that is better still",
     e.DrainFinal: "nothing must follow",
@@ -122,7 +122,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     **{(e.ClaimActivated, field): SAID for field in ("ad", "vacate")},
     **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
     **{(e.ClaimQueued, field): "until it is made, nothing repeats it" for field in OF_A_CLAIM},
-    **{(e.ClaimFlagged, field): SAID for field in ("code", "marks", "reason", "subcode")},
+    **{(e.ClaimFlagged, field): SAID for field in ("code", "flags", "reason", "subcode")},
     (e.ClaimHolderSilent, "until"): "of one that is heard again in time",
     **{(e.DrainBegan, field): SAID for field in ("reason", "start")},
     (e.EvaluationRecorded, "read"): "what the value does not depend on",
@@ -207,7 +207,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a claim waits that nobody heard of", drop(e.ClaimQueued), "waiting"),
     ("a claim is withdrawn that does not wait", repeat(e.ClaimWithdrawn), "waiting"),
     ("another takes over than who waited", change(e.ClaimMade, 1, claim="c9"), "waiting"),
-    ("a claim has a mark that is none", change(e.ClaimFlagged, flags=("holy",)), "value"),
+    ("a claim has a flag that is none", change(e.ClaimFlagged, flags=("holy",)), "value"),
     ("a claim is marked with what it is", repeat(e.ClaimFlagged), "claim"),
     ("another claim is marked", change(e.ClaimFlagged, claim="c9"), "claim"),
     ("a job goes on by request that no request stopped", drop(e.ClaimFlagged), "claim"),

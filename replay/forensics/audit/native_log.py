@@ -17,7 +17,7 @@ from ....domain.ports.log import Log
 from ....domain.state_machines import DIALECTS, LEFT, MANUAL, SlotRow, classify
 from ....domain.state_machines.job import UNSUBMITTED
 from ...listing import LETTERS
-from ...validation import Verdict, Violation, judge
+from ...validation import Verdict, Violation, validate
 from .verdict import Audit, Finding
 
 LOST = "lost"
@@ -38,7 +38,7 @@ def own(log: Log, audit: Audit, file: str = "") -> None:
     log is called."""
     census = _Census()
     verdict = Verdict()
-    for violation in judge(census.watch(log.read()), verdict):
+    for violation in validate(census.watch(log.read()), verdict):
         audit.violations.append(_finding(violation, census.when(violation.position), file))
     audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = census.began, census.ended
