@@ -7,4 +7,6 @@ readable. New kinds of events come with later versions, so a program passes over
 """
 
 from .domain.events import *  # noqa: F403
-from .domain.events import __all__ as __all__
+from .domain.events import PUBLIC
+
+__all__ = PUBLIC

@@ -192,7 +192,7 @@ class QueueFold:
         self._ended: list[tuple[object, ...]] = []
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             e.ClusterSubmitted: self._cluster_submitted,
-            e.JobsMoved: self._moved,
+            e.JobsTransitioned: self._moved,
             e.JobsEdited: self._edited,
             e.JobActivated: self._activated,
             e.JobExecuting: self._fact,
@@ -220,7 +220,7 @@ class QueueFold:
         cluster = self._clusters[event.cluster] = _Cluster(self._connection, event.cluster, ad)
         cluster.add(Stretch(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
 
-    def _moved(self, position: int, event: e.JobsMoved) -> None:
+    def _moved(self, position: int, event: e.JobsTransitioned) -> None:
         leaves = event.target == LEFT
         status = STATUS_NUMBERS.get(event.target, 0)
         ended: list[Stretch] = []
@@ -242,7 +242,7 @@ class QueueFold:
 
         self._change(event, edit)
 
-    def _change(self, event: e.JobsMoved | e.JobsEdited, change: Callable[[Stretch, Changes], bool]) -> None:
+    def _change(self, event: e.JobsTransitioned | e.JobsEdited, change: Callable[[Stretch, Changes], bool]) -> None:
         cluster = self._cluster(event.cluster)
         folded = _FoldedOnce(cluster.ad, event)
         for first, last in event.procs:
@@ -277,7 +277,7 @@ class QueueFold:
             self._clusters[event.cluster].drop(event.proc)
             self._end(event, [stretch])
 
-    def _end(self, event: e.JobsMoved | e.JobExited, stretches: list[Stretch]) -> None:
+    def _end(self, event: e.JobsTransitioned | e.JobExited, stretches: list[Stretch]) -> None:
         self._ended += [
             (None, event.cluster, s.first, s.last, s.status, event.at, _encode(s.changes).decode())
             for s in _merged(stretches)

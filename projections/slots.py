@@ -86,7 +86,7 @@ def _users(names: tuple[str, ...], user: str, submitter: str) -> dict[str, str]:
     return {} if user == submitter else {owner: quoted(user), name: quoted(user), group: quoted(submitter)}
 
 
-def _seen(position: int, event: e.SlotMoved) -> _Slot:
+def _seen(position: int, event: e.SlotTransitioned) -> _Slot:
     """A slot of which nothing is known but its name and where it was."""
     name, _, machine = event.slot.partition("@")
     state, _, activity = event.source.partition("/")
@@ -113,18 +113,18 @@ class SlotsFold:
             e.MachineLeft: self._left,
             e.BenchmarksRan: self._benchmarks,
             e.DrainBegan: self._drain_began,
-            e.DrainMoved: self._drain_moved,
-            e.DrainCharged: self._drain_charged,
+            e.DrainTransitioned: self._drain_moved,
+            e.DrainBadputAdded: self._drain_charged,
             e.ShutdownBegan: self._shutdown,
-            e.SlotBorn: self._born,
-            e.SlotMoved: self._moved,
-            e.SlotChanged: self._changed,
-            e.SlotDied: self._died,
+            e.SlotCreated: self._born,
+            e.SlotTransitioned: self._moved,
+            e.SlotAdChanged: self._changed,
+            e.SlotDestroyed: self._died,
             e.ClaimMade: self._claim_made,
             e.ClaimEnded: self._claim_ended,
-            e.ClaimWaits: self._claim_waits,
+            e.ClaimQueued: self._claim_waits,
             e.ClaimWithdrawn: self._claim_withdrawn,
-            e.ClaimMarked: self._claim_marked,
+            e.ClaimFlagged: self._claim_marked,
             e.ClaimActivated: self._job_began,
             e.ClaimDeactivated: self._job_gone,
             e.ClusterSubmitted: self._submitted,
@@ -200,14 +200,14 @@ class SlotsFold:
                 LastDrainStartTime=_seconds(event.at),
             )
 
-    def _drain_moved(self, position: int, event: e.DrainMoved) -> None:
+    def _drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         machine = self._machine(event.machine)
         if machine is not None and event.target == OPEN:
             machine.start = ""
             machine.facts = {name: text for name, text in machine.facts.items() if name not in _OF_A_DRAIN}
             machine.facts["LastDrainStopTime"] = _seconds(event.at)
 
-    def _drain_charged(self, position: int, event: e.DrainCharged) -> None:
+    def _drain_charged(self, position: int, event: e.DrainBadputAdded) -> None:
         machine = self._machine(event.machine)
         if machine is not None:
             before = int(machine.facts.get("TotalMachineDrainingBadput", "0"))
@@ -218,14 +218,14 @@ class SlotsFold:
         if machine is not None:
             machine.shutdown = event.how
 
-    def _born(self, position: int, event: e.SlotBorn) -> None:
+    def _born(self, position: int, event: e.SlotCreated) -> None:
         state, _, activity = BIRTH.partition("/")
         self._slots[event.slot] = _Slot(
             event.slot, event.machine, event.kind, event.parent, position, state, activity, event.at, event.at,
             "", "", 0, 0, "", dict(event.ad), {},
         )  # fmt: skip
 
-    def _moved(self, position: int, event: e.SlotMoved) -> None:
+    def _moved(self, position: int, event: e.SlotTransitioned) -> None:
         slot = self._slot(event.slot)
         if slot is None and event.cause == "reported" and "/" in event.target:
             # A real pool's log that begins in the middle tells of slots whose birth it does not have.
@@ -237,14 +237,14 @@ class SlotsFold:
             slot.entered_activity = event.at
             slot.state, slot.activity = state, activity
 
-    def _changed(self, position: int, event: e.SlotChanged) -> None:
+    def _changed(self, position: int, event: e.SlotAdChanged) -> None:
         slot = self._slot(event.slot)
         if slot is not None:
             slot.ad.update(event.changes)
             for name in [name for name, text in event.changes.items() if not text]:
                 del slot.ad[name]
 
-    def _died(self, position: int, event: e.SlotDied) -> None:
+    def _died(self, position: int, event: e.SlotDestroyed) -> None:
         self._slots[event.slot] = None
 
     def _claim_made(self, position: int, event: e.ClaimMade) -> None:
@@ -255,7 +255,7 @@ class SlotsFold:
             if event.holder:
                 slot.facts["ClientMachine"] = quoted(event.holder)
 
-    def _claim_waits(self, position: int, event: e.ClaimWaits) -> None:
+    def _claim_waits(self, position: int, event: e.ClaimQueued) -> None:
         slot = self._slot(event.slot)
         if slot is not None:
             user = self._asks(event)
@@ -263,7 +263,7 @@ class SlotsFold:
             slot.facts |= {"PreemptingOwner": quoted(user), "PreemptingUser": quoted(user)}
             slot.facts |= _users(_OF_A_WAITING_CLAIM[:3], user, event.submitter) | {"PreemptingRank": repr(event.rank)}
 
-    def _asks(self, event: e.ClaimMade | e.ClaimWaits) -> str:
+    def _asks(self, event: e.ClaimMade | e.ClaimQueued) -> str:
         """Whose the job is that a claim is for."""
         cluster = event.job.partition(".")[0]
         user = unquoted(event.ad.get("User", "")) if event.holder or not cluster else self._user(int(cluster))
@@ -274,9 +274,9 @@ class SlotsFold:
         if slot is not None:
             slot.facts = {name: text for name, text in slot.facts.items() if name not in _OF_A_WAITING_CLAIM}
 
-    def _claim_marked(self, position: int, event: e.ClaimMarked) -> None:
+    def _claim_marked(self, position: int, event: e.ClaimFlagged) -> None:
         slot = self._slot(event.slot)
-        if slot is not None and "late" in event.marks:
+        if slot is not None and "late" in event.flags:
             slot.facts["AcceptedWhileDraining"] = "true"
 
     def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:

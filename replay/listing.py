@@ -89,7 +89,7 @@ def _submitted(event: e.ClusterSubmitted) -> _Part:
 _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
 
 
-def _moved(event: e.JobsMoved) -> _Part:
+def _moved(event: e.JobsTransitioned) -> _Part:
     said = [shortened(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
     if event.changes.get("HoldReasonCode"):
         said.append(f"code {event.changes['HoldReasonCode']}")
@@ -132,7 +132,7 @@ def _logged(event: e.JobLogged) -> _Part:
 
 _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.ClusterSubmitted: _submitted,
-    e.JobsMoved: _moved,
+    e.JobsTransitioned: _moved,
     e.JobsEdited: lambda event: _Part("edited", _ad(event.changes)),
     e.JobActivated: lambda event: _Part("activate", f"on {event.slot}", "Idle", "Running"),
     e.JobExecuting: lambda event: _Part("executing", f"pid {event.pid}"),
@@ -142,18 +142,18 @@ _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.JobLogged: _logged,
     e.JobReported: _reported,
 }
-_SETS = (e.ClusterSubmitted, e.JobsMoved, e.JobsEdited)
+_SETS = (e.ClusterSubmitted, e.JobsTransitioned, e.JobsEdited)
 
 
 # What is said of everything else: the thing and the part
 
 
-def _born(event: e.SlotBorn) -> _Part:
+def _born(event: e.SlotCreated) -> _Part:
     origin = f", of {event.parent}" if event.parent else ""
     return _Part("born", f"{event.kind}{origin}", "", BORN)
 
 
-def _slot_moved(event: e.SlotMoved) -> _Part:
+def _slot_moved(event: e.SlotTransitioned) -> _Part:
     said = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
     return _Part(event.row or "no row", said, event.source, event.target, LETTERS.get(event.row, ""))
 
@@ -168,7 +168,7 @@ def _drain_began(event: e.DrainBegan) -> _Part:
     return _Part("start", ", ".join(filter(None, said)), OPEN, event.schedule)
 
 
-def _claim(event: e.ClaimMade | e.ClaimWaits) -> list[str]:
+def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
     """Who holds a claim or waits for it, and for which job, where it is not made and activated at once."""
     held = [f"by {event.submitter}"]
     held += [f"of {event.holder}"] if event.holder else []
@@ -182,13 +182,13 @@ def _claim_made(event: e.ClaimMade) -> _Part:
     return _Part("claimed", ", ".join([first, f"weight {event.weight / 1000:g}", *rest]))
 
 
-def _marked(event: e.ClaimMarked) -> _Part:
+def _marked(event: e.ClaimFlagged) -> _Part:
     code = f" (code {event.code}, subcode {event.subcode})" if event.code else ""
-    marks = ", ".join(event.marks)
-    return _Part("marked", f"{marks}{': ' if marks and event.reason else ''}{shortened(event.reason)}{code}")
+    flags = ", ".join(event.flags)
+    return _Part("marked", f"{flags}{': ' if flags and event.reason else ''}{shortened(event.reason)}{code}")
 
 
-def _unheard(event: e.ClaimUnheard) -> _Part:
+def _unheard(event: e.ClaimHolderSilent) -> _Part:
     if not event.until:
         return _Part("heard", "the holder, again")
     return _Part("unheard", f"the lease ends at {instant(event.until)} UTC")
@@ -247,35 +247,35 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
         ".user",
         lambda event: _Part("asked", shortened(f"{event.request} {event.arguments}: answered {event.answer}")),
     ),
-    e.EvidenceNoted: (
+    e.EvaluationRecorded: (
         "evidence",
         lambda event: _Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}"),
     ),
     e.MachineJoined: (".machine", lambda event: _Part("joined", _settings(event.settings))),
     e.MachineConfigured: (".machine", lambda event: _Part("configured", _settings(event.settings))),
     e.BenchmarksRan: (".slot", lambda event: _Part("benchmarks", f"Mips {event.mips}, KFlops {event.kflops}")),
-    e.BusyBegan: (".slot", lambda event: _Part("busy" if event.busy else "not busy", "CpuBusy")),
+    e.CpuBusyChanged: (".slot", lambda event: _Part("busy" if event.busy else "not busy", "CpuBusy")),
     e.DrainBegan: (".machine", _drain_began),
-    e.DrainMoved: (
+    e.DrainTransitioned: (
         ".machine",
         lambda event: _Part(event.row, f"drain {event.drain}", event.source, event.target),
     ),
     e.DrainFinal: (".machine", lambda event: _Part("jobs gone", f"those of before drain {event.drain}")),
-    e.DrainCharged: (".slot", lambda event: _Part("badput", f"{event.badput:,} core-seconds")),
+    e.DrainBadputAdded: (".slot", lambda event: _Part("badput", f"{event.badput:,} core-seconds")),
     e.ShutdownBegan: (".machine", lambda event: _Part("off", event.how)),
     e.MachineLeft: (".machine", lambda event: _Part("left")),
-    e.SlotBorn: (".slot", _born),
-    e.SlotMoved: (".slot", _slot_moved),
-    e.SlotChanged: (".slot", lambda event: _Part("changed", _ad(event.changes))),
-    e.SlotDied: (".slot", lambda event: _Part("died")),
+    e.SlotCreated: (".slot", _born),
+    e.SlotTransitioned: (".slot", _slot_moved),
+    e.SlotAdChanged: (".slot", lambda event: _Part("changed", _ad(event.changes))),
+    e.SlotDestroyed: (".slot", lambda event: _Part("died")),
     e.ClaimMade: (".slot", _claim_made),
-    e.ClaimWaits: (".slot", lambda event: _Part("waited for", ", ".join([*_claim(event), f"rank {event.rank:g}"]))),
+    e.ClaimQueued: (".slot", lambda event: _Part("waited for", ", ".join([*_claim(event), f"rank {event.rank:g}"]))),
     e.ClaimWithdrawn: (".slot", lambda event: _Part("withdrawn", "the better match that waited")),
-    e.ClaimMarked: (".slot", _marked),
+    e.ClaimFlagged: (".slot", _marked),
     e.ClaimActivated: (".slot", lambda event: _Part("job begins", f"job {event.job}")),
     e.ClaimDeactivated: (".slot", lambda event: _Part("job gone", f"job {event.job}")),
-    e.StarterTold: (".slot", lambda event: _Part("told", event.how)),
-    e.ClaimUnheard: (".slot", _unheard),
+    e.StarterSignalled: (".slot", lambda event: _Part("told", event.how)),
+    e.ClaimHolderSilent: (".slot", _unheard),
     e.ClaimEnded: (
         ".slot",
         lambda event: _Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s"),
@@ -298,6 +298,10 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
     e.AdsKept: ("ads", _kept),
     e.TableWritten: (".kind", _table),
 }
+
+
+KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})
+"""The kinds of event that have a line."""
 
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:

@@ -114,7 +114,9 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
             found.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
-        elif isinstance(event, e.JobsMoved) and event.target != LEFT:  # which is no outcome: the one before stays
+        elif (
+            isinstance(event, e.JobsTransitioned) and event.target != LEFT
+        ):  # which is no outcome: the one before stays
             found.set(_each(event.procs), event.target.lower(), _hold(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
             found.set((event.proc,), "running")

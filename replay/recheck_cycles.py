@@ -91,7 +91,7 @@ def _begin(group: Sequence[Told]) -> int:
     told = {type(event) for _, event in group}
     if told.isdisjoint((e.PrioritiesUpdated, e.CycleHeld)) or e.PoolConfigured in told:
         return len(group)
-    kinds = (e.PrioritiesUpdated, e.EvidenceNoted, e.CycleHeld)
+    kinds = (e.PrioritiesUpdated, e.EvaluationRecorded, e.CycleHeld)
     return next(place for place, (_, event) in enumerate(group) if isinstance(event, kinds))
 
 

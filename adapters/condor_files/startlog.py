@@ -24,7 +24,7 @@ from typing import Final
 
 from attrs import Factory, define
 
-from ...domain.events import Ad, DaemonReported, Event, SlotBorn, SlotDied, SlotMoved, SlotReported
+from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
 from .log_lines import GAP, Lines
 from .reader import Source, State, without_secrets
@@ -158,7 +158,7 @@ class StartLogReader:
                 continue
             source, target, row, slot.pair = steps
             reason = self._reason(slot, at, target) if slot.reasons or self._general[0] else ""
-            events.append(SlotMoved(at, CAUSE, f"{place}{line}", slot.name, row, source, target, reason))
+            events.append(SlotTransitioned(at, CAUSE, f"{place}{line}", slot.name, row, source, target, reason))
         return events, self.lines.consumed
 
     def _any(self, text: str) -> None:
@@ -239,7 +239,7 @@ class StartLogReader:
             self._moves[text] = move
         source, target, row, slot.pair = steps
         reason = self._reason(slot, self._at, target) if slot.reasons or self._general[0] else ""
-        self._events.append(SlotMoved(self._at, CAUSE, self._place(), slot.name, row, source, target, reason))
+        self._events.append(SlotTransitioned(self._at, CAUSE, self._place(), slot.name, row, source, target, reason))
 
     def on_reason(self, name: str, job: str, text: str) -> None:
         words = _reason_of(text)
@@ -323,7 +323,7 @@ class StartLogReader:
         own, at_sign, machine = full.partition("@")
         parent = own.rpartition("_")[0] + at_sign + machine if birth.kind == "dynamic" else ""
         ad = {"Name": f'"{full}"', "Machine": f'"{self.machine}"', "SlotType": f'"{_TYPES[birth.kind]}"'} | resources
-        self._events.append(SlotBorn(birth.at, CAUSE, birth.place, full, self.machine, birth.kind, parent, ad))
+        self._events.append(SlotCreated(birth.at, CAUSE, birth.place, full, self.machine, birth.kind, parent, ad))
 
     def on_death(self, name: str, job: str, text: str) -> None:
         if "no longer needed" not in text:
@@ -334,8 +334,8 @@ class StartLogReader:
             rows = classify(HTCONDOR_25, source, DELETED)
             reason = self._reason(slot, self._at, DELETED)
             row = rows[0].number if rows else ""
-            self._events.append(SlotMoved(self._at, CAUSE, place, slot.name, row, source, DELETED, reason))
-        self._events.append(SlotDied(self._at, CAUSE, place, slot.name))
+            self._events.append(SlotTransitioned(self._at, CAUSE, place, slot.name, row, source, DELETED, reason))
+        self._events.append(SlotDestroyed(self._at, CAUSE, place, slot.name))
         del self._slots[name]
 
     # The startd

@@ -18,7 +18,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ...domain.events import SlotMoved
+from ...domain.events import SlotTransitioned
 from ...domain.state_machines import SlotRow
 from ..condor_files.reader import Source
 from ..condor_files.startlog import StartLogReader
@@ -143,7 +143,7 @@ def recorded(found: Trace) -> list[list[Move]]:
     events, _ = StartLogReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
     moves: list[list[Move]] = [[] for _ in found.runs]
     for event in events:
-        if isinstance(event, SlotMoved):
+        if isinstance(event, SlotTransitioned):
             line = int(event.stimulus.partition(":")[2])
             for run, some in zip(found.runs, moves, strict=True):
                 if run.first <= line <= run.last:

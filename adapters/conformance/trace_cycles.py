@@ -81,7 +81,7 @@ def _timed(events: Iterable[e.Event], moves: Iterable[Move]) -> list[e.Event]:
         real[move.slot].append(move)
     own, found = list(events), []
     for event in own:
-        if isinstance(event, e.SlotMoved):
+        if isinstance(event, e.SlotTransitioned):
             same = real[event.slot]
             while same and (same[0].source, same[0].target) != (event.source, event.target):
                 same.popleft()
@@ -101,10 +101,10 @@ def _counting(pool: Iterable[e.Event], jobs: Iterable[Submitted]) -> Iterator[e.
     submitters = {one.event.cluster: one.event.submitter for one in jobs}
     of_claims: dict[str, str] = {}
     for event in pool:
-        if isinstance(event, e.ClaimMade | e.ClaimWaits):
+        if isinstance(event, e.ClaimMade | e.ClaimQueued):
             known = submitters.get(int(event.job.partition(".")[0])) if event.job else None
             of_claims[event.claim] = known or event.submitter
-        if isinstance(event, e.ClaimMade | e.ClaimWaits | e.ClaimEnded):
+        if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimEnded):
             event = evolve(event, submitter=of_claims.get(event.claim, event.submitter))
         yield event
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from attrs import evolve, frozen
 
 from ...domain.decide.timers import next_deadline
-from ...domain.events import Event, SlotDied, SlotMoved
+from ...domain.events import Event, SlotDestroyed, SlotTransitioned
 from ...domain.ports import stimuli as s
 from ...domain.ports.sensor_readings import Readings
 from ...domain.startd.policy_rounds import interval
@@ -127,10 +127,10 @@ def _moves(events: Iterable[Event]) -> Iterator[Move]:
     """The transitions in a log. A dynamic slot that is given back has one of its own, as in a StartLog."""
     pairs: dict[str, str] = {}
     for event in events:
-        if isinstance(event, SlotMoved):
+        if isinstance(event, SlotTransitioned):
             pairs[event.slot] = event.target
             yield Move(event.at, event.slot, event.source, event.target, event.row, event.cause)
-        elif isinstance(event, SlotDied) and event.cause == "merged":
+        elif isinstance(event, SlotDestroyed) and event.cause == "merged":
             pair = pairs.pop(event.slot, BORN)
             row = classify(HTCONDOR_25, pair, DELETED)
             yield Move(event.at, event.slot, pair, DELETED, row[0].number if row else "", event.cause)

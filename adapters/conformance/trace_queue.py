@@ -213,9 +213,9 @@ def _of_machines(pool: Iterable[e.Event]) -> dict[tuple[int, int], list[Moved]]:
     found: dict[tuple[int, int], list[Moved]] = defaultdict(list)
     waiting: dict[str, str] = {}
     for event in pool:
-        if isinstance(event, e.ClaimMade | e.ClaimWaits | e.ClaimActivated) and event.job:
+        if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimActivated) and event.job:
             found[_job(event.job)].append(Moved(event.at, _job(event.job)[1], "Running", event.slot))
-            if isinstance(event, e.ClaimWaits):
+            if isinstance(event, e.ClaimQueued):
                 waiting[event.slot] = event.job
         elif isinstance(event, e.ClaimDeactivated) and event.job:
             found[_job(event.job)].append(Moved(event.at, _job(event.job)[1], "Idle", event.slot))

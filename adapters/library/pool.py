@@ -280,9 +280,9 @@ class Pool(Submitters, Told):
 
     def judge(self) -> list[Violation]:
         """What in the log no rule allows; nothing, for a log that a pool wrote."""
-        from ...replay.validation import judge
+        from ...replay.validation import validate
 
-        return list(judge(self.events()))
+        return list(validate(self.events()))
 
 
 def _served(

@@ -175,7 +175,7 @@ class Machines:
 
         :param schedule: Graceful (jobs have their retirement time), Quick (their time to end alone) or Fast
         :param completion: what follows: nothing (the machine stays empty) or resume; of reconfig, exit and restart the
-            log tells when it is time (``DrainMoved``), and the program does it
+            log tells when it is time (``DrainTransitioned``), and the program does it
         :param check: only if this expression is true for each of the machine's slots
         :param start: what START is meanwhile, in place of false
         """

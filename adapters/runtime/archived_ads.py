@@ -120,7 +120,7 @@ def _of_file(path: str, position: int) -> bytes | None:
     try:
         with closing(sqlite3.connect(place, uri=True)) as connection:
             row = connection.execute("SELECT topic, state FROM stored_events WHERE rowid=?", (position,)).fetchone()
-        if row is None or row[0] != "ads":
+        if row is None or row[0] not in ("ads.kept", "ads"):
             return None
         return b64decode(json.loads(row[1])["ads"])
     except (sqlite3.Error, ValueError, KeyError, TypeError):

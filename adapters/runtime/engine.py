@@ -26,11 +26,11 @@ from ...domain.events import (
     Event,
     JobExited,
     JobsEdited,
-    JobsMoved,
+    JobsTransitioned,
     PoolConfigured,
-    SlotBorn,
-    SlotChanged,
-    SlotMoved,
+    SlotAdChanged,
+    SlotCreated,
+    SlotTransitioned,
     SubmitterEvent,
     SubmittersReset,
 )
@@ -71,11 +71,11 @@ def _helps(event: Event) -> bool:
     """Whether a cycle may come to something else since this event: jobs wait that did not, a slot may have become
     better, or somebody may have more than before."""
     match event:
-        case SlotMoved():
+        case SlotTransitioned():
             return event.target == "Unclaimed/Idle"
-        case SlotChanged():
+        case SlotAdChanged():
             return event.cause != PUBLISHED  # what the sensors tell is looked at in the next cycle that is due
-        case JobsMoved():
+        case JobsTransitioned():
             return event.target == "Idle"
         case JobExited():
             return event.target != "Completed"
@@ -89,10 +89,10 @@ def _cut_short(cycle: CycleHeld) -> bool:
 
 def _asks(event: Event) -> bool:
     """Whether an access point asks the negotiator for a cycle when this has happened."""
-    return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsMoved) and event.row == "release")
+    return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsTransitioned) and event.row == "release")
 
 
-_HELPING = SlotBorn | ClusterSubmitted | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
+_HELPING = SlotCreated | ClusterSubmitted | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
 
 
 @define

@@ -16,7 +16,7 @@ from datetime import tzinfo
 from attrs import define, field
 
 from ...domain.classad import Context
-from ...domain.events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotMoved
+from ...domain.events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotTransitioned
 from ...domain.ports.effects import BENCHMARKING
 from ...domain.ports.sensor_readings import Sense
 from ...domain.startd.next_change import next_policy_change
@@ -57,7 +57,7 @@ class Rounds:
         for event in events:
             if isinstance(event, SlotEvent):
                 # One slot of a machine at a time may run benchmarks.
-                alone = isinstance(event, SlotMoved) and BENCHMARKING in (event.source, event.target)
+                alone = isinstance(event, SlotTransitioned) and BENCHMARKING in (event.source, event.target)
                 self._slot(state, event.slot, together=alone)
             elif isinstance(event, MachineEvent):
                 self._stale[event.machine] = None

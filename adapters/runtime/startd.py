@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 
 from ...domain.config import Configuration
 from ...domain.decide import Refusal
-from ...domain.events import Ad, DrainBegan, DrainMoved, Event
+from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
 from ...domain.negotiator.pool_configuration import Load, followed
 from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, reconfigured
@@ -178,7 +178,7 @@ class ExecutionPoint:
         for event in events:
             if isinstance(event, DrainBegan) and event.machine == self.name:
                 self._completion = event.completion
-            elif isinstance(event, DrainMoved) and event.machine == self.name and event.target == "Open":
+            elif isinstance(event, DrainTransitioned) and event.machine == self.name and event.target == "Open":
                 self._again = event.row == "resume" and self._completion == "reconfig"
 
     def follow_up(self) -> None:

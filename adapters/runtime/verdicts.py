@@ -14,7 +14,7 @@ from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.audit.verdict import Audit
 from ...replay.forensics.imported_log import is_imported
 from ...replay.recheck_cycles import Decisions, take_again
-from ...replay.validation import Verdict, Violation, judge
+from ...replay.validation import Verdict, Violation, validate
 from ..stores import Problem, open_log, verify_seal
 
 
@@ -58,7 +58,7 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
             if found.imported:
                 found.verdict.events = log.head.position
                 return found
-            found.verdict.violations = list(judge(log.read(), found.verdict))
+            found.verdict.violations = list(validate(log.read(), found.verdict))
             if decisions:
                 last = log.head.position
                 found.decisions = take_again(

@@ -62,9 +62,9 @@ class Elsewhere:
                     self._activate(event, self._jobs.pop(event.claim))
                 case e.ClaimActivated():
                     self._start(event.slot)
-                case e.StarterTold() if event.slot in self._running:
+                case e.StarterSignalled() if event.slot in self._running:
                     self.world.signal(self._running[event.slot], "hard" if event.how == "hard" else "soft")
-                case e.SlotMoved() if event.slot in self._running and _SUSPENDED in (event.source, event.target):
+                case e.SlotTransitioned() if event.slot in self._running and _SUSPENDED in (event.source, event.target):
                     self.world.signal(
                         self._running[event.slot], "suspend" if event.target == _SUSPENDED else "continue"
                     )

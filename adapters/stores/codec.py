@@ -18,8 +18,9 @@ from .format import FORMAT
 
 Fields = dict[str, Any]
 """An event as JSON has it: dicts, lists, texts, numbers, booleans and None."""
-Upcast = tuple[str, Callable[[Fields], Fields]]
-"""The topic that took a retired topic's place, and the function that makes the old form's fields the new one's."""
+Upcast = tuple[str, Callable[[Fields], Fields] | None]
+"""The topic that took a retired topic's place, and the function that makes the old form's fields the new one's. None:
+nothing but the topic has changed."""
 
 
 def _with_leaving(fields: Fields) -> Fields:
@@ -27,11 +28,81 @@ def _with_leaving(fields: Fields) -> Fields:
     return fields | {"left": True}
 
 
+def _with_flags(fields: Fields) -> Fields:
+    """Until format 3, the flags of a claim were its marks."""
+    return {"flags" if name == "marks" else name: value for name, value in fields.items()}
+
+
 UPCASTS: dict[str, Upcast] = {
+    # of format 1
     "jobs": ("moved", _with_leaving),
     "run-": ("exited", _with_leaving),
+    # of formats 1 and 2
+    "founded": ("pool.founded", None),
+    "writer": ("writer.began", None),
+    "answered": ("request.answered", None),
+    "evidence": ("evaluation", None),
+    "pool=": ("pool.configured", None),
+    "machine+": ("machine.joined", None),
+    "machine=": ("machine.configured", None),
+    "machine-": ("machine.left", None),
+    "benchmarks": ("benchmarks.ran", None),
+    "busy": ("cpu.busy", None),
+    "drain+": ("drain.began", None),
+    "drain": ("drain.moved", None),
+    "drain!": ("drain.final", None),
+    "drain=": ("drain.badput", None),
+    "off": ("shutdown.began", None),
+    "slot+": ("slot.created", None),
+    "slot": ("slot.moved", None),
+    "slot=": ("slot.changed", None),
+    "slot-": ("slot.destroyed", None),
+    "claim+": ("claim.made", None),
+    "claim?": ("claim.queued", None),
+    "claim?-": ("claim.withdrawn", None),
+    "claim=": ("claim.flagged", _with_flags),
+    "claim!": ("claim.activated", None),
+    "claim!-": ("claim.deactivated", None),
+    "claim~": ("claim.silent", None),
+    "starter!": ("starter.signalled", None),
+    "claim-": ("claim.ended", None),
+    "cycle": ("cycle.held", None),
+    "match-": ("match.voided", None),
+    "priorities": ("priorities.updated", None),
+    "submitter=": ("submitter.set", None),
+    "submitter0": ("submitters.reset", None),
+    "submitter-": ("submitter.deleted", None),
+    "submit": ("cluster.submitted", None),
+    "moved": ("jobs.moved", None),
+    "jobs=": ("jobs.edited", None),
+    "run+": ("job.activated", None),
+    "run": ("job.began", None),
+    "run=": ("job.measured", None),
+    "run!": ("job.signalled", None),
+    "exited": ("job.exited", None),
+    "source+": ("source.found", None),
+    "source": ("source.read", None),
+    "source!": ("source.refused", None),
+    "source?": ("source.gap", None),
+    "of-daemon": ("daemon.reported", None),
+    "of-slot": ("slot.reported", None),
+    "entries": ("jobs.logged", None),
+    "of-job": ("job.reported", None),
+    "of-submitter": ("submitter.reported", None),
+    "of-cycle": ("cycle.reported", None),
+    "ads": ("ads.kept", None),
+    "table": ("table.written", None),
 }
 """Retired topic -> what reads it. A chain is followed to its end."""
+
+
+def topics_of(kind: type[Event]) -> frozenset[str]:
+    """Return the topics under which logs may hold events of this kind: today's and the retired ones."""
+    found = {topic for topic, one in TOPICS.items() if one is kind}
+    for topic, (target, _) in reversed(UPCASTS.items()):
+        if target in found:
+            found.add(topic)
+    return frozenset(found)
 
 
 def _finite(event: Event) -> None:
@@ -66,7 +137,7 @@ class Codec:
         try:
             topics = [self._topics[type(event)] for event in events]
         except KeyError as error:
-            raise LogError(f"{error.args[0].__name__} is no kind of event: domain/events.py lists them") from None
+            raise LogError(f"{error.args[0].__name__} is no kind of event: docs/events.md lists them") from None
         encode = self._encode
         try:
             for kind, check in _CHECKS.items():
@@ -119,8 +190,10 @@ def _upcasting(
     steps: list[Callable[[Fields], Fields]] = []
     while topic in upcasts:
         topic, step = upcasts[topic]
-        steps.append(step)
+        steps += [step] if step else []
     kind = topics[topic]
+    if not steps:
+        return msgspec.json.Decoder(kind).decode
 
     def decode(state: bytes) -> Event:
         fields = msgspec.json.decode(state, type=dict[str, Any])

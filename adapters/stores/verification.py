@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import msgspec
 from attrs import frozen
 
-from ...domain.events import TOPICS, WriterBegan
+from ...domain.events import WriterBegan
 from ...domain.ports.log import Head, LogDamaged, LogNewer
+from .codec import topics_of
 from .format import FORMAT
 from .head_witness import disagreement
 from .seal import GENESIS, Batch, seal
@@ -23,7 +24,7 @@ MOST = 100
 """So many problems are told; after one fault there may be as many as events."""
 _CHUNK = 512
 _LOWEST = -(2**63)  # what stands at a position that no log has must show, too
-_WRITER = next(topic for topic, kind in TOPICS.items() if kind is WriterBegan)
+_WRITER = topics_of(WriterBegan)
 
 
 @frozen
@@ -142,7 +143,7 @@ class _Walk:
         """The epoch that an append of these rows is of: that before, or what its WriterBegan says."""
         epoch = self._epoch if type(self._epoch) is int else 0
         for _, _, _, topic, state in part:
-            if topic == _WRITER:
+            if topic in _WRITER:
                 try:
                     began = msgspec.json.decode(state, type=WriterBegan).epoch
                 except (msgspec.MsgspecError, ValueError, TypeError):

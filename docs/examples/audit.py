@@ -20,7 +20,7 @@ with Pool.open(path, user="alice", uid_domain="example.org") as pool:
 
 with Log.open(path) as log:
     kinds = Counter(type(event) for _, event in log.events())
-    print("jobs ended:", kinds[events.JobExited], "slot transitions:", kinds[events.SlotMoved])
+    print("jobs ended:", kinds[events.JobExited], "slot transitions:", kinds[events.SlotTransitioned])
     print("not allowed by any rule:", log.verify().violations)
     print("why job 1.0 is where it is:")
     for sentence in log.why("1.0"):

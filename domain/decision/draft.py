@@ -16,7 +16,7 @@ from attrs import Factory, frozen
 
 from ..classad import Context
 from ..errors import PoolbookError
-from ..events import Ad, Event, EvidenceNoted, JobsMoved, Procs, SlotMoved
+from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
 from ..ports.sensor_readings import Sense, nothing
 from ..state.cluster import Cluster
 from ..state.evolve import evolve
@@ -88,7 +88,7 @@ class Draft:
         if before != after:
             claimed = reached.startswith("Claimed")
             self.tables.match.step(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
-        self.emit(SlotMoved(*self.why(cause), slot.name, row, slot.state_activity, reached, evidence=evidence))
+        self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, reached, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:
         """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
@@ -109,7 +109,7 @@ class Draft:
             return 0
         key = (name, text, value, tuple(read.items()))
         if key not in self._noted:
-            self.emit(EvidenceNoted(*self.why("evaluated"), name, text, value, read))
+            self.emit(EvaluationRecorded(*self.why("evaluated"), name, text, value, read))
             self._noted[key] = self.state.position
         return self._noted[key]
 
@@ -120,7 +120,7 @@ class Draft:
     ) -> None:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.tables.job.fire(source, row)
-        self.emit(JobsMoved(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence))
+        self.emit(JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence))
 
 
 def ranges(procs: Sequence[int]) -> Procs:

@@ -1,6 +1,6 @@
-"""What can happen in a pool: every kind of event that a log may hold, and nothing else.
+"""Every kind of event that a log may hold.
 
-The rules of this file:
+The rules of this package:
 
 * An event is a fact, named in the past tense, and is never edited once a release has written it: a new field gets a
   default, and a changed meaning gets a new class with an upcast (``adapters/stores/codec.py``).
@@ -12,6 +12,9 @@ The rules of this file:
 * ``Procs``, ranges of process numbers with both ends included, makes one event of a change of many jobs.
 * What a field means, and its unit, stands behind it (``#:``); docs/events.md is made of that
   (``python docs/generate_events.py``).
+* A class under ``@event(topic)`` is a kind of event: tables, exports and pages follow from that. A new kind also needs
+  its fold (``domain/state/evolve.py``), its rules (``replay/validation/``) and its line (``replay/listing.py``); one
+  that only imports write needs the line alone. ``tests/domain/test_events_page.py`` names what is missing.
 """
 
 from __future__ import annotations
@@ -19,231 +22,14 @@ from __future__ import annotations
 if __name__ != "poolbook.domain.events":
     raise ImportError(f"import this folder as poolbook.domain.events, not as {__name__}")
 
-from .accounting import SET, PrioritiesUpdated, SubmitterDeleted, SubmitterEvent, SubmitterSet, SubmittersReset
-from .base import (
-    CAUSES,
-    Ad,
-    ClusterEvent,
-    Event,
-    MachineEvent,
-    Procs,
-    SlotEvent,
-)
-from .imports import (
-    AdsKept,
-    CycleReported,
-    DaemonReported,
-    Entry,
-    JobLogged,
-    JobReported,
-    JobsLogged,
-    SlotReported,
-    SourceEvent,
-    SourceFound,
-    SourceGap,
-    SourceRead,
-    SourceRefused,
-    SubmitterReported,
-    TableWritten,
-)
-from .jobs import (
-    ClusterSubmitted,
-    JobActivated,
-    JobExecuting,
-    JobExited,
-    JobMeasured,
-    JobsEdited,
-    JobSignalled,
-    JobsMoved,
-)
-from .pool import (
-    Clause,
-    CycleHeld,
-    Denied,
-    EvidenceNoted,
-    Match,
-    MatchVoided,
-    PoolConfigured,
-    PoolFounded,
-    RequestAnswered,
-    Unmatched,
-    WriterBegan,
-)
-from .slots import (
-    MARKS,
-    BenchmarksRan,
-    BusyBegan,
-    ClaimActivated,
-    ClaimDeactivated,
-    ClaimEnded,
-    ClaimMade,
-    ClaimMarked,
-    ClaimUnheard,
-    ClaimWaits,
-    ClaimWithdrawn,
-    DrainBegan,
-    DrainCharged,
-    DrainFinal,
-    DrainMoved,
-    MachineConfigured,
-    MachineJoined,
-    MachineLeft,
-    ShutdownBegan,
-    SlotBorn,
-    SlotChanged,
-    SlotDied,
-    SlotMoved,
-    StarterTold,
-)
+# ruff: noqa: F403
+from .accounting import *
+from .base import *
+from .imports import *
+from .jobs import *
+from .pool import *
+from .slots import *
 
-TOPICS: dict[str, type[Event]] = {
-    "founded": PoolFounded,
-    "writer": WriterBegan,
-    "answered": RequestAnswered,
-    "evidence": EvidenceNoted,
-    "pool=": PoolConfigured,
-    "machine+": MachineJoined,
-    "machine=": MachineConfigured,
-    "machine-": MachineLeft,
-    "benchmarks": BenchmarksRan,
-    "busy": BusyBegan,
-    "drain+": DrainBegan,
-    "drain": DrainMoved,
-    "drain!": DrainFinal,
-    "drain=": DrainCharged,
-    "off": ShutdownBegan,
-    "slot+": SlotBorn,
-    "slot": SlotMoved,
-    "slot=": SlotChanged,
-    "slot-": SlotDied,
-    "claim+": ClaimMade,
-    "claim?": ClaimWaits,
-    "claim?-": ClaimWithdrawn,
-    "claim=": ClaimMarked,
-    "claim!": ClaimActivated,
-    "claim!-": ClaimDeactivated,
-    "claim~": ClaimUnheard,
-    "starter!": StarterTold,
-    "claim-": ClaimEnded,
-    "cycle": CycleHeld,
-    "match-": MatchVoided,
-    "priorities": PrioritiesUpdated,
-    "submitter=": SubmitterSet,
-    "submitter0": SubmittersReset,
-    "submitter-": SubmitterDeleted,
-    "submit": ClusterSubmitted,
-    "moved": JobsMoved,
-    "jobs=": JobsEdited,
-    "run+": JobActivated,
-    "run": JobExecuting,
-    "run=": JobMeasured,
-    "run!": JobSignalled,
-    "exited": JobExited,
-    "source+": SourceFound,
-    "source": SourceRead,
-    "source!": SourceRefused,
-    "source?": SourceGap,
-    "of-daemon": DaemonReported,
-    "of-slot": SlotReported,
-    "entries": JobsLogged,
-    "of-job": JobReported,
-    "of-submitter": SubmitterReported,
-    "of-cycle": CycleReported,
-    "ads": AdsKept,
-    "table": TableWritten,
-}
-"""The short name under which a log keeps each kind of event; a name once released is never given to another kind."""
-
-OF_IMPORTS: frozenset[type[Event]] = frozenset(
-    {
-        SourceFound,
-        SourceRead,
-        SourceRefused,
-        SourceGap,
-        DaemonReported,
-        SlotReported,
-        JobsLogged,
-        JobReported,
-        SubmitterReported,
-        CycleReported,
-        AdsKept,
-        TableWritten,
-    }
-)
-"""The kinds that only an import writes; no pool's own log has any."""
-
-__all__ = [
-    "CAUSES",
-    "MARKS",
-    "OF_IMPORTS",
-    "SET",
-    "TOPICS",
-    "Ad",
-    "AdsKept",
-    "BenchmarksRan",
-    "BusyBegan",
-    "ClaimActivated",
-    "ClaimDeactivated",
-    "ClaimEnded",
-    "ClaimMade",
-    "ClaimMarked",
-    "ClaimUnheard",
-    "ClaimWaits",
-    "ClaimWithdrawn",
-    "Clause",
-    "ClusterEvent",
-    "ClusterSubmitted",
-    "CycleHeld",
-    "CycleReported",
-    "DaemonReported",
-    "Denied",
-    "DrainBegan",
-    "DrainCharged",
-    "DrainFinal",
-    "DrainMoved",
-    "Entry",
-    "Event",
-    "EvidenceNoted",
-    "JobActivated",
-    "JobExecuting",
-    "JobExited",
-    "JobLogged",
-    "JobMeasured",
-    "JobReported",
-    "JobSignalled",
-    "JobsEdited",
-    "JobsLogged",
-    "JobsMoved",
-    "MachineConfigured",
-    "MachineEvent",
-    "MachineJoined",
-    "MachineLeft",
-    "Match",
-    "MatchVoided",
-    "PoolConfigured",
-    "PoolFounded",
-    "PrioritiesUpdated",
-    "Procs",
-    "RequestAnswered",
-    "ShutdownBegan",
-    "SlotBorn",
-    "SlotChanged",
-    "SlotDied",
-    "SlotEvent",
-    "SlotMoved",
-    "SlotReported",
-    "SourceEvent",
-    "SourceFound",
-    "SourceGap",
-    "SourceRead",
-    "SourceRefused",
-    "StarterTold",
-    "SubmitterDeleted",
-    "SubmitterEvent",
-    "SubmitterReported",
-    "SubmitterSet",
-    "SubmittersReset",
-    "TableWritten",
-    "Unmatched",
-    "WriterBegan",
-]
+_OTHERS = {"CAUSES", "CLAIM_FLAGS", "IMPORTED", "SET", "TOPICS", "Ad", "Entry", "Procs"}
+PUBLIC = sorted(_OTHERS | {name for name, thing in globals().items() if hasattr(thing, "__attrs_attrs__")})
+"""What ``poolbook.events`` exports: all kinds of event, and what they are made of."""

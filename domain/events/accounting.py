@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from .base import Event
+from .base import Event, event
 
 
+@event("priorities.updated")
 @frozen
 class PrioritiesUpdated(Event):
     """The real priorities of submitters, as of this instant: of all that have used something since the last update, and
@@ -29,6 +30,7 @@ class SubmitterEvent(Event):
         return f"submitter/{self.submitter}"
 
 
+@event("submitter.set")
 @frozen
 class SubmitterSet(SubmitterEvent):
     """An administrator set something of a submitter, for good or for a time (a lease). A lease whose ``until`` is not
@@ -40,6 +42,7 @@ class SubmitterSet(SubmitterEvent):
     until: int = 0  #: the instant at which it is again what it was before, in microseconds (0: for good)
 
 
+@event("submitters.reset")
 @frozen
 class SubmittersReset(Event):
     """The usage that these submitters have accumulated counts from now on."""
@@ -49,6 +52,7 @@ class SubmittersReset(Event):
     user: str  #: who asked for it
 
 
+@event("submitter.deleted")
 @frozen
 class SubmitterDeleted(SubmitterEvent):
     """The submitter's record is gone: if it comes again, it comes as new."""

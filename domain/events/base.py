@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from attrs import frozen
 
 Ad = dict[str, str]
@@ -135,3 +138,24 @@ class ClusterEvent(Event):
     @property
     def stream(self) -> str:
         return f"cluster/{self.cluster}"
+
+
+TOPICS: dict[str, type[Event]] = {}
+"""The short name under which a log keeps each kind of event; a name once released is never given to another kind."""
+IMPORTED: set[type[Event]] = set()
+"""The kinds that only an import writes; no pool's own log has any."""
+Kind = TypeVar("Kind", bound=type[Event])
+
+
+def event(topic: str, imported: bool = False) -> Callable[[Kind], Kind]:
+    """Declare a kind of event, which logs keep under this topic. ``imported``: only imports write it."""
+
+    def declare(kind: Kind) -> Kind:
+        if topic in TOPICS:
+            raise ValueError(f"{topic} is the topic of {TOPICS[topic].__name__}")
+        TOPICS[topic] = kind
+        if imported:
+            IMPORTED.add(kind)
+        return kind
+
+    return declare

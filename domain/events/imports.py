@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from .base import ClusterEvent, Event, MachineEvent, SlotEvent
+from .base import ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 
 @frozen
@@ -26,6 +26,7 @@ class SourceEvent(Event):
         return f"source/{self.source}"
 
 
+@event("source.found", imported=True)
 @frozen
 class SourceFound(SourceEvent):
     """A file was found."""
@@ -37,6 +38,7 @@ class SourceFound(SourceEvent):
     follows: int = 0  #: the source whose rotated successor it is (0: none, or its predecessor was not there)
 
 
+@event("source.read", imported=True)
 @frozen
 class SourceRead(SourceEvent):
     """The source stands in the log up to here. By ``head`` and ``digest`` it is known again under any name."""
@@ -51,6 +53,7 @@ class SourceRead(SourceEvent):
     left: int  #: how many bytes of an unfinished record are behind
 
 
+@event("source.refused", imported=True)
 @frozen
 class SourceRefused(SourceEvent):
     """A record that could not be read."""
@@ -60,6 +63,7 @@ class SourceRefused(SourceEvent):
     text: str  #: the beginning of it
 
 
+@event("source.gap", imported=True)
 @frozen
 class SourceGap(SourceEvent):
     """Records are missing."""
@@ -70,6 +74,7 @@ class SourceGap(SourceEvent):
     until: int  #: missing until this instant, in microseconds (0: not known)
 
 
+@event("daemon.reported", imported=True)
 @frozen
 class DaemonReported(MachineEvent):
     """What a record says of a daemon of the machine."""
@@ -79,6 +84,7 @@ class DaemonReported(MachineEvent):
     facts: dict[str, str]  #: its fields
 
 
+@event("slot.reported", imported=True)
 @frozen
 class SlotReported(SlotEvent):
     """What a record says of a slot."""
@@ -101,6 +107,7 @@ class JobLogged(ClusterEvent):
     text: str  #: what stands behind its time, line by line
 
 
+@event("jobs.logged", imported=True)
 @frozen
 class JobsLogged(ClusterEvent):
     """Entries of a job event log that stand one behind another there and are of one cluster; ``logged`` yields each by
@@ -116,6 +123,7 @@ class JobsLogged(ClusterEvent):
             yield JobLogged(at, cause, f"{where}{line}", cluster, proc, subproc, number, text)
 
 
+@event("job.reported", imported=True)
 @frozen
 class JobReported(ClusterEvent):
     """What a record says of a job."""
@@ -125,6 +133,7 @@ class JobReported(ClusterEvent):
     facts: dict[str, str]  #: its fields
 
 
+@event("submitter.reported", imported=True)
 @frozen
 class SubmitterReported(Event):
     """What a record says of a submitter."""
@@ -138,6 +147,7 @@ class SubmitterReported(Event):
         return f"submitter/{self.submitter}"
 
 
+@event("cycle.reported", imported=True)
 @frozen
 class CycleReported(Event):
     """What a record says of a negotiation cycle."""
@@ -147,6 +157,7 @@ class CycleReported(Event):
     facts: dict[str, str]  #: its fields
 
 
+@event("ads.kept", imported=True)
 @frozen
 class AdsKept(Event):
     """Ads of one kind of source, as they stood there, packed by ``domain/imported/packed_ads.py``."""
@@ -161,6 +172,7 @@ class AdsKept(Event):
         return f"ads/{self.kind}"
 
 
+@event("table.written", imported=True)
 @frozen
 class TableWritten(Event):
     """A transaction of a daemon's table of ads."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from .base import Ad, ClusterEvent, Procs
+from .base import Ad, ClusterEvent, Procs, event
 
 
+@event("cluster.submitted")
 @frozen
 class ClusterSubmitted(ClusterEvent):
     """Jobs were submitted, alike but for ``columns``."""
@@ -18,8 +19,9 @@ class ClusterSubmitted(ClusterEvent):
     status: str  #: in which status they begin: Idle or Held
 
 
+@event("jobs.moved")
 @frozen
-class JobsMoved(ClusterEvent):
+class JobsTransitioned(ClusterEvent):
     """A transition of each of these jobs; its ``target`` is Left for those that leave the queue."""
 
     procs: Procs  #: their process numbers, in ranges
@@ -31,6 +33,7 @@ class JobsMoved(ClusterEvent):
     left: bool = False  #: in logs of format 1: jobs that became Removed, and of which nothing ran, left with this event
 
 
+@event("jobs.edited")
 @frozen
 class JobsEdited(ClusterEvent):
     """Somebody changed attributes of these jobs."""
@@ -39,6 +42,7 @@ class JobsEdited(ClusterEvent):
     changes: Ad  #: what their ads say from here on
 
 
+@event("job.activated")
 @frozen
 class JobActivated(ClusterEvent):
     """A claim was activated for the job, which is Running from here on. The position of this event in the log is the
@@ -50,6 +54,7 @@ class JobActivated(ClusterEvent):
     vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
 
 
+@event("job.began")
 @frozen
 class JobExecuting(ClusterEvent):
     """The job's own process runs."""
@@ -60,6 +65,7 @@ class JobExecuting(ClusterEvent):
     began: int = 0  #: when it was started, in microseconds, if earlier than `at` (else 0)
 
 
+@event("job.measured")
 @frozen
 class JobMeasured(ClusterEvent):
     """What the job uses."""
@@ -72,6 +78,7 @@ class JobMeasured(ClusterEvent):
     system_cpu: int  #: system's time on processors, in microseconds
 
 
+@event("job.signalled")
 @frozen
 class JobSignalled(ClusterEvent):
     """The job's processes were told to end."""
@@ -81,6 +88,7 @@ class JobSignalled(ClusterEvent):
     until: int = 0  #: when they are told so again, harder, in microseconds (0: by the pool's settings)
 
 
+@event("job.exited")
 @frozen
 class JobExited(ClusterEvent):
     """All processes of an activation are gone. ``row``, ``source`` and ``target`` are empty if no transition of the job

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from attrs import Factory, frozen
 
-from .base import Event, SlotEvent
+from .base import Event, SlotEvent, event
 
 
 @frozen
@@ -59,6 +59,7 @@ class Unmatched:
     used: float = 0.0  #: cores that the submitter has, by `limit`
 
 
+@event("pool.founded")
 @frozen
 class PoolFounded(Event):
     """The first event of every log."""
@@ -71,6 +72,7 @@ class PoolFounded(Event):
     settings: dict[str, str]  #: HTCondor's names -> texts; what is not named has its default
 
 
+@event("writer.began")
 @frozen
 class WriterBegan(Event):
     """A process that serves the log raised its epoch: every earlier writer's appends fail from here on."""
@@ -80,6 +82,7 @@ class WriterBegan(Event):
     writer: str  #: which process: host and folder
 
 
+@event("request.answered")
 @frozen
 class RequestAnswered(Event):
     """A request and its answer, which a repeated request with the same id gets again."""
@@ -91,8 +94,9 @@ class RequestAnswered(Event):
     answer: str  #: the answer (JSON)
 
 
+@event("evaluation")
 @frozen
-class EvidenceNoted(Event):
+class EvaluationRecorded(Event):
     """An expression that decided something. Written once for a stimulus, however many slots or jobs it decided
     about."""
 
@@ -103,6 +107,7 @@ class EvidenceNoted(Event):
     read: dict[str, str]  #: the attributes that it read -> their values (`MY.` and `TARGET.` tell whose)
 
 
+@event("pool.configured")
 @frozen
 class PoolConfigured(Event):
     """The negotiator read its configuration again."""
@@ -111,6 +116,7 @@ class PoolConfigured(Event):
     settings: dict[str, str]  #: those that differ from before (an empty text: back to the default)
 
 
+@event("cycle.held")
 @frozen
 class CycleHeld(Event):
     """A negotiation cycle and all that it decided. A refusal stands here when it differs from the last one that the
@@ -124,6 +130,7 @@ class CycleHeld(Event):
     rules: int = 0  #: the way in which cycles are decided, as a number: one of another version is not taken again
 
 
+@event("match.voided")
 @frozen
 class MatchVoided(SlotEvent):
     """A match that will not be claimed."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from attrs import Factory, frozen
 
-from .base import Ad, MachineEvent, SlotEvent
+from .base import Ad, MachineEvent, SlotEvent, event
 
 
+@event("machine.joined")
 @frozen
 class MachineJoined(MachineEvent):
     """A machine is part of the pool."""
@@ -15,14 +16,16 @@ class MachineJoined(MachineEvent):
     settings: Ad = Factory(dict)  #: how its execution point works (`domain/startd/settings.py`); others: the default
 
 
+@event("machine.configured")
 @frozen
 class MachineConfigured(MachineEvent):
-    """The execution point read its configuration again. What changed in the slots' ads, ``SlotChanged`` events of the
+    """The execution point read its configuration again. What changed in the slots' ads, ``SlotAdChanged`` events of the
     same stimulus say."""
 
     settings: Ad  #: those that differ from before (an empty text: back to the default)
 
 
+@event("benchmarks.ran")
 @frozen
 class BenchmarksRan(MachineEvent):
     """The machine's benchmarks are done."""
@@ -33,13 +36,15 @@ class BenchmarksRan(MachineEvent):
     published: tuple[int, int]  #: Mips and KFlops as the slots' ads say them from here on
 
 
+@event("cpu.busy")
 @frozen
-class BusyBegan(SlotEvent):
+class CpuBusyChanged(SlotEvent):
     """CpuBusy changed. Written where an expression in force asks for CpuBusyTime."""
 
     busy: bool  #: whether it is true from here on
 
 
+@event("drain.began")
 @frozen
 class DrainBegan(MachineEvent):
     """The machine takes no more jobs, and those that it has are to go."""
@@ -51,8 +56,9 @@ class DrainBegan(MachineEvent):
     start: str = ""  #: what START is meanwhile (empty: false)
 
 
+@event("drain.moved")
 @frozen
-class DrainMoved(MachineEvent):
+class DrainTransitioned(MachineEvent):
     """The machine's drain went on."""
 
     drain: int  #: the drain's number
@@ -61,6 +67,7 @@ class DrainMoved(MachineEvent):
     target: str  #: its state from here on
 
 
+@event("drain.final")
 @frozen
 class DrainFinal(MachineEvent):
     """All jobs that the machine had when the drain began are gone: those that it accepted since have no retirement
@@ -69,14 +76,16 @@ class DrainFinal(MachineEvent):
     drain: int  #: the drain's number
 
 
+@event("drain.badput")
 @frozen
-class DrainCharged(MachineEvent):
+class DrainBadputAdded(MachineEvent):
     """A job was ended by the drain."""
 
     slot: str  #: where it ran
     badput: int  #: core-seconds that it had run (TotalMachineDrainingBadput)
 
 
+@event("shutdown.began")
 @frozen
 class ShutdownBegan(MachineEvent):
     """The execution point is to end when its claims have."""
@@ -84,13 +93,15 @@ class ShutdownBegan(MachineEvent):
     how: str  #: Peaceful (jobs run to their end), Graceful (their retirement time is kept) or Fast (they are killed)
 
 
+@event("machine.left")
 @frozen
 class MachineLeft(MachineEvent):
     """The machine and its slots are no longer in the pool."""
 
 
+@event("slot.created")
 @frozen
-class SlotBorn(SlotEvent):
+class SlotCreated(SlotEvent):
     """A slot exists from here on, in Owner/Idle."""
 
     machine: str  #: the machine that it is of
@@ -99,29 +110,33 @@ class SlotBorn(SlotEvent):
     ad: Ad  #: its whole ad
 
 
+@event("slot.moved")
 @frozen
-class SlotMoved(SlotEvent):
+class SlotTransitioned(SlotEvent):
     """A transition of a slot's state and activity."""
 
     row: str  #: the row of the dialect's table (empty: an imported one that no row allows)
     source: str  #: state and activity before, as Claimed/Busy
     target: str  #: state and activity from here on
     reason: str = ""  #: of an imported one that no row allows: what the record says of it
-    evidence: int = 0  #: position of the `EvidenceNoted` with the expression that decided it (0: none did)
+    evidence: int = 0  #: position of the `EvaluationRecorded` with the expression that decided it (0: none did)
 
 
+@event("slot.changed")
 @frozen
-class SlotChanged(SlotEvent):
+class SlotAdChanged(SlotEvent):
     """The slot's ad has new values."""
 
     changes: Ad  #: those that differ from before (an empty text: the attribute is gone)
 
 
+@event("slot.destroyed")
 @frozen
-class SlotDied(SlotEvent):
+class SlotDestroyed(SlotEvent):
     """The slot is gone."""
 
 
+@event("claim.made")
 @frozen
 class ClaimMade(SlotEvent):
     """A submitter holds the slot from here on."""
@@ -136,8 +151,9 @@ class ClaimMade(SlotEvent):
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
 
 
+@event("claim.queued")
 @frozen
-class ClaimWaits(SlotEvent):
+class ClaimQueued(SlotEvent):
     """A better match waits until the slot's present claim has gone."""
 
     claim: str  #: the claim's id
@@ -149,6 +165,7 @@ class ClaimWaits(SlotEvent):
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
 
 
+@event("claim.withdrawn")
 @frozen
 class ClaimWithdrawn(SlotEvent):
     """The better match waits no longer."""
@@ -156,17 +173,19 @@ class ClaimWithdrawn(SlotEvent):
     claim: str  #: the claim's id
 
 
+@event("claim.flagged")
 @frozen
-class ClaimMarked(SlotEvent):
+class ClaimFlagged(SlotEvent):
     """Something holds for the slot's claim from here on."""
 
     claim: str  #: the claim's id
-    marks: tuple[str, ...]  #: what: each is one of `MARKS`
+    flags: tuple[str, ...]  #: what: each is one of `CLAIM_FLAGS`
     reason: str = ""  #: why its job is to go (empty: it is not)
     code: int = 0  #: HTCondor's code of that
     subcode: int = 0  #: HTCondor's subcode of that
 
 
+@event("claim.activated")
 @frozen
 class ClaimActivated(SlotEvent):
     """A holder outside of this pool started a job on its claim."""
@@ -177,6 +196,7 @@ class ClaimActivated(SlotEvent):
     vacate: int  #: microseconds of MachineMaxVacateTime that it was promised
 
 
+@event("claim.deactivated")
 @frozen
 class ClaimDeactivated(SlotEvent):
     """The job of a holder outside of this pool is gone from the slot."""
@@ -185,22 +205,25 @@ class ClaimDeactivated(SlotEvent):
     job: str  #: the job, as its holder names it
 
 
+@event("starter.signalled")
 @frozen
-class StarterTold(SlotEvent):
+class StarterSignalled(SlotEvent):
     """The starter of a holder outside of this pool was told to end its job."""
 
     how: str  #: soft (by its kill signal) or hard (at once)
     until: int  #: when it is told so again, harder, in microseconds (0: by the pool's settings)
 
 
+@event("claim.silent")
 @frozen
-class ClaimUnheard(SlotEvent):
+class ClaimHolderSilent(SlotEvent):
     """The claim's holder sends no more signs of life, or was heard again."""
 
     claim: str  #: the claim's id
     until: int  #: when the lease is over if none comes, in microseconds (0: it was heard again)
 
 
+@event("claim.ended")
 @frozen
 class ClaimEnded(SlotEvent):
     """The claim is over."""
@@ -210,7 +233,7 @@ class ClaimEnded(SlotEvent):
     usage: int  #: microseconds that it was held, times the slot's weight in thousandths
 
 
-MARKS: dict[str, str] = {
+CLAIM_FLAGS: dict[str, str] = {
     "irrevocable": "the claim retires, and nothing ends that",
     "preempted": "PREEMPT was true: WANT_VACATE and WANT_HOLD count when the job is to go",
     "peaceful": "its job may run to its end, whatever its retirement time",
@@ -220,4 +243,4 @@ MARKS: dict[str, str] = {
     "drained": "its job ends because of a drain, and what it used counts as the drain's badput",
     "late": "accepted while the machine drained: it has no retirement time",
 }
-"""Every mark that a claim may have (``ClaimMarked``), with its meaning."""
+"""Every flag that a claim may have (``ClaimFlagged``), with its meaning."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..classad import ClassAd, EvaluationError, unparse
 from ..decision.draft import Draft
-from ..events import EvidenceNoted
+from ..events import EvaluationRecorded
 from ..startd.evaluation import unparsed
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
@@ -15,7 +15,7 @@ def job_ad(cluster: Cluster, proc: int) -> ClassAd:
     return ad_of(cluster.attributes(proc))
 
 
-def evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvidenceNoted:
+def evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvaluationRecorded:
     """What the job's Requirements read, of its own ad and of the best slot's."""
     requirements = job["Requirements"]
     read: dict[str, str] = {}
@@ -26,7 +26,7 @@ def evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvidenceNoted:
         short = name.rpartition(".")[2]
         if short in slot:
             read[f"TARGET.{short}"] = _value(slot, short, job, draft)
-    return EvidenceNoted(*draft.why("negotiated"), "Requirements", unparse(requirements), "true", read)
+    return EvaluationRecorded(*draft.why("negotiated"), "Requirements", unparse(requirements), "true", read)
 
 
 def _value(ad: ClassAd, name: str, other: ClassAd, draft: Draft) -> str:

@@ -8,7 +8,7 @@ it as a dynamic slot.
 from __future__ import annotations
 
 from ..decision.draft import Draft
-from ..events import EvidenceNoted, SlotChanged
+from ..events import EvaluationRecorded, SlotAdChanged
 from ..ports.sensor_readings import NOTHING_READ, nothing
 from ..startd.dynamic_slots import carve
 from ..startd.slot_policy import policy_of
@@ -70,10 +70,10 @@ def _tell(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
     if not wanted <= {name.lower() for name in slot.public}:
         changes = changed_readings(policy_of(draft, slot), wanted)
         if changes:
-            draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
+            draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
-def _evidence(draft: Draft, cycle: Cycle) -> list[EvidenceNoted]:
+def _evidence(draft: Draft, cycle: Cycle) -> list[EvaluationRecorded]:
     """For each kind of jobs what the Requirements of one read, of its own ad and of the slot's that it gets."""
     table = pool_of(draft.state, draft.now, draft.context, ()).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}

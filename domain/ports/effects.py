@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from ..events import Event, JobActivated, JobExited, JobSignalled, JobsMoved, SlotMoved
+from ..events import Event, JobActivated, JobExited, JobSignalled, JobsTransitioned, SlotTransitioned
 from ..state.state import Activation, State
 from .world import How
 
@@ -68,7 +68,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
         activation = state.by_job.get((event.cluster, event.proc))
         if activation is not None:
             yield Signal(activation.key, ending(state, activation, event.how))
-    elif isinstance(event, JobsMoved) and event.row in _PAUSES:
+    elif isinstance(event, JobsTransitioned) and event.row in _PAUSES:
         for first, last in event.procs:
             for proc in range(first, last + 1):
                 activation = state.by_job.get((event.cluster, proc))
@@ -76,5 +76,5 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
                     yield Signal(activation.key, _PAUSES[event.row])
     elif isinstance(event, JobExited):
         yield Forget(event.key)
-    elif isinstance(event, SlotMoved) and event.target == BENCHMARKING:
+    elif isinstance(event, SlotTransitioned) and event.target == BENCHMARKING:
         yield Benchmark(event.slot)

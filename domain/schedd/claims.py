@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from ..decision.draft import Draft, job_id
-from ..events import ClaimMade, ClaimWaits, ClaimWithdrawn, JobActivated
+from ..events import ClaimMade, ClaimQueued, ClaimWithdrawn, JobActivated
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
 from ..negotiator.match_evidence import evidence, job_ad
@@ -79,7 +79,7 @@ def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str,
     draft.move_match(slot, "claim")
     job = job_id(cluster.id, proc)
     why = draft.why("better_match")
-    queue_claim(draft, slot, ClaimWaits(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
+    queue_claim(draft, slot, ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
 
 
 def withdraw_better_matches(draft: Draft, cluster: int, procs: Iterable[int]) -> None:

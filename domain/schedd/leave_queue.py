@@ -13,7 +13,7 @@ from datetime import tzinfo
 from ..classad import Context
 from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, ranges
-from ..events import Event, JobExited, JobsEdited, JobsMoved, Procs
+from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
 from ..ports.stimuli import LeaveQueue
 from ..state.cluster import OVER, Cluster
 from ..state.expression_cache import ad_of, expression
@@ -32,7 +32,7 @@ def to_be_asked(state: State, events: Iterable[Event]) -> Jobs:
     """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
     found: dict[int, list[Procs]] = {}
     for event in events:
-        ends = isinstance(event, JobsMoved) and event.target in TERMINAL
+        ends = isinstance(event, JobsTransitioned) and event.target in TERMINAL
         if not (ends or isinstance(event, JobExited | JobsEdited)):
             continue
         number, procs = job_procs(event) or (0, ())

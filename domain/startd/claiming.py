@@ -15,11 +15,11 @@ from ..events import (
     Ad,
     ClaimActivated,
     ClaimDeactivated,
+    ClaimHolderSilent,
     ClaimMade,
-    ClaimUnheard,
-    ClaimWaits,
+    ClaimQueued,
     ClaimWithdrawn,
-    DrainCharged,
+    DrainBadputAdded,
 )
 from ..ports import stimuli as s
 from ..state.expression_cache import ad_of
@@ -116,7 +116,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
         slot = _carved(draft, stimulus, slot)
     value = rank_of(draft, slot, stimulus.ad)
     if slot.state in HELD:
-        waits = ClaimWaits(
+        waits = ClaimQueued(
             *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
             stimulus.job, stimulus.ad, stimulus.lease,
         )  # fmt: skip
@@ -130,7 +130,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed there")
 
 
-def queue_claim(draft: Draft, slot: Slot, waits: ClaimWaits) -> None:
+def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
     """A better match waits for a slot that somebody has: one at a time, the last that came."""
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
@@ -246,7 +246,7 @@ def charge_badput(draft: Draft, slot: Slot) -> None:
         and slot.machine in draft.state.machines
     ):
         seconds = activation.ran(draft.now) // MICROSECONDS
-        draft.emit(DrainCharged(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
+        draft.emit(DrainBadputAdded(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
 
 
 def job_gone(draft: Draft, slot: Slot) -> None:
@@ -269,7 +269,7 @@ def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed: nobody's silence matters to it")
     until = stimulus.heard + lease_of(draft, slot) * MICROSECONDS
-    draft.emit(ClaimUnheard(*draft.why("unheard"), slot.name, slot.claim.id, until))
+    draft.emit(ClaimHolderSilent(*draft.why("unheard"), slot.name, slot.claim.id, until))
 
 
 def lease_of(draft: Draft, slot: Slot) -> int:
@@ -287,4 +287,4 @@ def lease_of(draft: Draft, slot: Slot) -> int:
 def holder_heard(draft: Draft, stimulus: s.HolderHeard) -> None:
     slot = _slot(draft, stimulus.slot)
     if slot.claim is not None and slot.claim.until:
-        draft.emit(ClaimUnheard(*draft.why("heard"), slot.name, slot.claim.id, 0))
+        draft.emit(ClaimHolderSilent(*draft.why("heard"), slot.name, slot.claim.id, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..classad import ClassAdSyntaxError, parse
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal
-from ..events import DrainBegan, DrainFinal, DrainMoved
+from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..state.settings import super_users
 from ..state.state import Drain, Machine, Slot
@@ -134,7 +134,7 @@ def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
     drain = machine.drain
     assert drain is not None
     target = drain_machine().fire(drain.state, row)
-    draft.emit(DrainMoved(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
+    draft.emit(DrainTransitioned(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
 
 
 def reevaluate_machine(draft: Draft, machine: Machine) -> None:

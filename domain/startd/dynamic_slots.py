@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ..classad import ClassAd, EvaluationError
 from ..decision.draft import Draft, Refusal
-from ..events import Ad, SlotBorn, SlotChanged, SlotDied
+from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..state.expression_cache import ad_of
 from ..state.state import Slot
 from .custom_resources import available, of_things, things
@@ -59,7 +59,7 @@ def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
     for resource, ids in chosen.items():
         given |= of_things(resource, ids, things(own, resource))
     ad = dynamic_ad(parent, name, taken, given)
-    draft.emit(SlotBorn(*draft.why("carved"), name, parent.machine, "dynamic", parent.name, ad))
+    draft.emit(SlotCreated(*draft.why("carved"), name, parent.machine, "dynamic", parent.name, ad))
     _give(draft, parent, {key: -amount for key, amount in taken.items()}, "carved")
     return draft.state.slots[name]
 
@@ -68,7 +68,7 @@ def merge(draft: Draft, slot: Slot) -> None:
     """A dynamic slot whose claim is over dies, and its parent has its resources back."""
     parent = draft.state.slots.get(slot.parent)
     amounts = {name: int(amount) for name, amount in remaining(slot).items()}
-    draft.emit(SlotDied(*draft.why("merged"), slot.name))
+    draft.emit(SlotDestroyed(*draft.why("merged"), slot.name))
     if parent is not None:
         _give(draft, parent, amounts, "merged")
 
@@ -79,7 +79,7 @@ def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> No
     if any(f"Available{name}" in parent.ad for name in changes):
         free = free_things(parent, draft.state.slots.values())
         changes |= {f"Available{name}": available(name, ids) for name, ids in free.items() if name in changes}
-    draft.emit(SlotChanged(*draft.why(cause), parent.name, changes))
+    draft.emit(SlotAdChanged(*draft.why(cause), parent.name, changes))
 
 
 def weight_of(slot: Slot) -> int:

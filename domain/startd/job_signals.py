@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
-from ..events import JobSignalled, StarterTold
+from ..events import JobSignalled, StarterSignalled
 from ..state.job_ad import quoted
 from ..state.state import RUNS, Activation, Slot
 from . import time_limits
@@ -52,7 +52,7 @@ def signal_job(draft: Draft, activation: Activation, how: str, cause: str) -> No
     if activation.cluster:
         draft.emit(JobSignalled(*draft.why(cause), activation.cluster, activation.proc, how, until))
     else:
-        draft.emit(StarterTold(*draft.why(cause), activation.slot, how, until))
+        draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, until))
 
 
 def _patience(draft: Draft, activation: Activation, how: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..decision.draft import Draft, Refusal
-from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotBorn, SlotChanged, SlotDied
+from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..ports import stimuli as s
 from ..state.expression_cache import expression
 from ..state.state import Machine, Slot
@@ -28,12 +28,12 @@ def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
     draft.emit(MachineJoined(*draft.why("configured"), stimulus.machine, stimulus.ad, stimulus.settings))
     for plan in stimulus.slots:
         ad = {**stimulus.ad, **plan.ad}
-        draft.emit(SlotBorn(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
+        draft.emit(SlotCreated(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
         reevaluate(draft, draft.state.slots[plan.name])
     for plan in stimulus.slots:
         said = changed_readings(policy_of(draft, draft.state.slots[plan.name]))
         if said:
-            draft.emit(SlotChanged(*draft.why("published"), plan.name, said))
+            draft.emit(SlotAdChanged(*draft.why("published"), plan.name, said))
 
 
 def _check(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
@@ -61,7 +61,7 @@ def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
     if busy:
         raise Refusal(f"machine {stimulus.machine} is in use ({', '.join(busy)}): vacate these slots first")
     for slot in slots:
-        draft.emit(SlotDied(*draft.why("machine_left"), slot.name))
+        draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.why("left"), stimulus.machine))
 
 
@@ -92,7 +92,7 @@ def reconfigure(draft: Draft, stimulus: s.Reconfigure) -> None:
         draft.emit(MachineConfigured(*draft.why("reconfigured"), machine.name, changed))
     for slot, changes in ads:
         if changes:
-            draft.emit(SlotChanged(*draft.why("reconfigured"), slot.name, changes))
+            draft.emit(SlotAdChanged(*draft.why("reconfigured"), slot.name, changes))
     draining.reevaluate_machine(draft, machine)
 
 

@@ -9,7 +9,7 @@ slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no
 from __future__ import annotations
 
 from ..decision.draft import Draft, Refusal
-from ..events import BenchmarksRan, BusyBegan, SlotChanged, SlotMoved
+from ..events import BenchmarksRan, CpuBusyChanged, SlotAdChanged, SlotTransitioned
 from ..ports import stimuli as s
 from ..state.state import Machine, Slot, State
 from . import draining, updates
@@ -59,17 +59,17 @@ def _publish(draft: Draft, slot: Slot) -> None:
     """Tell the pool what the sensors say, if that is news and the time has come."""
     changes = updates.due_readings(policy_of(draft, slot))
     if changes:
-        draft.emit(SlotChanged(*draft.why("published"), slot.name, changes))
+        draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
 def publish(draft: Draft) -> None:
     """A slot whose state or activity has changed tells at once what its machine's sensors say, as the real startd's
     updates do."""
-    for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotMoved)):
+    for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
         changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
         if changes:
-            draft.emit(SlotChanged(*draft.why("published"), name, changes))
+            draft.emit(SlotAdChanged(*draft.why("published"), name, changes))
 
 
 def _note_busy(draft: Draft, slot: Slot) -> None:
@@ -78,7 +78,7 @@ def _note_busy(draft: Draft, slot: Slot) -> None:
         return
     busy = policy_of(draft, slot).true("CpuBusy")
     if busy != bool(slot.busy_since):
-        draft.emit(BusyBegan(*draft.why("evaluated"), slot.name, busy))
+        draft.emit(CpuBusyChanged(*draft.why("evaluated"), slot.name, busy))
 
 
 def benchmarks_done(draft: Draft, stimulus: s.BenchmarksDone) -> None:

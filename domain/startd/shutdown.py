@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal
-from ..events import ClaimEnded, MachineLeft, MatchVoided, ShutdownBegan, SlotDied
+from ..events import ClaimEnded, MachineLeft, MatchVoided, ShutdownBegan, SlotDestroyed
 from ..ports import stimuli as s
 from ..state.state import Machine, State
 from .draining import finalize, owned_machine, slots_of
@@ -58,7 +58,7 @@ def leave_if_empty(draft: Draft, machine: Machine) -> None:
     for slot in slots_of(draft, machine):
         end_claim(draft, slot, "shutdown")
     for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # what was carved goes first
-        draft.emit(SlotDied(*draft.why("machine_left"), slot.name))
+        draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
 
 

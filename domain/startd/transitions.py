@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decision.draft import Draft, job_id
-from ..events import Ad, ClaimEnded, ClaimMade, ClaimMarked, ClaimWithdrawn, MatchVoided
+from ..events import Ad, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..state.state import Claim, Slot, State
 from ..state_machines import claim_state
 from ..state_machines.claim import ENDING, REQUESTED
@@ -184,7 +184,7 @@ def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0)
         return
     new = tuple(one for one in marks if one not in claim.marks)
     if new or (reason and reason != claim.reason):
-        draft.emit(ClaimMarked(*draft.why("evaluated"), slot.name, claim.id, new, reason, code))
+        draft.emit(ClaimFlagged(*draft.why("evaluated"), slot.name, claim.id, new, reason, code))
 
 
 # The end of claims

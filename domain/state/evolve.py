@@ -83,7 +83,7 @@ def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
     _touch(state, machine)
 
 
-def _busy(state: State, event: e.BusyBegan) -> None:
+def _busy(state: State, event: e.CpuBusyChanged) -> None:
     state.slots[event.slot].busy_since = event.at if event.busy else 0
     state.touched[event.slot] = True
 
@@ -98,7 +98,7 @@ def _drain_began(state: State, event: e.DrainBegan) -> None:
     state.reworded.update(dict.fromkeys(machine.slots, True))
 
 
-def _drain_moved(state: State, event: e.DrainMoved) -> None:
+def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
     machine = state.machines[event.machine]
     if machine.drain is not None:
         machine.drain.state = event.target
@@ -115,7 +115,7 @@ def _drain_final(state: State, event: e.DrainFinal) -> None:
     _touch(state, state.machines[event.machine])
 
 
-def _drain_charged(state: State, event: e.DrainCharged) -> None:
+def _drain_charged(state: State, event: e.DrainBadputAdded) -> None:
     state.machines[event.machine].badput += event.badput
     _touch(state, state.machines[event.machine])
 
@@ -129,7 +129,7 @@ def _machine_left(state: State, event: e.MachineLeft) -> None:
     state.machines.pop(event.machine, None)
 
 
-def _born(state: State, event: e.SlotBorn) -> None:
+def _born(state: State, event: e.SlotCreated) -> None:
     slot = state.slots[event.slot] = Slot(
         event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BIRTH, event.at, event.at,
         version=state.position,
@@ -139,7 +139,7 @@ def _born(state: State, event: e.SlotBorn) -> None:
     state.touched[event.slot] = state.reworded[event.slot] = True
 
 
-def _slot_moved(state: State, event: e.SlotMoved) -> None:
+def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
     slot = state.slots[event.slot]
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
     slot.spent[slot.state_activity] = slot.spent.get(slot.state_activity, 0) + event.at - slot.entered_activity
@@ -161,7 +161,7 @@ def _slot_moved(state: State, event: e.SlotMoved) -> None:
         state.preempting[event.slot] = None
 
 
-def _slot_changed(state: State, event: e.SlotChanged) -> None:
+def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
     slot = state.slots[event.slot]
     state.touched[event.slot] = True
     if event.cause == PUBLISHED:
@@ -174,7 +174,7 @@ def _slot_changed(state: State, event: e.SlotChanged) -> None:
     slot.version = state.position
 
 
-def _slot_died(state: State, event: e.SlotDied) -> None:
+def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
     state.reworded[event.slot] = True
     if slot is not None and slot.machine in state.machines:
@@ -198,7 +198,7 @@ def _awaited(slot: Slot | None) -> tuple[int, int] | None:
     return None if slot is None or slot.waiting is None else _job_of(slot.waiting)
 
 
-def _job_of(claim: Claim | e.ClaimMade | e.ClaimWaits) -> tuple[int, int] | None:
+def _job_of(claim: Claim | e.ClaimMade | e.ClaimQueued) -> tuple[int, int] | None:
     """The job of the pool's own queue that a better match is for."""
     if claim.holder or not claim.job:
         return None
@@ -206,7 +206,7 @@ def _job_of(claim: Claim | e.ClaimMade | e.ClaimWaits) -> tuple[int, int] | None
     return int(cluster), int(proc)
 
 
-def _user(state: State, event: e.ClaimMade | e.ClaimWaits, job: tuple[int, int] | None) -> str:
+def _user(state: State, event: e.ClaimMade | e.ClaimQueued, job: tuple[int, int] | None) -> str:
     """Whose the job is that a claim is made for; empty where the claim counts for the same."""
     cluster = state.clusters.get(job[0]) if job is not None else None
     user = unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
@@ -229,7 +229,7 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
     slot.waiting = None
 
 
-def _claim_waits(state: State, event: e.ClaimWaits) -> None:
+def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     slot, job = state.slots[event.slot], _job_of(event)
     _unpromise(state, event.slot, _awaited(slot))
     if job is not None:
@@ -249,17 +249,17 @@ def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
     state.touched[event.slot] = True
 
 
-def _claim_marked(state: State, event: e.ClaimMarked) -> None:
+def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
     claim = state.slots[event.slot].claim
     if claim is not None:
-        claim.marks |= set(event.marks)
-        if "resumed" in event.marks:
+        claim.marks |= set(event.flags)
+        if "resumed" in event.flags:
             claim.marks -= {"by_command", "resumed"}
         if event.reason:
             claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
 
 
-def _claim_unheard(state: State, event: e.ClaimUnheard) -> None:
+def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
     claim = state.slots[event.slot].claim
     if claim is not None:
         claim.until = event.until
@@ -373,7 +373,7 @@ def _ends(state: State, cluster: Cluster) -> None:
             del state.refusals[job]
 
 
-def _jobs_moved(state: State, event: e.JobsMoved) -> None:
+def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
     cluster = state.clusters[event.cluster]
     if event.target == LEFT:
         cluster.end_all(event.procs)
@@ -432,12 +432,12 @@ def _signalled(state: State, event: e.JobSignalled) -> None:
     _told(activation, event)
 
 
-def _told(activation: Activation, event: e.JobSignalled | e.StarterTold) -> None:
+def _told(activation: Activation, event: e.JobSignalled | e.StarterSignalled) -> None:
     activation.stop, activation.told, activation.until = event.how, event.at, event.until
     activation.stopped = activation.stopped or event.at
 
 
-def _starter_told(state: State, event: e.StarterTold) -> None:
+def _starter_told(state: State, event: e.StarterSignalled) -> None:
     activation = state.slots[event.slot].activation
     if activation is not None:
         _told(activation, event)
@@ -460,34 +460,34 @@ def _exited(state: State, event: e.JobExited) -> None:
     cluster.edit(event.proc, event, status)
 
 
-_FOLDS: dict[type[e.Event], Callable[..., None]] = {
+FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.PoolFounded: _founded,
     e.PoolConfigured: _pool_configured,
     e.WriterBegan: _writer,
     e.RequestAnswered: _answered,
-    e.EvidenceNoted: lambda state, event: None,
+    e.EvaluationRecorded: lambda state, event: None,
     e.MachineJoined: _machine,
     e.MachineConfigured: _configured,
     e.MachineLeft: _machine_left,
     e.BenchmarksRan: _benchmarks,
-    e.BusyBegan: _busy,
+    e.CpuBusyChanged: _busy,
     e.DrainBegan: _drain_began,
-    e.DrainMoved: _drain_moved,
+    e.DrainTransitioned: _drain_moved,
     e.DrainFinal: _drain_final,
-    e.DrainCharged: _drain_charged,
+    e.DrainBadputAdded: _drain_charged,
     e.ShutdownBegan: _shutdown,
-    e.SlotBorn: _born,
-    e.SlotMoved: _slot_moved,
-    e.SlotChanged: _slot_changed,
-    e.SlotDied: _slot_died,
+    e.SlotCreated: _born,
+    e.SlotTransitioned: _slot_moved,
+    e.SlotAdChanged: _slot_changed,
+    e.SlotDestroyed: _slot_died,
     e.ClaimMade: _claim_made,
-    e.ClaimWaits: _claim_waits,
+    e.ClaimQueued: _claim_waits,
     e.ClaimWithdrawn: _claim_withdrawn,
-    e.ClaimMarked: _claim_marked,
+    e.ClaimFlagged: _claim_marked,
     e.ClaimActivated: _claim_activated,
     e.ClaimDeactivated: _claim_deactivated,
-    e.ClaimUnheard: _claim_unheard,
-    e.StarterTold: _starter_told,
+    e.ClaimHolderSilent: _claim_unheard,
+    e.StarterSignalled: _starter_told,
     e.ClaimEnded: _claim_ended,
     e.CycleHeld: _cycle,
     e.MatchVoided: _match_voided,
@@ -496,7 +496,7 @@ _FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.SubmittersReset: _submitters_reset,
     e.SubmitterDeleted: _submitter_deleted,
     e.ClusterSubmitted: _submitted,
-    e.JobsMoved: _jobs_moved,
+    e.JobsTransitioned: _jobs_moved,
     e.JobsEdited: _jobs_edited,
     e.JobActivated: _activated,
     e.JobExecuting: _executing,
@@ -510,13 +510,13 @@ def evolve(state: State, event: e.Event) -> None:
     """Bring `state` forward by `event`, the next of its log."""
     state.position += 1
     state.at = event.at
-    _FOLDS[type(event)](state, event)
+    FOLDS[type(event)](state, event)
 
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
     """The state after `events`, each with its position in the log."""
     state = state or State()
-    folds = _FOLDS
+    folds = FOLDS
     for position, event in events:
         state.position, state.at = position, event.at
         folds[type(event)](state, event)

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, JobMeasured, JobsEdited, JobsMoved
+from ..events import (
+    ClusterSubmitted,
+    Event,
+    JobActivated,
+    JobExecuting,
+    JobExited,
+    JobMeasured,
+    JobsEdited,
+    JobsTransitioned,
+)
 from ..state_machines import HTCONDOR_25, LEFT
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
@@ -102,7 +111,7 @@ def _status(changes: Changes, target: str, source: str, at: int) -> None:
     changes["EnteredCurrentStatus"] = seconds(at)
 
 
-def _moved(job: _Attributes, event: JobsMoved) -> None:
+def _moved(job: _Attributes, event: JobsTransitioned) -> None:
     if event.target != LEFT:  # which is no status: the history has the last that the job had
         _status(job.changes, event.target, event.source, event.at)
     job.changes.update(event.changes)
@@ -190,7 +199,7 @@ def _exited(job: _Attributes, event: JobExited) -> None:
 
 
 _FOLDS: dict[type[Event], Callable[..., None]] = {
-    JobsMoved: _moved,
+    JobsTransitioned: _moved,
     JobsEdited: _edited,
     JobActivated: _activated,
     JobExecuting: _executing,
@@ -217,7 +226,7 @@ def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
 
 def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     """The cluster and the processes that `event` is about; None if it is not about jobs."""
-    if isinstance(event, JobsMoved | JobsEdited):
+    if isinstance(event, JobsTransitioned | JobsEdited):
         return event.cluster, event.procs
     if isinstance(event, ClusterSubmitted):
         return event.cluster, ((0, event.count - 1),)

@@ -27,7 +27,7 @@ class Claim:
     """Who holds a slot, since when (microseconds), and what it counts for (thousandths). ``submitter`` is whom
     it counts for, ``user`` whose the job is that it was made for (empty: the same). ``rank`` is the slot's RANK of its
     job. ``holder`` is empty if the pool's own access point holds it, and ``job`` the one for which it waited, if it
-    did; else ``job`` and ``ad`` are the job that the holder asked for. ``marks`` are those of ``events.MARKS``,
+    did; else ``job`` and ``ad`` are the job that the holder asked for. ``marks`` are those of ``events.CLAIM_FLAGS``,
     ``reason`` with its codes is why its job is to go, ``activations`` counts its jobs. ``lease`` is in seconds;
     ``until`` is when it ends, unless the holder is heard again (0: it is heard)."""
 

@@ -32,7 +32,7 @@ class SlotPolicy(Protocol):
     def is_claimed(self) -> bool: ...
 
     def marked(self, mark: str) -> bool:
-        """Return whether this of ``events.MARKS`` holds for the slot's claim; false without a claim."""
+        """Return whether this of ``events.CLAIM_FLAGS`` holds for the slot's claim; false without a claim."""
 
     @property
     def better_match_waits(self) -> bool: ...

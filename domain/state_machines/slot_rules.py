@@ -31,7 +31,7 @@ class Rule(NamedTuple):
     killing: str = ""
     """The row if the target turns out to be Killing, where that is another."""
     marks: tuple[str, ...] = ()
-    """What holds for the claim from then on (``events.MARKS``)."""
+    """What holds for the claim from then on (``events.CLAIM_FLAGS``)."""
     polled: bool = False
     """Whether the rule is asked in rounds alone, not of a slot that has just arrived."""
 

@@ -124,7 +124,7 @@ class Books:
             name = f"{one.slot}#{number}"
         self._meet(one.submitter)
         if name not in self.state.slots:
-            evolve(self.state, e.SlotBorn(at, "reported", "", name, "", "static", "", {}))
+            evolve(self.state, e.SlotCreated(at, "reported", "", name, "", "static", "", {}))
         evolve(self.state, e.ClaimMade(at, "reported", "", name, name, one.submitter, one.weight))
 
     def _meet(self, submitter: str) -> None:

@@ -87,7 +87,7 @@ def _jobs(record: Record, cycle: Happened) -> Iterator[e.Event]:
             ):  # Completed last: then it may be gone
                 ranges = tuple((proc, proc) for proc in procs)
                 row, source = _ROWS[status], one.event.status
-                yield e.JobsMoved(cycle.at, "reported", "", one.event.cluster, ranges, row, source, status, {})
+                yield e.JobsTransitioned(cycle.at, "reported", "", one.event.cluster, ranges, row, source, status, {})
 
 
 def _there(one: Submitted, cycle: Happened) -> bool:

@@ -57,7 +57,7 @@ class Sights:
             if isinstance(event, e.ClaimMade):
                 held[event.slot] = Claimed(event.slot, event.submitter, event.weight)
                 self.weights[event.slot] = event.weight
-            elif isinstance(event, e.ClaimEnded | e.SlotDied):
+            elif isinstance(event, e.ClaimEnded | e.SlotDestroyed):
                 held.pop(event.slot, None)
             elif isinstance(event, e.MachineLeft):
                 held.clear()
@@ -78,7 +78,7 @@ class Sights:
         """Whether these slots were in Unclaimed after so many events."""
         waiting = set(slots)
         for event in reversed(self._pool[:count]) if waiting else ():
-            if isinstance(event, e.SlotMoved) and event.slot in waiting:
+            if isinstance(event, e.SlotTransitioned) and event.slot in waiting:
                 if not event.target.startswith("Unclaimed/"):
                     return False
                 waiting.discard(event.slot)

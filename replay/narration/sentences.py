@@ -85,18 +85,18 @@ class Context:
     """What other events say under the same stimulus: who asked, and what a match was found by."""
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)
-    evidence: dict[str, list[e.EvidenceNoted]] = field(factory=dict)
-    noted: dict[int, e.EvidenceNoted] = field(factory=dict)
+    evidence: dict[str, list[e.EvaluationRecorded]] = field(factory=dict)
+    noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
     """The same evidence by its position."""
 
     def note(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.RequestAnswered):
             self.requests[event.stimulus] = event
-        elif isinstance(event, e.EvidenceNoted):
+        elif isinstance(event, e.EvaluationRecorded):
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
 
-    def decided(self, event: e.SlotMoved | e.JobsMoved | e.JobExited) -> Ground:
+    def decided(self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobExited) -> Ground:
         """The expression that decided a transition."""
         note = self.noted.get(event.evidence)
         return ground(note) if note else NO_GROUND
@@ -127,7 +127,7 @@ def capital(text: str) -> str:
     )
 
 
-def read_values(note: e.EvidenceNoted) -> str:
+def read_values(note: e.EvaluationRecorded) -> str:
     """The evidence of a match: the expression that was true, and what it read, of this job or one like it."""
     return f"Its {note.name} held there: {_reading(note)}."
 
@@ -145,7 +145,7 @@ SHORT = 80
 """An expression with its values is told in the sentence itself if it is no longer."""
 
 
-def ground(note: e.EvidenceNoted) -> Ground:
+def ground(note: e.EvaluationRecorded) -> Ground:
     """The evidence of a slot's or a job's policy: the expression, its truth, and the values that it read."""
     truth, reading = f"{note.name} was {note.value}", _reading(note)
     if len(reading) <= SHORT:
@@ -153,7 +153,7 @@ def ground(note: e.EvidenceNoted) -> Ground:
     return Ground("", f"{truth}: {reading}.")  # the cause's own words say so
 
 
-def _reading(note: e.EvidenceNoted) -> str:
+def _reading(note: e.EvaluationRecorded) -> str:
     values = shortened(", ".join(f"{name} = {value}" for name, value in note.read.items()), 200)
     return shortened(note.expression, 300) + (f" [{values}]" if values else "")
 

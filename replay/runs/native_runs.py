@@ -18,7 +18,7 @@ from .causes import CAUSES, Cause, first, of_own
 from .run import COMPLETED, EVICTED, RUNNING, JobRun
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
-_MARKS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
+_FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
 """What a claim is marked with that is to end, where no transition says why."""
 
 
@@ -55,11 +55,11 @@ class _Reader:
             self.on[event.slot] = event.cluster, event.proc
         elif isinstance(event, e.JobExited):
             return self._exited(position, event)
-        elif isinstance(event, e.SlotMoved):
+        elif isinstance(event, e.SlotTransitioned):
             self._moved(event)
-        elif isinstance(event, e.ClaimMarked | e.ClaimWaits | e.ClaimWithdrawn):
+        elif isinstance(event, e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn):
             self._of_claim(event)
-        elif isinstance(event, e.JobsMoved):
+        elif isinstance(event, e.JobsTransitioned):
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
             if (run := self.active.get((event.cluster, event.proc))) is not None:
@@ -68,7 +68,7 @@ class _Reader:
             self.preferred.update((match.slot, match.reason) for match in event.matches if match.reason)
         return None
 
-    def _moved(self, event: e.SlotMoved) -> None:
+    def _moved(self, event: e.SlotTransitioned) -> None:
         run = self.active.get(self.on.get(event.slot, (0, 0)))
         if run is None:
             return
@@ -83,18 +83,18 @@ class _Reader:
         """Why the match that waits for a slot is better."""
         return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
 
-    def _of_claim(self, event: e.ClaimMarked | e.ClaimWaits | e.ClaimWithdrawn) -> None:
+    def _of_claim(self, event: e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn) -> None:
         run = self.active.get(self.on.get(event.slot, (0, 0)))
         if run is None:
             return
-        if isinstance(event, e.ClaimMarked):
-            run.of_claim += [_MARKS[mark] for mark in event.marks if mark in _MARKS]
-        elif isinstance(event, e.ClaimWaits):
+        if isinstance(event, e.ClaimFlagged):
+            run.of_claim += [_FLAGS[flag] for flag in event.flags if flag in _FLAGS]
+        elif isinstance(event, e.ClaimQueued):
             run.of_claim.append(self._better(event.slot))
         else:
             run.of_claim.clear()
 
-    def _jobs_moved(self, event: e.JobsMoved) -> None:
+    def _jobs_moved(self, event: e.JobsTransitioned) -> None:
         cause = of_own(event.cause, event.stimulus)
         if cause is None:
             return

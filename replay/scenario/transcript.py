@@ -16,8 +16,9 @@ from .scenario import Scenario, Step
 from .times import SECOND, elapsed, told
 
 TOLD = (
-    e.SlotMoved, e.SlotDied, e.ClaimWaits, e.ClaimWithdrawn, e.ClaimUnheard, e.DrainBegan, e.DrainMoved, e.DrainFinal,
-    e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan, e.JobsMoved, e.JobActivated, e.JobExited,
+    e.SlotTransitioned, e.SlotDestroyed, e.ClaimQueued, e.ClaimWithdrawn, e.ClaimHolderSilent, e.DrainBegan,
+    e.DrainTransitioned, e.DrainFinal, e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan,
+    e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
 """The kinds of events that a play tells of; the log has all."""
 STORY = 12
@@ -50,13 +51,13 @@ class Entry:
     evidence: Evidence | None = None
 
 
-DECIDED = (e.SlotMoved, e.JobsMoved, e.JobExited)
+DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)
 """Those that may name their evidence."""
 
 
 def _goes_without_saying(event: e.Event) -> bool:
     """A job that has ended leaves the queue; where its LeaveJobInQueue decided when, that is told."""
-    return isinstance(event, e.JobsMoved) and event.target == LEFT and not event.evidence
+    return isinstance(event, e.JobsTransitioned) and event.target == LEFT and not event.evidence
 
 
 @define
@@ -85,7 +86,7 @@ class Tale:
         self._noted.clear()  # evidence is of the same stimulus, hence of the same append
         self.events += len(events)
         for position, event in enumerate(events, first):
-            if isinstance(event, e.EvidenceNoted):
+            if isinstance(event, e.EvaluationRecorded):
                 self._noted[position] = Evidence(event.name, event.expression, event.value, event.read)
                 continue
             self._count(event)
@@ -99,14 +100,14 @@ class Tale:
 
     def _count(self, event: e.Event) -> None:
         match event:
-            case e.SlotBorn():
+            case e.SlotCreated():
                 self.slots[event.slot] = BORN, event.at
-            case e.SlotMoved():
+            case e.SlotTransitioned():
                 self._leave(event.slot, event.at)
                 self.slots[event.slot] = event.target, event.at
                 self.rows[event.row] += 1
                 self.last_row[event.slot] = event.row
-            case e.SlotDied():
+            case e.SlotDestroyed():
                 self._leave(event.slot, event.at)
             case e.ClusterSubmitted():
                 self.jobs["submitted"] += event.count
@@ -116,7 +117,7 @@ class Tale:
                 self.jobs[event.outcome] += 1
                 if event.target:
                     self.ended[f"{event.cluster}.{event.proc}"] = event.target
-            case e.JobsMoved() if event.target != LEFT:
+            case e.JobsTransitioned() if event.target != LEFT:
                 for proc in (proc for first, last in event.procs for proc in range(first, last + 1)):
                     self.ended[f"{event.cluster}.{proc}"] = event.target
 

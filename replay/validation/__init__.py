@@ -1,10 +1,10 @@
-"""The judge of a whole log: whether every event in it was allowed by the tables, and agrees with those before it.
+"""The validation of a whole log: whether every event in it was allowed by the tables, and agrees with those before it.
 
-Here stand the rules with their words (``rules``), what the judge keeps of a pool while it reads (``books``), the rules'
-mechanism by subject (``slots``, ``claims``, ``machines``, ``jobs``, ``evidence``), and the pass over the log
-(``judge``). Nothing here changes a log or asks a store: it replays what is written, with the tables' lookup. Of
-decisions it takes those again that an expression took, from the values that were noted. It must be able to read a log
-that was edited, so nothing here may raise because an event makes no sense.
+``rules`` has the rules with their words. ``slots``, ``claims``, ``machines``, ``jobs``, ``accounting`` and ``evidence``
+say what is asked of each kind of event, and ``validator`` passes over the log: each event is held against the state
+that the events before it make (``judged_pool``). Nothing here changes a log or asks a store. Decisions that an
+expression took are taken again, from the values that were recorded. A log may have been edited, so nothing here may
+raise because an event makes no sense.
 """
 
 if __name__ != "poolbook.replay.validation":
@@ -12,6 +12,6 @@ if __name__ != "poolbook.replay.validation":
 
 from .judged_pool import Violation
 from .rules import RULES
-from .validator import Verdict, examine, judge
+from .validator import Verdict, examine, validate
 
-__all__ = ["RULES", "Verdict", "Violation", "examine", "judge"]
+__all__ = ["RULES", "Verdict", "Violation", "examine", "validate"]

@@ -3,122 +3,103 @@ what the formula makes of the one before and of what was used since."""
 
 from __future__ import annotations
 
+import attrs
+
 from ...domain import events as e
 from ...domain.negotiator.accounting import terms, updated
 from ...domain.negotiator.submitter_commands import GRANTS, unfit
-from ...domain.state.evolve import evolve
 from ...domain.state.settings import DOMAINS, configurable, settings, super_users
 from ..narration.wording import instant
-from .judged_pool import Books, Slot
+from .judged_pool import JudgedPool, rule
 
 
-def founded(books: Books, event: e.PoolFounded) -> None:
-    """The pool's settings: of those that cannot be, the accountant goes by the defaults."""
-    books.accounts.settings = {name: text for name, text in event.settings.items() if _fits(books, name, text)}
+def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
+    """Settings that cannot be are reported, and the accountant goes by the defaults."""
+    fit = {name: text for name, text in event.settings.items() if _fits(pool, name, text)}
+    pool.folds = attrs.evolve(event, settings=fit)
 
 
-def configured(books: Books, event: e.PoolConfigured) -> None:
-    in_force = books.accounts.settings
+@rule(e.PoolConfigured)
+def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
+    in_force, fit = pool.state.settings, {}
     for name, text in event.settings.items():
         if text == in_force.get(name, ""):
-            books.blame("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
+            pool.report("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
         elif not text and (name in DOMAINS or configurable(name) is None):
-            books.blame("pool", "value", f"{name} cannot go back to a default: it has always one value")
-        elif not text:
-            del in_force[name]
-        elif _fits(books, name, text):
-            in_force[name] = text
+            pool.report("pool", "value", f"{name} cannot go back to a default: it always has a value")
+        elif not text or _fits(pool, name, text):
+            fit[name] = text
+    pool.folds = attrs.evolve(event, settings=fit)
 
 
-def _fits(books: Books, name: str, text: str) -> bool:
+def _fits(pool: JudgedPool, name: str, text: str) -> bool:
     try:
         settings({name: text})
     except ValueError as error:
-        books.blame("pool", "value", str(error))
+        pool.report("pool", "value", str(error))
         return False
     return True
 
 
-# What is used
-
-
-def appears(books: Books, name: str, at: int) -> None:
-    """Who submits something is known from then on."""
-    books.accounts.at = at
-    books.accounts.submitter(name)
-
-
-def takes(books: Books, event: e.ClaimMade) -> None:
-    books.accounts.at = event.at
-    books.accounts.submitter(event.submitter).take(event.weight, event.at)
-
-
-def gives_back(books: Books, event: e.ClaimEnded, slot: Slot | None) -> None:
-    weight = None if slot is None or slot.claim is None else slot.claim.weight
-    books.accounts.at = event.at
-    books.accounts.submitter(event.submitter).give_back(weight, event.usage, event.at)
-
-
-# What is written of it
-
-
-def priorities(books: Books, event: e.PrioritiesUpdated) -> None:
-    accounts = books.accounts
-    halflife = terms(accounts.settings).halflife
+@rule(e.PrioritiesUpdated)
+def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
+    state = pool.state
+    halflife = terms(state.settings).halflife
     for name, told in event.priorities.items():
-        known = accounts.submitters.get(name)
+        known = state.submitters.get(name)
         if known is None:
-            books.blame(name, "reference", f"there is no submitter {name}")
+            pool.report(name, "reference", f"there is no submitter {name}")
             continue
-        found = updated(known, accounts.accounted, event.at, halflife)
+        found = updated(known, state.accounted, event.at, halflife)
         if told != found:
-            books.blame(name, "priority", f"its real priority is said to be {told}, but the formula makes it {found}")
+            pool.report(name, "priority", f"its real priority is said to be {told}, but the formula makes it {found}")
         elif told == known.priority and known.used(event.at) == known.drawn:
-            books.blame(name, "priority", f"its real priority is said to be {told}, as it was, and it has used nothing")
-    for name, known in accounts.submitters.items():
+            pool.report(name, "priority", f"its real priority is said to be {told}, as it was, and it has used nothing")
+    for name, known in state.submitters.items():
         if name not in event.priorities and known.used(event.at) != known.drawn:
-            books.blame(name, "priority", "it has used something since its last priority, and has no new one")
-    evolve(accounts, event)
+            pool.report(name, "priority", "it has used something since its last priority, and has no new one")
 
 
-def _owned(books: Books, thing: str, user: str) -> None:
-    if user not in super_users(books.accounts.settings):
-        books.blame(thing, "granted", f"{user or 'nobody'} sets it, who is not the pool's owner")
+def _by_owner(pool: JudgedPool, thing: str, user: str) -> None:
+    if user not in super_users(pool.state.settings):
+        pool.report(thing, "granted", f"set by {user or 'nobody'}, who is not the pool's owner")
 
 
-def submitter_set(books: Books, event: e.SubmitterSet) -> None:
-    _owned(books, event.submitter, event.user)
+@rule(e.SubmitterSet)
+def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
+    _by_owner(pool, event.submitter, event.user)
+    pool.folds = None
     name, grant = event.submitter, GRANTS.get(event.name)
     if grant is None:
-        books.blame(name, "granted", f"{event.name} is nothing that can be set of a submitter")
+        pool.report(name, "granted", f"{event.name} is nothing that can be set of a submitter")
         return
-    known = books.accounts.submitters.get(name)
+    known = pool.state.submitters.get(name)
     lease = None if known is None else known.leases.get(event.name)
     running = lease[1] if lease is not None and event.at < lease[1] else 0
     if event.until and not grant.cancel:
-        books.blame(name, "granted", f"its {event.name} is lent, but that can be set only for good")
+        pool.report(name, "granted", f"its {event.name} is lent, but can be set only for good")
         return
-    if 0 < event.until <= event.at and not running:
-        books.blame(name, "granted", f"a lease of its {event.name} is called off, but none runs")
-    elif running and (not event.until or event.until > event.at) and event.until != running:
-        words = f"its {event.name} is set otherwise than until {instant(running)}, when the lease ends that runs"
-        books.blame(name, "granted", words)
     called_off = 0 < event.until <= event.at
+    if called_off and not running:
+        pool.report(name, "granted", f"a lease of its {event.name} is called off, but none runs")
+    elif running and not called_off and event.until != running:
+        words = f"its {event.name} is set otherwise than until {instant(running)}, when the running lease ends"
+        pool.report(name, "granted", words)
     if not called_off and (words := unfit(event.name, event.value)):
-        books.blame(name, "granted", f"its {event.name} is set to {event.value}: {words}")
+        pool.report(name, "granted", f"its {event.name} is set to {event.value}: {words}")
         return
-    evolve(books.accounts, event)
+    pool.folds = event
 
 
-def submitters_reset(books: Books, event: e.SubmittersReset) -> None:
-    _owned(books, "accountant", event.user)
+@rule(e.SubmittersReset)
+def submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
+    _by_owner(pool, "accountant", event.user)
     if not event.submitters:
-        books.blame("accountant", "reference", "the usage of nobody is reset")
-    evolve(books.accounts, event)
+        pool.report("accountant", "reference", "the usage of nobody is reset")
 
 
-def submitter_deleted(books: Books, event: e.SubmitterDeleted) -> None:
-    _owned(books, event.submitter, event.user)
-    if event.submitter not in books.accounts.submitters:
-        books.blame(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
-    evolve(books.accounts, event)
+@rule(e.SubmitterDeleted)
+def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
+    _by_owner(pool, event.submitter, event.user)
+    if event.submitter not in pool.state.submitters:
+        pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")

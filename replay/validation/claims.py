@@ -2,303 +2,306 @@
 
 from __future__ import annotations
 
+import attrs
+
 from ...domain import events as e
-from ...domain.state_machines import claim_state, match_state, state, void_row
+from ...domain.state.state import Activation, Claim, Slot
+from ...domain.state_machines import HTCONDOR_25, claim_state, match_state, void_row
 from ..narration.wording import interval
-from . import accounting
-from .jobs import READY, leaves, waits_for_a_slot, wrong_order
-from .judged_pool import Books, Claim, Slot, Stay, Stop, job_of, wishes
+from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
+from .judged_pool import JudgedPool, job_name, job_of, policy, rule
 from .judged_pool import known_slot as known
 from .rules import REASONS
 
 MOST_DIGITS = 12
 """A number of seconds has no more."""
+_WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
-def made(books: Books, event: e.ClaimMade) -> None:
-    slot = known(books, event.slot)
-    accounting.takes(books, event)
+@rule(e.ClaimMade)
+def made(pool: JudgedPool, event: e.ClaimMade) -> None:
+    slot = known(pool, event.slot)
     if slot is None:
         return
     if slot.claim is not None:
-        books.blame_slot(slot.name, "claim", f"it is claimed, by {slot.claim.submitter}")
+        pool.report_slot(slot.name, "claim", f"it is claimed, by {slot.claim.submitter}")
     waited = slot.waiting
-    takes_over = waited is not None and waited.claim == event.claim
-    job = drop_match(books, event.slot)
+    takes_over = waited is not None and waited.id == event.claim
+    job = pool.state.matches.get(event.slot)
     if job is None and not event.holder and not takes_over:
-        books.blame_slot(slot.name, "match", "it is claimed without a match")
-    if waited is not None and _claimed(waited) != _claimed(event):
-        words = f"claim {waited.claim} waited for it, but {event.claim} takes it, or with other terms"
-        books.blame_slot(slot.name, "waiting", words)
-    if slot.pair != "Claimed/Idle" and not (takes_over and state(slot.pair) == "Preempting"):
-        books.blame_slot(slot.name, "claim", f"a claim begins in Claimed/Idle, but it is {slot.pair}")
-    if event.weight < 0 or slot.weight not in (None, event.weight):
-        books.blame_slot(slot.name, "value", f"it is claimed with the weight {event.weight}, which is not its own")
-    machine = books.machines.get(slot.machine)
-    if machine is not None and machine.shutdown and not (takes_over and books.dialect.better_match_survives_shutdown):
-        books.blame_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
-    _lease(books, slot, event)
+        pool.report_slot(slot.name, "match", "it is claimed without a match")
+    if waited is not None and _terms_of(waited) != _terms(event):
+        words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
+        pool.report_slot(slot.name, "waiting", words)
+    if slot.state_activity != "Claimed/Idle" and not (takes_over and slot.state == "Preempting"):
+        pool.report_slot(slot.name, "claim", f"a claim begins in Claimed/Idle, but it is {slot.state_activity}")
+    if event.weight < 0 or pool.amounts[slot.name].weight not in (None, event.weight):
+        pool.report_slot(slot.name, "value", f"it is claimed with the weight {event.weight}, which is not its own")
+    machine = pool.state.machines.get(slot.machine)
+    if machine is not None and machine.shutdown and not (takes_over and pool.dialect == HTCONDOR_25):
+        pool.report_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
+    _asked_for(pool, event)
     if waited is not None and takes_over and not event.holder:
         job = job_of(waited.job)
-        if job is not None and not waits_for_a_slot(books, *job):
-            books.blame_slot(slot.name, "waiting", f"its better match is for job {event.job}, which waits no longer")
-    elif waited is not None:
-        drop_waiting(books, waited)
-    slot.waiting, slot.notified = None, False
-    slot.claim = Claim(event, job)
+        if job is not None and not waits_for_a_slot(pool, *job):
+            pool.report_slot(slot.name, "waiting", f"its better match is for job {event.job}, which waits no longer")
+    pool.notified.discard(slot.name)
+    pool.expected.pop(slot.name, None)
+    if job is not None:
+        pool.expected[slot.name] = job
 
 
-def _claimed(event: e.ClaimMade | e.ClaimWaits) -> tuple[object, ...]:
-    """What a claim that waited still is when it is made."""
+def _terms(event: e.ClaimMade | e.ClaimQueued) -> tuple[object, ...]:
+    """Return what a claim that waited still is when it is made."""
     return event.claim, event.submitter, event.rank, event.holder, event.job, event.ad, event.lease
 
 
-def drop_waiting(books: Books, waited: e.ClaimWaits) -> None:
-    """A better match waits no longer: its job, if it is of the pool's own queue, may be given another slot."""
-    job = None if waited.holder else job_of(waited.job)
-    if job is not None:
-        books.matched.pop(job, None)
+def _terms_of(waited: Claim) -> tuple[object, ...]:
+    return waited.id, waited.submitter, waited.rank, waited.holder, waited.job, waited.ad, waited.lease
 
 
-def _lease(books: Books, slot: Slot, event: e.ClaimMade | e.ClaimWaits) -> None:
+def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
+    """A claim has a lease that is a time, and is for a job, or for none."""
     if event.lease < 0:
-        books.blame_slot(slot.name, "value", f"a claim's lease is {event.lease} s, below 0")
+        pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")
+    if event.job and not event.holder and job_of(event.job) is None:
+        pool.report_slot(event.slot, "value", f"its claim is for {event.job!r}, which is no job")
+        pool.folds = attrs.evolve(event, job="")
 
 
-def _of(books: Books, slot: Slot, claim: str) -> Claim | None:
-    """The slot's claim, if it is the one of which something is said."""
-    found = slot.claim
-    if found is None or found.id != claim:
+def _of(pool: JudgedPool, slot: Slot | None, claim: str) -> Claim | None:
+    """Return the slot's claim, if it is the one of which something is said; else nothing is folded."""
+    found = None if slot is None else slot.claim
+    if found is not None and found.id == claim:
+        return found
+    pool.folds = None
+    if slot is not None:
         has = "it has none" if found is None else f"its claim is {found.id}"
-        books.blame_slot(slot.name, "claim", f"something is said of claim {claim}, but {has}")
-        return None
-    return found
+        pool.report_slot(slot.name, "claim", f"something is said of claim {claim}, but {has}")
+    return None
 
 
-def waits(books: Books, event: e.ClaimWaits) -> None:
-    slot = known(books, event.slot)
+@rule(e.ClaimQueued)
+def queued(pool: JudgedPool, event: e.ClaimQueued) -> None:
+    slot = known(pool, event.slot)
     if slot is None:
         return
     if slot.claim is None:
-        books.blame_slot(slot.name, "waiting", "a better match waits for it, but nobody has it")
-    if slot.waiting is not None and slot.waiting.claim == event.claim:
-        books.blame_slot(slot.name, "waiting", f"{event.claim} is said to wait for it a second time")
-    _lease(books, slot, event)
-    if slot.waiting is not None:
-        drop_waiting(books, slot.waiting)
+        pool.report_slot(slot.name, "waiting", "a better match waits for it, but nobody has it")
+    if slot.waiting is not None and slot.waiting.id == event.claim:
+        pool.report_slot(slot.name, "waiting", f"{event.claim} is said to wait for it a second time")
+    _asked_for(pool, event)
     if not event.holder:
-        _own_waits(books, slot, event)
-    slot.waiting = event
+        _own_waits(pool, slot, event)
 
 
-def _own_waits(books: Books, slot: Slot, event: e.ClaimWaits) -> None:
+def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     """The pool's own access point waits for a slot that it was given; its job is not given another until then."""
-    job = books.matches.pop(slot.name, None)
+    job = pool.state.matches.get(slot.name)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
-        books.blame_slot(slot.name, "match", f"job {event.job} waits for it, but it was not matched with that job")
-    elif not waits_for_a_slot(books, *job):
-        books.blame_slot(slot.name, "match", f"job {event.job} waits for it, but not for a slot")
+        pool.report_slot(slot.name, "match", f"job {event.job} waits for it, but it was not matched with that job")
+    elif not waits_for_a_slot(pool, *job):
+        pool.report_slot(slot.name, "match", f"job {event.job} waits for it, but not for a slot")
     if slot.claim is not None and event.rank < slot.claim.rank:
         words = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"
-        books.blame_slot(slot.name, "waiting", words)
+        pool.report_slot(slot.name, "waiting", words)
 
 
-def withdrawn(books: Books, event: e.ClaimWithdrawn) -> None:
-    slot = known(books, event.slot)
-    if slot is None:
-        return
-    if slot.waiting is None or slot.waiting.claim != event.claim:
-        books.blame_slot(slot.name, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
-    if slot.waiting is not None:
-        drop_waiting(books, slot.waiting)
-    slot.waiting = None
+@rule(e.ClaimWithdrawn)
+def withdrawn(pool: JudgedPool, event: e.ClaimWithdrawn) -> None:
+    slot = known(pool, event.slot)
+    if slot is not None and (slot.waiting is None or slot.waiting.id != event.claim):
+        pool.report_slot(slot.name, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
 
 
-def marked(books: Books, event: e.ClaimMarked) -> None:
-    slot = known(books, event.slot)
-    claim = None if slot is None else _of(books, slot, event.claim)
+@rule(e.ClaimFlagged)
+def flagged(pool: JudgedPool, event: e.ClaimFlagged) -> None:
+    slot = known(pool, event.slot)
+    claim = _of(pool, slot, event.claim)
     if slot is None or claim is None:
         return
-    for mark in event.marks:
-        if mark not in e.MARKS:
-            books.blame_slot(slot.name, "value", f"{mark!r} is no mark of a claim: {', '.join(e.MARKS)}")
-    if "resumed" in event.marks and "by_command" not in claim.marks:
-        books.blame_slot(slot.name, "claim", "its job goes on by request, but was not suspended by one")
-    if claim.marks.issuperset(event.marks) and event.reason in ("", claim.reason):
-        books.blame_slot(slot.name, "claim", "it is marked with what holds for its claim already")
-    claim.marks.update(event.marks)
-    claim.reason = event.reason or claim.reason
-    if "resumed" in event.marks:
-        claim.marks -= {"by_command", "resumed"}
+    for flag in event.flags:
+        if flag not in e.CLAIM_FLAGS:
+            pool.report_slot(slot.name, "value", f"{flag!r} is no flag of a claim: {', '.join(e.CLAIM_FLAGS)}")
+    if "resumed" in event.flags and "by_command" not in claim.marks:
+        pool.report_slot(slot.name, "claim", "its job goes on by request, but was not suspended by one")
+    if claim.marks.issuperset(event.flags) and event.reason in ("", claim.reason):
+        pool.report_slot(slot.name, "claim", "its claim is flagged with what it has already")
 
 
-def activated(books: Books, event: e.ClaimActivated) -> None:
-    slot = known(books, event.slot)
+@rule(e.ClaimActivated)
+def activated(pool: JudgedPool, event: e.ClaimActivated) -> None:
+    slot = known(pool, event.slot)
     if slot is None:
         return
-    claim = _of(books, slot, event.claim)
+    claim = _of(pool, slot, event.claim)
+    pool.folds = event
     if claim is not None and not claim.holder:
         words = f"job {event.job} of a holder outside begins, but the pool's own access point holds it"
-        books.blame_slot(slot.name, "activation", words)
-    if slot.stay is not None:
-        books.blame_slot(slot.name, "activation", f"it runs job {slot.stay.job} already")
-    if slot.pair not in READY:
-        words = f"a job is activated in {' or '.join(READY)}, but it is {slot.pair}"
-        books.blame_slot(slot.name, "activation", words)
+        pool.report_slot(slot.name, "activation", words)
+    begins_on(pool, slot)
     if event.vacate < 0:
-        books.blame_slot(slot.name, "value", "the time to vacate that its job was promised is below 0")
-    slot.stay = Stay(books.position, event.at, event.job, None, event.vacate)
-    slot.stay.plain = not wishes(event.ad)
+        pool.report_slot(slot.name, "value", "the time to vacate that its job was promised is below 0")
 
 
-def deactivated(books: Books, event: e.ClaimDeactivated) -> None:
-    slot = known(books, event.slot)
+@rule(e.ClaimDeactivated)
+def deactivated(pool: JudgedPool, event: e.ClaimDeactivated) -> None:
+    slot = known(pool, event.slot)
     if slot is None:
         return
-    stay = slot.stay
-    if stay is None or stay.own is not None or stay.job != event.job:
-        has = f"it runs {stay.job}" if stay else "nothing runs on it"
-        books.blame_slot(slot.name, "activation", f"job {event.job} of a holder outside is gone, but {has}")
+    run = slot.activation
+    if run is None or run.job != event.job:
+        has = f"it runs {job_name(run)}" if run else "nothing runs on it"
+        pool.report_slot(slot.name, "activation", f"job {event.job} of a holder outside is gone, but {has}")
     if slot.claim is not None:
-        _of(books, slot, event.claim)
-    leaves(books, slot)
+        _of(pool, slot, event.claim)
+    leaves(pool, slot)
+    pool.folds = event
 
 
-def told(books: Books, event: e.StarterTold) -> None:
-    slot = known(books, event.slot)
+@rule(e.StarterSignalled)
+def signalled(pool: JudgedPool, event: e.StarterSignalled) -> None:
+    slot = known(pool, event.slot)
     if slot is None:
         return
-    stay = slot.stay
-    if stay is None or stay.own is not None:
-        has = "no job" if stay is None else f"job {stay.job} of the pool's own"
-        books.blame_slot(slot.name, "end", f"the starter of a holder outside is told to end its job, but it has {has}")
+    run = slot.activation
+    if run is None or not run.job:
+        has = "no job" if run is None else f"job {job_name(run)} of the pool's own"
+        pool.report_slot(slot.name, "end", f"the starter of a holder outside is told to end its job, but it has {has}")
+        pool.folds = None
         return
-    for words in wrong_order(stay.stop, event):
-        books.blame_slot(slot.name, "end", words)
-    stay.stop = Stop(event.how, event.until)
+    for words in wrong_order(run, event):
+        pool.report_slot(slot.name, "end", words)
 
 
-def unheard(books: Books, event: e.ClaimUnheard) -> None:
-    slot = known(books, event.slot)
-    claim = None if slot is None else _of(books, slot, event.claim)
+@rule(e.ClaimHolderSilent)
+def silent(pool: JudgedPool, event: e.ClaimHolderSilent) -> None:
+    slot = known(pool, event.slot)
+    claim = _of(pool, slot, event.claim)
     if slot is None or claim is None:
         return
     if not event.until and not claim.until:
-        books.blame_slot(slot.name, "lease", "its holder is heard again, but was not silent")
+        pool.report_slot(slot.name, "lease", "its holder is heard again, but was not silent")
     if event.until < 0:
-        books.blame_slot(slot.name, "value", f"{event.until} is no instant")
-    claim.until = event.until
+        pool.report_slot(slot.name, "value", f"{event.until} is no instant")
 
 
-def ended(books: Books, event: e.ClaimEnded) -> None:
-    slot = known(books, event.slot)
-    accounting.gives_back(books, event, slot)
+@rule(e.ClaimEnded)
+def ended(pool: JudgedPool, event: e.ClaimEnded) -> None:
+    slot = known(pool, event.slot)
     if slot is None:
         return
-    claim, slot.claim = slot.claim, None
+    claim = slot.claim
     if claim is None or claim.id != event.claim:
         has = "it has none" if claim is None else f"its claim is {claim.id}"
-        books.blame_slot(slot.name, "claim", f"claim {event.claim} ends, but {has}")
+        pool.report_slot(slot.name, "claim", f"claim {event.claim} ends, but {has}")
         return
-    if claim.expected is not None:
-        books.matched.pop(claim.expected, None)
+    pool.expected.pop(slot.name, None)
     if claim.submitter != event.submitter:
-        books.blame_slot(slot.name, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
-    where = claim_state(slot.pair, slot.stay is not None)
-    if not books.claim_table.legal(where, "end", "Ended") and not _ends_there(books, slot, claim, event):
-        books.blame_slot(slot.name, "claim", f"a claim ends in Preempting, but it is {slot.pair}")
+        pool.report_slot(slot.name, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
+    where = claim_state(slot.state_activity, slot.activation is not None)
+    if not pool.claim_table.legal(where, "end", "Ended") and not _ends_there(pool, slot, claim, event):
+        pool.report_slot(slot.name, "claim", f"a claim ends in Preempting, but it is {slot.state_activity}")
     usage = (event.at - claim.since) * claim.weight
     if usage != event.usage:
-        books.blame_slot(slot.name, "usage", f"the claim was held for a usage of {usage}, but {event.usage} is charged")
-    if slot.stay is not None:
-        books.blame_slot(slot.name, "activation", f"the claim ends while job {slot.stay.job} runs on it")
+        words = f"the claim was held for a usage of {usage}, but {event.usage} is charged"
+        pool.report_slot(slot.name, "usage", words)
+    if slot.activation is not None:
+        words = f"the claim ends while job {job_name(slot.activation)} runs on it"
+        pool.report_slot(slot.name, "activation", words)
 
 
-def _ends_there(books: Books, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
-    """Whether a claim may end without Preempting: it was just made and is taken back (5b), or its machine ends."""
-    machine = books.machines.get(slot.machine)
+def _ends_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
+    """Return whether a claim may end without Preempting: it was just made and is taken back (5b), or its machine
+    ends."""
+    machine = pool.state.machines.get(slot.machine)
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
 
-def lease_over(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """A claim is given up for its holder's silence: its lease is over."""
     until = slot.claim.until if slot.claim is not None else 0
     if not 0 < until <= event.at:
         words = "its holder was not silent" if not until else "it runs on"
-        books.blame_slot(slot.name, "lease", f"the claim's lease is said to be over, but {words}")
+        pool.report_slot(slot.name, "lease", f"the claim's lease is said to be over, but {words}")
 
 
-def retirement_over(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """A job has run for its retirement time, or for so much of it that the rest is its time to vacate. Only where both
     are plain numbers: what an expression grants, its evidence says."""
-    stay, claim, machine = slot.stay, slot.claim, books.machines.get(slot.machine)
-    granted, vacate = (
-        _seconds(slot.policy.get(name, "0")) for name in ("maxjobretirementtime", "machinemaxvacatetime")
-    )
-    if stay is None or claim is None or machine is None or granted is None or vacate is None or not stay.plain:
+    run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
+    granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
+    if run is None or claim is None or machine is None or granted is None or vacate is None or _wishes(pool, run):
         return
     hurried = machine.drain is not None and (machine.drain.final or machine.drain.state in ("Quick", "Fast"))
     if "late" in claim.marks or hurried:
         return
-    ran = stay.ran(event.at)
-    if ran + max(stay.vacate, vacate, books.vacate) < granted:
+    ran = run.ran(event.at)
+    if ran + max(run.vacate, vacate, pool.vacate) < granted:
         words = f"its job's retirement is said to be over, but it ran for {interval(ran)} of {interval(granted)}"
-        books.blame_slot(slot.name, "retirement", words)
+        pool.report_slot(slot.name, "retirement", words)
+
+
+def _wishes(pool: JudgedPool, run: Activation) -> bool:
+    """Return whether a job says itself how long it retires, or takes to end; true where that is not known."""
+    if run.job:
+        return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
+    cluster = pool.state.clusters.get(run.cluster)
+    return cluster is None or any(not cluster.agree(wish) or cluster.wish(run.proc, wish) for wish in _WISHES)
 
 
 def _seconds(text: str) -> int | None:
-    """A plain number of seconds in microseconds; None for every other expression."""
+    """Return a plain number of seconds in microseconds; None for every other expression."""
     return int(text) * 1_000_000 if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 # Matches
 
 
-def drop_match(books: Books, slot: str) -> tuple[int, int] | None:
-    job = books.matches.pop(slot, None)
-    if job is not None:
-        books.matched.pop(job, None)
-    return job
-
-
-def cycle(books: Books, event: e.CycleHeld) -> None:
-    books.cycle = True
-    books.matched_any = books.matched_any or bool(event.matches)
+@rule(e.CycleHeld)
+def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
+    pool.cycle = True
+    pool.matched_any = pool.matched_any or bool(event.matches)
+    matches: dict[str, e.Match] = {}
+    jobs = set()
     for match in event.matches:
         job = job_of(match.job)
-        cluster = books.clusters.get(job[0]) if job else None
+        cluster = pool.state.clusters.get(job[0]) if job else None
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
-            books.blame(match.job, "reference", f"there is no job {match.job} to match")
+            pool.report(match.job, "reference", f"there is no job {match.job} to match")
             continue
-        if not waits_for_a_slot(books, *job) or job in books.matched:
-            books.blame_job(*job, "match", f"it is matched with {match.slot}, but does not wait")
-        _reason(books, match)
-        if match.slot in books.matches:
-            books.blame_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
-            drop_match(books, match.slot)
-        books.matches[match.slot] = job
-        books.matched[job] = match.slot
-        books.touched[match.slot] = None
+        if not waits_for_a_slot(pool, *job) or job in pool.state.promised or job in jobs:
+            pool.report_job(*job, "match", f"it is matched with {match.slot}, but does not wait")
+        _reason(pool, match)
+        if match.slot in pool.state.matches or match.slot in matches:
+            pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
+        matches[match.slot] = match
+        jobs.add(job)
+        pool.touched[match.slot] = None
+    pool.folds = attrs.evolve(event, matches=tuple(matches.values()))
 
 
-def _reason(books: Books, match: e.Match) -> None:
+def _reason(pool: JudgedPool, match: e.Match) -> None:
     """A slot that somebody has is matched for a reason, one that nobody has for none."""
-    slot = books.slots.get(match.slot)
+    slot = pool.state.slots.get(match.slot)
     claim = None if slot is None else slot.claim
     if match.reason and match.reason not in REASONS:
-        books.blame_slot(match.slot, "value", f"{match.reason!r} is no reason of a match: {', '.join(REASONS)}")
+        pool.report_slot(match.slot, "value", f"{match.reason!r} is no reason of a match: {', '.join(REASONS)}")
     elif match.reason and claim is None:
-        books.blame_slot(match.slot, "match", f"it is matched by {match.reason}, but nobody has it")
+        pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but nobody has it")
     elif claim is not None and not match.reason:
         words = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
-        books.blame_slot(match.slot, "match", words)
+        pool.report_slot(match.slot, "match", words)
 
 
-def voided(books: Books, event: e.MatchVoided) -> None:
-    slot = known(books, event.slot)
-    job = drop_match(books, event.slot)
-    if slot is not None and not books.match_table.lookup.get((match_state(slot.pair), void_row(event.cause))):
-        words = f"{void_row(event.cause)} is not how a match ends of which the slot has not heard"
-        books.blame_slot(event.slot, "match", words)
-    if slot is not None and (job is None or f"{job[0]}.{job[1]}" != event.job):
-        books.blame_slot(event.slot, "match", f"it was not matched with {event.job}")
+@rule(e.MatchVoided)
+def voided(pool: JudgedPool, event: e.MatchVoided) -> None:
+    slot = known(pool, event.slot)
+    if slot is None:
+        return
+    job = pool.state.matches.get(event.slot)
+    if not pool.match_table.lookup.get((match_state(slot.state_activity), void_row(event.cause))):
+        words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"
+        pool.report_slot(event.slot, "match", words)
+    if job is None or f"{job[0]}.{job[1]}" != event.job:
+        pool.report_slot(event.slot, "match", f"it was not matched with {event.job}")

@@ -1,9 +1,9 @@
-"""The rules about what decisions rest on: which evidence a transition names, and whether the expression that was noted
-yields what was noted.
+"""The rules about what decisions rest on: which evidence a transition names, and whether the expression that was
+recorded yields what was recorded.
 
 An expression is evaluated anew, in the ads that its evidence makes: each attribute that it read, with its value. So a
 decision is taken again without the pool's state. What draws random numbers, makes its names as it goes, or asks for
-local time is left alone: the values that were noted do not determine it.
+local time is left alone: the values that were recorded do not determine it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expressi
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.schedd.job_policy import Answer, constant
+from ...domain.state.cluster import Cluster
 from ...domain.state.expression_cache import ad_of, expression
-from .judged_pool import Books, Cluster, Slot
+from ...domain.state.state import Slot
+from .judged_pool import JudgedPool, policy, rule
 from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
 
 _BEYOND = frozenset(
@@ -29,80 +31,85 @@ _BEYOND = frozenset(
 by the machine's time zone, which no log knows."""
 
 
-def noted(books: Books, event: e.EvidenceNoted) -> None:
-    books.notes[books.position] = event
+@rule(e.EvaluationRecorded)
+def recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
+    pool.notes[pool.position] = event
     words = redecided(event)
     if words:
-        books.blame(event.name, "decision", words)
+        pool.report(event.name, "decision", words)
 
 
-def decided(books: Books, slot: Slot, event: e.SlotMoved) -> None:
+def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """The evidence that a slot's transition names is there, of the same stimulus, is the slot's own expression, and
     came out as the cause needs; and what an expression decided on the strength of a reading names some."""
     wanted = DECIDED.get(event.cause)
     if event.evidence:
-        note = books.notes.get(event.evidence)
+        note = pool.notes.get(event.evidence)
         if note is None:
-            words = f"its evidence is said to be {event.evidence}, where the stimulus noted none"
-            books.blame_slot(slot.name, "evidence", words)
+            words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+            pool.report_slot(slot.name, "evidence", words)
         else:
-            _fits(books, slot, event, wanted, note)
+            _fits(pool, slot, event, wanted, note)
     elif wanted is not None and wanted.always and any(_reads(slot, name) for name in wanted.names):
-        books.blame_slot(slot.name, "evidence", f"it names no evidence for it that {e.CAUSES[event.cause]}")
+        pool.report_slot(slot.name, "evidence", f"it names no evidence that {e.CAUSES[event.cause]}")
 
 
-def _fits(books: Books, slot: Slot, event: e.SlotMoved, wanted: Decided | None, note: e.EvidenceNoted) -> None:
+def _fits(
+    pool: JudgedPool, slot: Slot, event: e.SlotTransitioned, wanted: Decided | None, note: e.EvaluationRecorded
+) -> None:
     name = note.name.lower().removesuffix(VARIANT)
     if wanted is None or name not in wanted.names:
-        books.blame_slot(slot.name, "evidence", f"that {_words(event)} is not for {note.name} to decide")
+        pool.report_slot(slot.name, "evidence", f"that {_words(event)} is not for {note.name} to decide")
     elif truth_of(note.value) not in wanted.truths:
-        books.blame_slot(slot.name, "evidence", f"it says that {_words(event)}, but {note.name} was {note.value}")
-    machine = books.machines.get(slot.machine)
+        pool.report_slot(slot.name, "evidence", f"it says that {_words(event)}, but {note.name} was {note.value}")
+    machine = pool.state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
-    own = drain.start if name == "start" and drain is not None and drain.start else slot.policy.get(note.name.lower())
+    own = drain.start if name == "start" and drain is not None and drain.start else policy(slot, note.name.lower())
     if own is not None and unparsed(own) != unparsed(note.expression):
         words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}"
-        books.blame_slot(slot.name, "evidence", words)
+        pool.report_slot(slot.name, "evidence", words)
 
 
-def _words(event: e.SlotMoved) -> str:
+def _words(event: e.SlotTransitioned) -> str:
     return e.CAUSES.get(event.cause, event.cause)
 
 
-def own_policy(books: Books, cluster: Cluster, proc: int, event: e.JobsMoved | e.JobExited) -> None:
+def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
     """A job's own policy decided a transition: by the evidence that is named, or else by expressions that read nothing,
     which are then looked at where they are known."""
     wanted = OWN_POLICY.get(event.row, {})
     if not event.evidence:
-        _by_constants(books, cluster, proc, event.row, wanted)
+        _by_constants(pool, cluster, proc, event.row, wanted)
         return
-    note = books.notes.get(event.evidence)
+    note = pool.notes.get(event.evidence)
     name = "" if note is None else note.name.lower()
     if note is None:
-        words = f"its evidence is said to be {event.evidence}, where the stimulus noted none"
+        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
     elif name not in wanted:
         words = f"{event.row} is not for {note.name} to decide"
     elif truth_of(note.value) not in wanted[name]:
         words = f"{event.row} follows, but {note.name} was {note.value}"
-    elif cluster.policy is not None and unparsed(cluster.policy.get(name, "")) != unparsed(note.expression):
-        has = cluster.policy.get(name, "not there")
+    elif cluster.agree(name) and unparsed(cluster.wish(proc, name)) != unparsed(note.expression):
+        has = cluster.wish(proc, name) or "not there"
         words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
     else:
         return
-    books.blame_job(cluster.id, proc, "evidence", words)
+    pool.report_job(cluster.id, proc, "evidence", words)
 
 
-def _by_constants(books: Books, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]) -> None:
+def _by_constants(
+    pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]
+) -> None:
     """Nothing that was read decided it: one of the expressions that may decide it is so whatever is read."""
-    if cluster.policy is None or not wanted:
+    if not wanted or not all(cluster.agree(name) for name in wanted):
         return
     for name, truths in wanted.items():
-        text = cluster.policy.get(name, "")
+        text = cluster.wish(proc, name)
         found = constant(text) if text else Answer(WITHOUT[name], "")
         if found is None or found.truth in truths:
             return
-    known = ", ".join(f"{name} = {cluster.policy.get(name, 'not there')}" for name in wanted)
-    books.blame_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
+    known = ", ".join(f"{name} = {cluster.wish(proc, name) or 'not there'}" for name in wanted)
+    pool.report_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
 
 
 def unparsed(text: str) -> str:
@@ -113,7 +120,7 @@ def unparsed(text: str) -> str:
 
 def _reads(slot: Slot, name: str) -> bool:
     """Whether a slot's expression, and its variant if it has one, reads something that is always there."""
-    texts = [text for key in (name, name + VARIANT) if (text := slot.policy.get(key))]
+    texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
     return bool(texts) and all(_reads_always(text) for text in texts)
 
 
@@ -129,7 +136,7 @@ def _reads_always(text: str) -> bool:
 # Taking a decision again
 
 
-def redecided(note: e.EvidenceNoted) -> str:
+def redecided(note: e.EvaluationRecorded) -> str:
     """What is wrong with evidence: empty if its expression has the truth that was noted, or nobody can tell."""
     decided = expression(note.expression)
     if decided is None:

@@ -1,21 +1,22 @@
-"""What the judge keeps of a pool while it reads its log, and how it says what is wrong.
+"""The pool that a log tells of, while the log is validated, and how violations are reported.
 
-After a violation the books follow the event: one fault is told once, and not again for all that comes after it. Of each
-thing the last events are kept, its story; of things that are gone only for a while.
+The state is the domain's own, brought forward by the domain's fold. After a violation it follows the event as far as
+it can: one fault is reported once, and not again for all that comes after it. What rules need and deciding does not
+stands beside the state. Of each thing the last events are kept, its story; of things that are gone only for a while.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from ...domain import events as e
-from ...domain.state.cluster import LOCAL_UNIVERSE
+from ...domain.state.evolve import evolve
 from ...domain.state.job_ad import job_procs
-from ...domain.state.state import State
+from ...domain.state.state import Activation, Slot, State
 from ...domain.state_machines import (
     HTCONDOR_25,
     MANUAL,
@@ -26,7 +27,6 @@ from ...domain.state_machines import (
     slot_machine,
 )
 from ..listing import Member, line, member_of, members
-from .rules import JOB_POLICY
 
 KEPT = 8
 """So many events of a slot or an activation are its story."""
@@ -40,6 +40,8 @@ NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
 Told = tuple[int, e.Event]
+Thing = str | int | tuple[int, int]
+"""What has a story: a slot, a cluster, or what runs of a job."""
 
 
 @frozen
@@ -54,223 +56,99 @@ class Violation:
     story: tuple[str, ...]
 
 
-class Drain:
-    __slots__ = ("completion", "final", "had", "number", "start", "state")
+@define
+class Amounts:
+    """The resources of a slot."""
 
-    def __init__(self, event: e.DrainBegan, had: dict[str, str]) -> None:
-        self.number, self.state, self.completion = event.drain, event.schedule, event.completion
-        self.start = event.start
-        self.final = False
-        self.had = had
-        """The claims that the machine had when it began, by their slots; not those that came in a drain before it."""
-
-
-class Host:
-    """A machine of the pool."""
-
-    __slots__ = ("drain", "drains", "name", "settings", "shutdown", "slots")
-
-    def __init__(self, event: e.MachineJoined) -> None:
-        self.name = event.machine
-        self.settings = dict(event.settings)
-        self.slots: dict[str, None] = {}
-        self.drain: Drain | None = None
-        self.drains = 0
-        self.shutdown = ""
+    have: dict[str, int] = field(factory=dict)
+    carved: dict[str, int] = field(factory=dict)
+    """What its dynamic slots have."""
+    whole: dict[str, int] = field(factory=dict)
+    """What both come to."""
+    weight: int | None = None
+    """In thousandths; None where that takes the evaluation of an expression."""
 
 
-class Claim:
-    __slots__ = ("expected", "holder", "id", "marks", "rank", "reason", "since", "submitter", "until", "weight")
-
-    def __init__(self, event: e.ClaimMade, expected: tuple[int, int] | None) -> None:
-        self.id, self.submitter, self.weight, self.since = event.claim, event.submitter, event.weight, event.at
-        self.expected = expected
-        """The job that it was made for, until it is activated."""
-        self.holder, self.rank = event.holder, event.rank
-        self.until = 0
-        self.marks: set[str] = set()
-        self.reason = ""
-
-
-class Stop(NamedTuple):
-    """What processes were told last, and until when they have time (microseconds; 0: by the pool's settings)."""
-
-    how: str
-    until: int
-
-
-class Stay:
-    """A job on a slot: ``job`` is its id. Instants and ``suspended`` are in microseconds."""
-
-    __slots__ = ("began", "charged", "job", "own", "plain", "position", "since", "stop", "suspended", "vacate")
-
-    def __init__(self, position: int, at: int, job: str, own: tuple[int, int] | None, vacate: int) -> None:
-        self.position, self.began, self.job, self.vacate = position, at, job, vacate
-        self.own = own
-        """Which job of the pool's own queue it is; None for one of a holder outside of this pool."""
-        self.suspended = 0
-        self.since = 0
-        self.charged = False
-        """Whether a drain was charged for it."""
-        self.stop: Stop | None = None
-        """What its starter was told, of a holder outside of this pool."""
-        self.plain = True
-        """Whether it is known to have no wish of its own how long it retires, and takes to end."""
-
-    def ran(self, now: int) -> int:
-        """For how long it has run, the time left out in which it was suspended."""
-        return now - self.began - self.suspended - (now - self.since if self.since else 0)
-
-
-class Slot:
-    __slots__ = (
-        "benchmarks",
-        "busy",
-        "carved",
-        "claim",
-        "cores",
-        "have",
-        "kind",
-        "machine",
-        "name",
-        "notified",
-        "pair",
-        "parent",
-        "policy",
-        "stay",
-        "story",
-        "waiting",
-        "weight",
-        "whole",
-    )
-
-    def __init__(self, event: e.SlotBorn, pair: str) -> None:
-        self.name, self.machine, self.kind, self.parent = event.slot, event.machine, event.kind, event.parent
-        self.pair = pair
-        self.claim: Claim | None = None
-        self.waiting: e.ClaimWaits | None = None
-        """The claim that waits until the present one has gone."""
-        self.stay: Stay | None = None
-        self.notified = False
-        """Whether a negotiator outside of this pool matched it."""
-        self.busy = False
-        self.benchmarks = False
-        """Whether benchmarks were begun of which there is no result yet."""
-        self.policy: dict[str, str] = {}
-        """The expressions of its policy by which its transitions are judged, by their names in small letters."""
-        self.story: deque[Told] = deque(maxlen=KEPT)
-        self.have: dict[str, int] = {}
-        self.carved: dict[str, int] = {}
-        """What its dynamic slots have."""
-        self.whole: dict[str, int] = {}
-        self.cores = 1.0
-        self.weight: int | None = None
-        """In thousandths; None where that takes the evaluation of an expression."""
-
-
-_WISHES = frozenset({"maxjobretirementtime", "jobmaxvacatetime", "killsigtimeout"})
-
-
-def wishes(ad: e.Ad) -> bool:
-    """Whether a job's ad says how long it retires, or takes to end."""
-    return any(name.lower() in _WISHES for name in ad)
-
-
-def policy_of(ad: e.Ad) -> dict[str, str]:
-    """What of a job's ad is its own policy."""
-    return {name.lower(): text for name, text in ad.items() if name.lower() in JOB_POLICY}
-
-
-class Run:
-    """An activation."""
-
-    __slots__ = ("executing", "key", "slot", "stop", "stopped", "story", "told")
-
-    def __init__(self, key: int, slot: str) -> None:
-        self.key, self.slot = str(key), slot
-        self.executing = False
-        self.stop = ""
-        self.stopped = 0
-        self.told: Stop | None = None
-        self.story: deque[Told] = deque(maxlen=KEPT)
-
-
-class Cluster:
-    __slots__ = ("count", "id", "live", "local", "plain", "policy", "runs", "status", "story", "submitter")
-
-    def __init__(self, event: e.ClusterSubmitted, count: int, status: int) -> None:
-        self.id, self.submitter, self.count = event.cluster, event.submitter, count
-        self.status = bytearray(bytes([status]) * count)
-        """A number for each process, 0 for one that is gone."""
-        self.live = count
-        self.local = event.ad.get("JobUniverse") == LOCAL_UNIVERSE
-        self.plain = not event.columns and not wishes(event.ad)
-        """Whether its jobs are known to have no wishes of their own how they end."""
-        self.policy: dict[str, str] | None = None if event.columns else policy_of(event.ad)
-        """What its jobs' own policies are, by their names in small letters; None: not known to be the same for all."""
-        self.runs: dict[int, Run] = {}
-        self.story: deque[Told] = deque(maxlen=KEPT_OF_CLUSTER)
-
-
-class Books:
+class JudgedPool:
     """A pool as its log tells it so far, and what is wrong with the event that is being read."""
 
     def __init__(self) -> None:
+        self.state = State()
         self.position = 0
         self.event: e.Event | None = None
+        self.folds: e.Event | None = None
+        """What the state is brought forward by: the event, or what can be folded of it. None: nothing."""
         self.founded = False
         self.dialect = MANUAL
-        self.epoch = 0
         self.vacate = 0
         """The pool's own MachineMaxVacateTime, in microseconds."""
         self.slot_table: Machine = slot_machine(MANUAL.name)
         self.job_table: Machine = job_machine(MANUAL.name)
         self.claim_table: Machine = claim_machine()
         self.match_table: Machine = match_machine()
-        self.machines: dict[str, Host] = {}
-        self.slots: dict[str, Slot] = {}
-        self.clusters: dict[int, Cluster] = {}
-        self.unused_clusters: list[tuple[int, int | None]] = [(1, None)]
-        """Ranges of numbers that no cluster had yet, the last without an end."""
-        self.matches: dict[str, tuple[int, int]] = {}
-        self.matched: dict[tuple[int, int], str] = {}
-        """The jobs that wait for a slot which they have been given, with the slot."""
-        self.accounts = State()
-        """What the accountant keeps, and nothing else: submitters, when they were updated, and the settings."""
         self.moves: dict[str, int] = {}
         self.job_moves: dict[str, int] = {}
+        # Beside the state
+        self.amounts: dict[str, Amounts] = {}
+        """The resources of each slot."""
+        self.expected: dict[str, tuple[int, int]] = {}
+        """The job that a slot's claim was made for, until it is activated."""
+        self.drained_claims: dict[str, dict[str, str]] = {}
+        """The claims that a machine had when its drain began, by their slots; not those of a drain before it."""
+        self.notified: set[str] = set()
+        """The slots that a negotiator outside of this pool matched."""
+        self.benchmarking: set[str] = set()
+        """The slots where benchmarks were begun of which there is no result yet."""
+        self.charged: set[str] = set()
+        """The activations that a drain was charged for."""
         # What is looked at when all is done that follows from a stimulus:
         self.touched: dict[str, None] = {}
         self.drained: dict[str, None] = {}
         """The machines with a drain of which something was heard."""
         self.over: dict[int, None] = {}
         """The clusters with jobs that came to their end and have not been seen to leave the queue."""
-        self.notes: dict[int, e.EvidenceNoted] = {}
-        """What was noted, by its position."""
+        self.notes: dict[int, e.EvaluationRecorded] = {}
+        """What was recorded, by its position."""
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
-        self._gone: dict[str | int, tuple[Told, ...]] = {}
+        self._stories: dict[Thing, deque[Told]] = {}
+        self._gone: deque[Thing] = deque()
         self._found: list[Violation] = []
 
-    # Saying what is wrong
+    def read(self, position: int, event: e.Event) -> None:
+        """Begin with the next event."""
+        self.position, self.event, self.folds = position, event, event
 
-    def blame(self, thing: str, rule: str, words: str) -> None:
+    def fold(self) -> None:
+        """Bring the state forward by the event that was read. What a fold has done stays when it
+        fails: that the event makes no sense was reported before, or is now."""
+        if self.folds is None:
+            return
+        self.state.position = self.position - 1
+        try:
+            evolve(self.state, self.folds)
+        except Exception as error:
+            if not self._found:
+                self.report("log", "value", f"the event cannot be folded: {error!r}")
+            self.state.position = self.position
+        if isinstance(self.folds, e.ClusterEvent) and self.folds.cluster not in self.state.clusters:
+            self.forget(self.folds.cluster)
+
+    # Reporting
+
+    def report(self, thing: str, rule: str, words: str) -> None:
         self._found.append(Violation(self.position, thing, rule, words, ()))
 
-    def blame_slot(self, name: str, rule: str, words: str) -> None:
-        slot = self.slots.get(name)
-        told = self._gone.get(name, ()) if slot is None else slot.story
-        self._found.append(Violation(self.position, name, rule, words, self._lines(told, None)))
+    def report_slot(self, name: str, rule: str, words: str) -> None:
+        self._found.append(Violation(self.position, name, rule, words, self._lines(self._story(name), None)))
 
-    def blame_job(self, cluster: int, proc: int, rule: str, words: str) -> None:
-        found = self.clusters.get(cluster)
-        told = self._gone.get(cluster, ()) if found is None else tuple(found.story)
-        if found is not None and proc in found.runs:
-            told = tuple({position: (position, event) for position, event in (*told, *found.runs[proc].story)}.values())
-        self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, self._lines(told, proc)))
+    def report_job(self, cluster: int, proc: int, rule: str, words: str) -> None:
+        told = {position: (position, event) for position, event in self._story(cluster)}
+        told |= {position: (position, event) for position, event in self._story((cluster, proc))}
+        self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, self._lines(told.values(), proc)))
 
     def found(self) -> Iterator[Violation]:
-        """What was found since this was asked last."""
+        """Return what was found since this was asked last."""
         found, self._found = self._found, []
         return iter(found)
 
@@ -284,42 +162,81 @@ class Books:
                 lines.append(line(member))
         return tuple(lines[-KEPT:])
 
-    # Things that go
+    # Stories
 
-    def forget_slot(self, slot: Slot) -> None:
-        del self.slots[slot.name]
-        self._keep(slot.name, tuple(slot.story))
+    def _story(self, thing: Thing) -> Iterable[Told]:
+        return self._stories.get(thing, ())
 
-    def forget_cluster(self, cluster: Cluster) -> None:
-        del self.clusters[cluster.id]
-        self._keep(cluster.id, tuple(cluster.story))
+    def begin_story(self, thing: Thing, most: int = KEPT) -> None:
+        """The event that is being read is the first of a thing."""
+        self._stories[thing] = deque(maxlen=most)
+        self.tell(thing)
 
-    def _keep(self, thing: str | int, story: tuple[Told, ...]) -> None:
-        self._gone.pop(thing, None)
-        self._gone[thing] = story
+    def tell(self, thing: Thing) -> None:
+        """The event that is being read is part of a thing's story."""
+        story = self._stories.get(thing)
+        if story is not None and self.event is not None:
+            story.append((self.position, self.event))
+
+    def end_run(self, cluster: int, proc: int) -> None:
+        """What ran of a job is gone: its story is one of its cluster's from here on."""
+        self._stories.get(cluster, deque[Told]()).extend(self._stories.pop((cluster, proc), ()))
+        self.tell(cluster)
+
+    def forget(self, thing: Thing) -> None:
+        """A thing is gone; its story is kept for a while."""
+        self._gone.append(thing)
         if len(self._gone) > KEPT_GONE:
-            del self._gone[next(iter(self._gone))]
+            oldest = self._gone.popleft()
+            if oldest not in self._gone and oldest not in self.state.slots and oldest not in self.state.clusters:
+                self._stories.pop(oldest, None)
 
 
-def known_slot(books: Books, name: str) -> Slot | None:
-    """The slot of which something is said; its event is part of its story from here on."""
-    slot = books.slots.get(name)
+Kind = TypeVar("Kind", bound=e.Event)
+Rule = Callable[[JudgedPool, Any], None]
+RULES_OF: dict[type[e.Event], Rule] = {}
+"""What is asked of each kind of event, before the state is brought forward by it."""
+
+
+def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Callable[[JudgedPool, Kind], None]]:
+    """Ask a function of every event of a kind."""
+
+    def declare(ask: Callable[[JudgedPool, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
+        RULES_OF[kind] = ask
+        return ask
+
+    return declare
+
+
+def known_slot(pool: JudgedPool, name: str) -> Slot | None:
+    """Return the slot of which something is said; its event is part of its story from here on."""
+    slot = pool.state.slots.get(name)
     if slot is None:
-        books.blame_slot(name, "reference", f"there is no slot {name}")
+        pool.report_slot(name, "reference", f"there is no slot {name}")
         return None
-    if books.event is not None:
-        slot.story.append((books.position, books.event))
-    books.touched[name] = None
+    pool.tell(name)
+    pool.touched[name] = None
     return slot
 
 
+def policy(slot: Slot, name: str) -> str | None:
+    """Return the text of an expression of a slot's policy by its name in small letters; None: it has none."""
+    spelling = slot.ad.spelling(name)
+    return None if spelling is None else slot.ad[spelling]
+
+
+def job_name(activation: Activation) -> str:
+    """Return the id of the job that a slot runs."""
+    return activation.job or f"{activation.cluster}.{activation.proc}"
+
+
 def _of(position: int, event: e.Event, proc: int) -> Member | None:
-    """What an event says of a job; of another kind of event, what it says first."""
+    """Return what an event says of a job; of another kind of event, what it says first."""
     return member_of(position, event, proc) if job_procs(event) else next(members(position, event), None)
 
 
 def amount(text: str) -> int | None:
-    """A resource of a slot, a whole number; None if it is none."""
+    """Return a resource of a slot, a whole number; None if it is none."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):
@@ -327,7 +244,7 @@ def amount(text: str) -> int | None:
 
 
 def job_of(text: str) -> tuple[int, int] | None:
-    """The cluster and process of a job's id; None if it is none."""
+    """Return the cluster and process of a job's id; None if it is none."""
     cluster, point, proc = text.partition(".")
     if point and cluster.isascii() and cluster.isdigit() and proc.isascii() and proc.isdigit() and len(text) < 30:
         return int(cluster), int(proc)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...domain import events as e
 from ...domain.startd.settings import SETTINGS
-from ...domain.state_machines import drain_machine, state
+from ...domain.state.state import Drain, Machine
+from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import OPEN
-from .judged_pool import Books, Drain, Host
+from .judged_pool import JudgedPool, rule
 from .rules import COMPLETIONS, ENDS, SHUTDOWNS
 
 PER_RESOURCE = "MODIFY_REQUEST_EXPR_"
@@ -14,187 +15,187 @@ PER_RESOURCE = "MODIFY_REQUEST_EXPR_"
 BENCHMARKING = "Unclaimed/Benchmarking"
 
 
-def _known(books: Books, name: str) -> Host | None:
-    machine = books.machines.get(name)
+def _known(pool: JudgedPool, name: str) -> Machine | None:
+    machine = pool.state.machines.get(name)
     if machine is None:
-        books.blame(name, "reference", f"machine {name} is not in the pool")
+        pool.report(name, "reference", f"machine {name} is not in the pool")
     return machine
 
 
-def joined(books: Books, event: e.MachineJoined) -> None:
-    if event.machine in books.machines:
-        books.blame(event.machine, "reference", f"machine {event.machine} is in the pool already")
+@rule(e.MachineJoined)
+def joined(pool: JudgedPool, event: e.MachineJoined) -> None:
+    if event.machine in pool.state.machines:
+        pool.report(event.machine, "reference", f"machine {event.machine} is in the pool already")
+        pool.folds = None
         return
-    books.machines[event.machine] = Host(event)
-    _settings(books, event)
+    _settings(pool, event)
 
 
-def left(books: Books, event: e.MachineLeft) -> None:
-    machine = _known(books, event.machine)
+@rule(e.MachineLeft)
+def left(pool: JudgedPool, event: e.MachineLeft) -> None:
+    machine = _known(pool, event.machine)
     if machine is None:
         return
-    del books.machines[event.machine]
     if event.cause == "shutdown" and not machine.shutdown:
-        books.blame(event.machine, "shutdown", "it leaves because it is shut down, but nobody told it to end")
+        pool.report(event.machine, "shutdown", "it leaves because it is shut down, but nobody told it to end")
     if machine.slots:
-        books.blame(event.machine, "reference", f"machine {event.machine} has {len(machine.slots)} slots left")
+        pool.report(event.machine, "reference", f"machine {event.machine} has {len(machine.slots)} slots left")
 
 
-def configured(books: Books, event: e.MachineConfigured) -> None:
-    machine = _known(books, event.machine)
+@rule(e.MachineConfigured)
+def configured(pool: JudgedPool, event: e.MachineConfigured) -> None:
+    machine = _known(pool, event.machine)
     if machine is None:
         return
-    _settings(books, event)
+    _settings(pool, event)
     for name, text in event.settings.items():
         if machine.settings.get(name, "") == text:
             has = f"it is {text}" if text else "it has its default"
-            books.blame(event.machine, "value", f"{name} is said to be new, but {has} already")
-        machine.settings[name] = text
+            pool.report(event.machine, "value", f"{name} is said to be new, but {has} already")
 
 
-def _settings(books: Books, event: e.MachineJoined | e.MachineConfigured) -> None:
+def _settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) -> None:
     for name in event.settings:
         if name not in SETTINGS and not name.startswith(PER_RESOURCE):
-            books.blame(event.machine, "value", f"{name} is no setting of an execution point")
+            pool.report(event.machine, "value", f"{name} is no setting of an execution point")
 
 
-def benchmarks_ran(books: Books, event: e.BenchmarksRan) -> None:
-    machine = _known(books, event.machine)
-    slot = books.slots.get(event.slot)
+@rule(e.BenchmarksRan)
+def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
+    machine = _known(pool, event.machine)
+    slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != event.machine:
-        books.blame(event.machine, "reference", f"{event.slot} is no slot of {event.machine}")
-    elif machine is not None and not slot.benchmarks:
-        books.blame_slot(slot.name, "source", f"benchmarks run in {BENCHMARKING}, and it has begun none")
-    if slot is not None:
-        slot.benchmarks = False
+        pool.report(event.machine, "reference", f"{event.slot} is no slot of {event.machine}")
+    elif machine is not None and event.slot not in pool.benchmarking:
+        pool.report_slot(slot.name, "source", f"benchmarks run in {BENCHMARKING}, and it has begun none")
+    pool.benchmarking.discard(event.slot)
     for name in ("mips", "kflops"):
         if getattr(event, name) < 0:
-            books.blame(event.machine, "value", f"{name} is {getattr(event, name)}, below 0")
+            pool.report(event.machine, "value", f"{name} is {getattr(event, name)}, below 0")
 
 
 # Drains
 
 
-def drain_began(books: Books, event: e.DrainBegan) -> None:
-    machine = _known(books, event.machine)
+@rule(e.DrainBegan)
+def drain_began(pool: JudgedPool, event: e.DrainBegan) -> None:
+    machine = _known(pool, event.machine)
     if machine is None:
         return
     if machine.drain is not None:
-        books.blame(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
+        pool.report(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
-        books.blame(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
+        pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
     if event.schedule not in drain_machine().lookup.get((OPEN, "start"), ()):
-        books.blame(event.machine, "value", f"{event.schedule!r} is no schedule of a drain")
+        pool.report(event.machine, "value", f"{event.schedule!r} is no schedule of a drain")
     if event.completion not in COMPLETIONS:
         words = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
-        books.blame(event.machine, "value", words)
-    claims = ((name, books.slots[name].claim) for name in machine.slots)
-    machine.drain = Drain(event, {name: claim.id for name, claim in claims if claim and "late" not in claim.marks})
-    machine.drains = event.drain
-    books.drained[machine.name] = None
+        pool.report(event.machine, "value", words)
+    claims = ((slot.name, slot.claim) for slot in machine.slots.values())
+    pool.drained_claims[machine.name] = {
+        name: claim.id for name, claim in claims if claim is not None and "late" not in claim.marks
+    }
+    pool.drained[machine.name] = None
 
 
-def _drain(books: Books, machine: Host, number: int) -> Drain | None:
-    """The drain of this number, which is on."""
-    drain = machine.drain
-    if drain is None or drain.number != number:
-        has = "it does not drain" if drain is None else f"its drain is {drain.number}"
-        books.blame(machine.name, "drain", f"something is said of drain {number}, but {has}")
+def _drain(pool: JudgedPool, machine: Machine | None, number: int) -> Drain | None:
+    """Return the drain of this number, if it is on."""
+    drain = None if machine is None else machine.drain
+    if machine is None or drain is None or drain.number != number:
+        pool.folds = None
+        if machine is not None:
+            has = "it does not drain" if drain is None else f"its drain is {drain.number}"
+            pool.report(machine.name, "drain", f"something is said of drain {number}, but {has}")
         return None
-    books.drained[machine.name] = None
+    pool.drained[machine.name] = None
     return drain
 
 
-def drain_moved(books: Books, event: e.DrainMoved) -> None:
-    machine = _known(books, event.machine)
-    drain = None if machine is None else _drain(books, machine, event.drain)
+@rule(e.DrainTransitioned)
+def drain_moved(pool: JudgedPool, event: e.DrainTransitioned) -> None:
+    machine = _known(pool, event.machine)
+    drain = _drain(pool, machine, event.drain)
     if machine is None or drain is None:
         return
     if event.source != drain.state:
-        words = f"{event.row} of its drain begins in {event.source}, but it is {drain.state}"
-        books.blame(machine.name, "source", words)
+        pool.report(machine.name, "source", f"{event.row} begins in {event.source}, but its drain is {drain.state}")
     if event.target not in drain_machine().lookup.get((event.source, event.row), ()):
         words = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
-        books.blame(machine.name, "row", words)
+        pool.report(machine.name, "row", words)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
-        asked = f"what was asked for is {drain.completion}" if drain.completion else "nothing was asked to follow"
-        books.blame(machine.name, "drain", f"its drain ends by {event.row}, but {asked}")
-    if event.row == "complete":
-        for name in machine.slots:
-            if state(books.slots[name].pair) != "Drained":
-                words = f"the drain of {machine.name} is complete, but it is {books.slots[name].pair}"
-                books.blame_slot(name, "drain", words)
-    drain.state = event.target
+        asked = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
+        pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {asked}")
+    for slot in machine.slots.values() if event.row == "complete" else ():
+        if slot.state != "Drained":
+            words = f"the drain of {machine.name} is complete, but it is {slot.state_activity}"
+            pool.report_slot(slot.name, "drain", words)
     if event.target == OPEN:
-        machine.drain = None
-        books.touched.update(machine.slots)
+        pool.touched.update(dict.fromkeys(machine.slots))
 
 
-def drain_final(books: Books, event: e.DrainFinal) -> None:
-    machine = _known(books, event.machine)
-    drain = None if machine is None else _drain(books, machine, event.drain)
+@rule(e.DrainFinal)
+def drain_final(pool: JudgedPool, event: e.DrainFinal) -> None:
+    machine = _known(pool, event.machine)
+    drain = _drain(pool, machine, event.drain)
     if machine is None or drain is None:
         return
     if drain.final:
-        books.blame(machine.name, "drain", "that the jobs of before its drain are gone, was said already")
-    drain.final = True
-    for name, claim in drain.had.items():
-        slot = books.slots.get(name)
+        pool.report(machine.name, "drain", "DrainFinal was already recorded for this drain")
+    for name, claim in pool.drained_claims.get(machine.name, {}).items():
+        slot = pool.state.slots.get(name)
         if slot is not None and slot.claim is not None and slot.claim.id == claim:
             words = f"the jobs of before the drain are said to be gone, but {slot.claim.submitter} has it since before"
-            books.blame_slot(name, "drain", words)
+            pool.report_slot(name, "drain", words)
 
 
-def drain_charged(books: Books, event: e.DrainCharged) -> None:
-    machine = _known(books, event.machine)
+@rule(e.DrainBadputAdded)
+def drain_badput(pool: JudgedPool, event: e.DrainBadputAdded) -> None:
+    machine = _known(pool, event.machine)
     if machine is None:
         return
-    slot = books.slots.get(event.slot)
+    slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != machine.name:
-        books.blame(machine.name, "reference", f"{event.slot} is no slot of {machine.name}")
-    elif slot.stay is None or slot.claim is None or "drained" not in slot.claim.marks:
-        books.blame_slot(slot.name, "drain", "a drain is charged for a job that did not end because of one")
-    elif slot.stay.charged:
-        books.blame_slot(slot.name, "drain", "a drain is charged for its job a second time")
+        pool.report(machine.name, "reference", f"{event.slot} is no slot of {machine.name}")
+        return
+    activation = slot.activation
+    if activation is None or slot.claim is None or "drained" not in slot.claim.marks:
+        pool.report_slot(slot.name, "drain", "a drain is charged for a job that did not end because of one")
+    elif activation.key in pool.charged:
+        pool.report_slot(slot.name, "drain", "a drain is charged for its job a second time")
     else:
-        slot.stay.charged = True
-        badput = round(slot.stay.ran(event.at) // 1_000_000 * slot.cores)
+        pool.charged.add(activation.key)
+        badput = round(activation.ran(event.at) // 1_000_000 * slot.cores)
         if badput != event.badput:
             words = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
-            books.blame_slot(slot.name, "drain", words)
+            pool.report_slot(slot.name, "drain", words)
 
 
-def idle_in_drained(books: Books, event: e.SlotMoved, name: str) -> None:
+def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
     """A slot becomes Drained/Idle when every slot of its machine is in Drained (33)."""
-    machine = books.machines.get(name)
-    for each in () if machine is None else machine.slots:
-        slot = books.slots[each]
-        if each != event.slot and state(slot.pair) != "Drained":
-            books.blame_slot(event.slot, "drain", f"it is {event.target}, but {each} is {slot.pair}")
+    for slot in () if machine is None else machine.slots.values():
+        if slot.name != event.slot and slot.state != "Drained":
+            pool.report_slot(event.slot, "drain", f"it is {event.target}, but {slot.name} is {slot.state_activity}")
             return
 
 
-def settle(books: Books, name: str) -> None:
+def settle(pool: JudgedPool, name: str) -> None:
     """In a drain that is complete every slot is Drained/Idle."""
-    machine = books.machines.get(name)
+    machine = pool.state.machines.get(name)
     if machine is None or machine.drain is None or machine.drain.state not in ("Complete", "Stopped"):
         return
-    for each in machine.slots:
-        pair = books.slots[each].pair
-        if pair != "Drained/Idle":
-            books.blame_slot(each, "drain", f"the drain of {name} is {machine.drain.state}, and it is {pair}")
+    for slot in machine.slots.values():
+        if slot.state_activity != "Drained/Idle":
+            words = f"the drain of {name} is {machine.drain.state}, and it is {slot.state_activity}"
+            pool.report_slot(slot.name, "drain", words)
 
 
-# Its end
-
-
-def shutdown_began(books: Books, event: e.ShutdownBegan) -> None:
-    machine = _known(books, event.machine)
+@rule(e.ShutdownBegan)
+def shutdown_began(pool: JudgedPool, event: e.ShutdownBegan) -> None:
+    machine = _known(pool, event.machine)
     if machine is None:
         return
     if event.how not in SHUTDOWNS:
-        books.blame(machine.name, "value", f"{event.how!r} is no way to shut down: {', '.join(SHUTDOWNS)}")
+        pool.report(machine.name, "value", f"{event.how!r} is no way to shut down: {', '.join(SHUTDOWNS)}")
     elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):
-        books.blame(machine.name, "shutdown", f"it is to end {event.how}, but is ending {machine.shutdown} already")
-    machine.shutdown = event.how
-    books.asked = event.cause
+        pool.report(machine.name, "shutdown", f"it is to end {event.how}, but is ending {machine.shutdown} already")
+    pool.asked = event.cause

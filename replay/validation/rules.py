@@ -144,16 +144,8 @@ OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
 """What holds for a job without the expression."""
 
-JOB_POLICY: Final = frozenset(WITHOUT)
-
 VARIANT: Final = "_vanilla"
 """Behind its name, what an expression of the policy is for jobs of the vanilla universe."""
-
-POLICY: Final = frozenset(
-    {"maxjobretirementtime", "machinemaxvacatetime"}
-    | {name + variant for each in DECIDED.values() for name in each.names for variant in ("", VARIANT)}
-)
-"""The expressions that are kept of a slot's ad: what transitions are compared with."""
 
 ALWAYS_READ: Final = frozenset(
     {"state", "activity", "enteredcurrentstate", "enteredcurrentactivity", "mycurrenttime", "keyboardidle",

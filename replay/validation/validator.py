@@ -3,61 +3,15 @@ stimulus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from attrs import define, field
 
 from ...domain import events as e
 from ..listing import LETTERS
-from . import accounting, claims, evidence, jobs, machines, slots
-from .judged_pool import Books, Violation
+from . import jobs, machines, slots
+from .judged_pool import RULES_OF, JudgedPool, Violation
 from .rules import ASKED
-
-_RULES: dict[type[e.Event], Callable[[Books, Any], None]] = {
-    e.PoolFounded: slots.founded,
-    e.PoolConfigured: accounting.configured,
-    e.WriterBegan: slots.writer,
-    e.RequestAnswered: slots.answered,
-    e.EvidenceNoted: evidence.noted,
-    e.MachineJoined: machines.joined,
-    e.MachineConfigured: machines.configured,
-    e.MachineLeft: machines.left,
-    e.BenchmarksRan: machines.benchmarks_ran,
-    e.DrainBegan: machines.drain_began,
-    e.DrainMoved: machines.drain_moved,
-    e.DrainFinal: machines.drain_final,
-    e.DrainCharged: machines.drain_charged,
-    e.ShutdownBegan: machines.shutdown_began,
-    e.SlotBorn: slots.born,
-    e.SlotMoved: slots.moved,
-    e.SlotChanged: slots.changed,
-    e.SlotDied: slots.died,
-    e.BusyBegan: slots.busy_began,
-    e.ClaimMade: claims.made,
-    e.ClaimWaits: claims.waits,
-    e.ClaimWithdrawn: claims.withdrawn,
-    e.ClaimMarked: claims.marked,
-    e.ClaimActivated: claims.activated,
-    e.ClaimDeactivated: claims.deactivated,
-    e.StarterTold: claims.told,
-    e.ClaimUnheard: claims.unheard,
-    e.ClaimEnded: claims.ended,
-    e.CycleHeld: claims.cycle,
-    e.MatchVoided: claims.voided,
-    e.PrioritiesUpdated: accounting.priorities,
-    e.SubmitterSet: accounting.submitter_set,
-    e.SubmittersReset: accounting.submitters_reset,
-    e.SubmitterDeleted: accounting.submitter_deleted,
-    e.ClusterSubmitted: jobs.submitted,
-    e.JobsMoved: jobs.moved,
-    e.JobsEdited: jobs.edited,
-    e.JobActivated: jobs.activated,
-    e.JobExecuting: jobs.executing,
-    e.JobMeasured: jobs.measured,
-    e.JobSignalled: jobs.signalled,
-    e.JobExited: jobs.exited,
-}
 
 
 @define
@@ -86,72 +40,76 @@ class Verdict:
         return not self.violations
 
 
-def judge(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None) -> Iterator[Violation]:
-    """What in a whole log was not allowed, as it is read; nothing for a sound one.
+def validate(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None) -> Iterator[Violation]:
+    """Yield what in a whole log was not allowed, as it is read; nothing for a sound one.
 
     ``events`` are all of a log, each with its position. ``verdict``, if given, is filled when the log is read to its
     end, but for its violations, which are yielded. Raises nothing of its own, whatever the events say.
     """
-    books = Books()
+    pool = JudgedPool()
     stimulus: str | None = None
     at, last = 0, 0
-    causes, rules = e.CAUSES, _RULES
     for position, event in events:
         begins = event.stimulus != stimulus or type(event) is e.WriterBegan  # each of these is on its own
         if begins:
-            yield from _settled(books)
+            yield from _settled(pool)
             stimulus = event.stimulus
         if event.at > at:
-            jobs.settle_queue(books)
-            yield from books.found()
-        books.position, books.event = position, event
+            jobs.settle_queue(pool)
+            yield from pool.found()
+        pool.read(position, event)
         if not begins and event.at != at:
-            books.blame(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
-        if position != last + 1:
-            books.blame("log", "order", f"position {position} follows on {last}")
-        if event.at < at:
-            books.blame(event_name(event), "order", f"it is of {event.at}, before the event before it ({at})")
-        if event.cause not in causes:
-            books.blame(event_name(event), "cause", f"{event.cause!r} is no cause that an event may name")
+            pool.report(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
+        _in_order(pool, event, last, at)
+        if event.cause not in e.CAUSES:
+            pool.report(event_name(event), "cause", f"{event.cause!r} is no cause that an event may name")
         elif event.cause in ASKED and not goes_on(event):
-            books.asked = event.cause
-        rule = rules.get(type(event))
+            pool.asked = event.cause
+        rule = RULES_OF.get(type(event))
         if rule is None:
-            books.event = None
-            books.blame("log", "kind", f"{type(event).__name__} is no kind of event")
+            pool.event = None
+            pool.report("log", "kind", f"{type(event).__name__} is no kind of event")
         else:
-            if not books.founded and not isinstance(event, e.PoolFounded | e.WriterBegan):
-                books.blame("pool", "founded", "the log does not begin with the founding of its pool")
-                books.founded = True
-            rule(books, event)
+            if not pool.founded and not isinstance(event, e.PoolFounded | e.WriterBegan):
+                pool.report("pool", "founded", "the log does not begin with the founding of its pool")
+                pool.founded = True
+            rule(pool, event)
+            pool.fold()
         last, at = position, event.at
-        yield from books.found()
-    yield from _settled(books)
-    jobs.settle_queue(books)
-    yield from books.found()
+        yield from pool.found()
+    yield from _settled(pool)
+    jobs.settle_queue(pool)
+    yield from pool.found()
     if verdict is not None:
-        _fill(verdict, books, last)
+        _fill(verdict, pool, last)
 
 
-def _settled(books: Books) -> Iterator[Violation]:
+def _in_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
+    if pool.position != last + 1:
+        pool.report("log", "order", f"position {pool.position} follows on {last}")
+    if event.at < at:
+        pool.report(event_name(event), "order", f"it is of {event.at}, before the event before it ({at})")
+
+
+def _settled(pool: JudgedPool) -> Iterator[Violation]:
     """All is done that follows from a stimulus: what must hold now."""
-    for name in books.touched:
-        slots.settle_slot(books, name)
-    for name in books.drained:
-        machines.settle(books, name)
-    books.touched, books.drained = {}, {}
-    if books.asked and not books.answered:
-        books.blame("requests", "answer", f"somebody asked for it ({books.asked}), and no answer is there")
-    if books.matched_any and not books.notes:
-        books.blame("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
-    books.asked, books.notes = "", {}
-    books.answered = books.cycle = books.matched_any = False
-    return books.found()
+    for name in pool.touched:
+        slots.settle_slot(pool, name)
+    for name in pool.drained:
+        machines.settle(pool, name)
+    pool.touched, pool.drained = {}, {}
+    if pool.asked and not pool.answered:
+        pool.report("requests", "answer", f"somebody asked for it ({pool.asked}), and no answer is there")
+    if pool.matched_any and not pool.notes:
+        pool.report("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
+    pool.asked, pool.notes = "", {}
+    pool.answered = pool.cycle = pool.matched_any = False
+    return pool.found()
 
 
 def goes_on(event: e.Event) -> bool:
     """Whether a suspended slot goes on: nobody need have asked for that, its job may have ended."""
-    return type(event) is e.SlotMoved and event.cause == "continue_command"
+    return type(event) is e.SlotTransitioned and event.cause == "continue_command"
 
 
 def event_name(event: e.Event) -> str:
@@ -162,15 +120,15 @@ def event_name(event: e.Event) -> str:
         return "log"
 
 
-def _fill(verdict: Verdict, books: Books, last: int) -> None:
-    verdict.dialect = books.dialect.name
+def _fill(verdict: Verdict, pool: JudgedPool, last: int) -> None:
+    verdict.dialect = pool.dialect.name
     verdict.events = last
-    verdict.slots = {row.number: 0 for row in books.dialect.slot_rows} | books.moves
-    verdict.jobs = {row.number: 0 for row in books.job_table.rows} | books.job_moves
+    verdict.slots = {row.number: 0 for row in pool.dialect.slot_rows} | pool.moves
+    verdict.jobs = {row.number: 0 for row in pool.job_table.rows} | pool.job_moves
 
 
 def examine(events: Iterable[tuple[int, e.Event]]) -> Verdict:
     """The whole verdict on a log."""
     verdict = Verdict()
-    verdict.violations = list(judge(events, verdict))
+    verdict.violations = list(validate(events, verdict))
     return verdict

@@ -146,7 +146,7 @@ class _Life:
         has = preferred(match.reason, "this job", self.holders.get(match.slot, "")) or ", which was free"
         self._say(position, event, f"Matched with {match.slot}{has}.", more)
 
-    def _slot_moved(self, position: int, event: e.SlotMoved) -> None:
+    def _slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """What the policy of the slot decided on which it runs is a part of its life, and who wanted the slot's claim
         to end."""
         if self.run is None or self.run.slot != event.slot:
@@ -159,7 +159,7 @@ class _Life:
             text = f"Its slot went {way}: {self.context.words(event)}{decided.text}."
             self._say(position, event, text, decided.more)
 
-    def _waited_for(self, position: int, event: e.ClaimWaits) -> None:
+    def _waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
         if event.job == self.name and not event.holder:
             text = f"It waits until {event.slot} is free of the job that it has."
@@ -193,7 +193,7 @@ class _Life:
         user = request.user if request else event.submitter
         self.since = self._say(position, event, f"{user} submitted it{one}{held}.")
 
-    def on_moved(self, position: int, event: e.JobsMoved) -> None:
+    def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
             self._leaves(position, event)
             return
@@ -206,7 +206,7 @@ class _Life:
         asked = self.context.asked(event, "WANT_HOLD") if event.cause == "held_by_machine" else NO_GROUND
         self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}{asked.text}.", asked.more)
 
-    def _leaves(self, position: int, event: e.JobsMoved) -> None:
+    def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
         """It left the queue: what follows at once on its end is said together with that."""
         self.gone = True
         last = self.chain[-1]
@@ -366,7 +366,7 @@ def _lower(text: str) -> str:
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.ClusterSubmitted: _Life.on_submitted,
-    e.JobsMoved: _Life.on_moved,
+    e.JobsTransitioned: _Life.on_moved,
     e.JobsEdited: _Life.on_edited,
     e.JobActivated: _Life.on_activated,
     e.JobExecuting: _Life.on_executing,
@@ -375,10 +375,10 @@ _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.JobExited: _Life.on_exited,
 }
 _OF_SLOTS: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.SlotMoved: _Life._slot_moved,
+    e.SlotTransitioned: _Life._slot_moved,
     e.ClaimMade: _Life._claimed,
     e.ClaimEnded: _Life._unclaimed,
-    e.ClaimWaits: _Life._waited_for,
+    e.ClaimQueued: _Life._waited_for,
     e.ClaimWithdrawn: _Life._withdrawn,
 }
 _STATUS = {

@@ -232,7 +232,7 @@ def _with(text: str, ad: e.Ad) -> str:
     return f" ({', '.join(f'{name} = {value}' for name, value in found.items())})" if found else ""
 
 
-def evidence_of(notes: list[e.EvidenceNoted], ad: e.Ad) -> e.EvidenceNoted | None:
+def evidence_of(notes: list[e.EvaluationRecorded], ad: e.Ad) -> e.EvaluationRecorded | None:
     """Which of a cycle's notes a job's match rests on: the one with its Requirements, and the values that it has."""
     text = ad.get("Requirements", "")
     try:

@@ -11,7 +11,7 @@ from .rejections import fits_none
 from .unmatchable import SLOT_EVENTS
 
 _SHARED = ("negotiator", "requests", "evidence")
-_WAITS = (e.ClaimWaits, e.ClaimWithdrawn)
+_WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
@@ -50,7 +50,8 @@ def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
     return {
         position: event
         for position, event in events
-        if isinstance(event, _WAITS) or (isinstance(event, e.SlotMoved) and (event.evidence or event.cause in WANTED))
+        if isinstance(event, _WAITS)
+        or (isinstance(event, e.SlotTransitioned) and (event.evidence or event.cause in WANTED))
     }
 
 
@@ -73,6 +74,9 @@ def _before_the_last_claim(own: list[Told]) -> int:
         position
         for position, event in own
         if position < last
-        and (isinstance(event, e.SlotBorn) or (isinstance(event, e.SlotMoved) and event.target == "Unclaimed/Idle"))
+        and (
+            isinstance(event, e.SlotCreated)
+            or (isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle")
+        )
     ]
     return max(0, free[-1] - 1) if free else 0

@@ -64,9 +64,9 @@ class _Life:
                     why = preferred(match.reason, "it", self.holder)
                     self._say(position, event, f"Matched with job {match.job}{why}.")
             return
-        if isinstance(event, e.SlotBorn) and event.parent == self.name:
+        if isinstance(event, e.SlotCreated) and event.parent == self.name:
             self.parts.add(event.slot)
-        elif isinstance(event, e.SlotDied):
+        elif isinstance(event, e.SlotDestroyed):
             self.parts.discard(event.slot)
         say = _SAY.get(type(event))
         if say is None:
@@ -80,7 +80,7 @@ class _Life:
         self.chain.append(sentence)
         return sentence
 
-    def on_born(self, position: int, event: e.SlotBorn) -> None:
+    def on_born(self, position: int, event: e.SlotCreated) -> None:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
         self.chain, self.matched_at = matched, 0
         self.pair, self.number, self.kind, self.dead = BIRTH, "", event.kind, False
@@ -92,7 +92,7 @@ class _Life:
             position, event, f"It came {origin}, as a {event.kind} slot: {self.context.words(event)}."
         )
 
-    def on_moved(self, position: int, event: e.SlotMoved) -> None:
+    def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         self.pair, self.number = event.target, transition(event.row)
         if state(event.source) in _FREE and state(event.target) not in _FREE and not self._is_matched():
             self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
@@ -104,12 +104,12 @@ class _Life:
         """Whether the chain has a match of this pool's for which it has not been claimed."""
         return any(sentence.cause == "negotiated" for sentence in self.chain[self.matched_at :])
 
-    def on_changed(self, position: int, event: e.SlotChanged) -> None:
+    def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
         has = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         text = f"It has {has}: {self.context.words(event)}."
         self.last_change = [Sentence(event.at, position, text, event.cause, event.stimulus)]
 
-    def on_died(self, position: int, event: e.SlotDied) -> None:
+    def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.dead = True
         self.since = self._say(position, event, f"It ceased to be: {self.context.words(event)}.")
 
@@ -119,7 +119,7 @@ class _Life:
         self.holder = event.submitter
         self._say(position, event, f"{claimant(event)} holds it from here on.")
 
-    def on_waits(self, position: int, event: e.ClaimWaits) -> None:
+    def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         self.awaited_at = len(self.chain) if event.holder else self.matched_at
         self._say(position, event, f"{claimant(event)} waits for it: {self.context.words(event)}.")
 
@@ -127,11 +127,11 @@ class _Life:
         self.awaited_at = None
         self._say(position, event, f"Nobody waits for it any more: {self.context.words(event)}.")
 
-    def on_marked(self, position: int, event: e.ClaimMarked) -> None:
-        said = [e.MARKS.get(mark, mark) for mark in event.marks] + [event.reason] * bool(event.reason)
+    def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
+        said = [e.CLAIM_FLAGS.get(flag, flag) for flag in event.flags] + [event.reason] * bool(event.reason)
         self._say(position, event, f"Of its claim holds from here on: {'; '.join(said)}.")
 
-    def on_unheard(self, position: int, event: e.ClaimUnheard) -> None:
+    def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:
         if event.until:
             text = f"Nothing is heard of its claim's holder; the lease ends at {instant(event.until, self.zone)}."
         else:
@@ -143,7 +143,7 @@ class _Life:
         text = f"Its machine began to drain, {event.schedule}{why}: {self.context.words(event)}."
         self._say(position, event, text)
 
-    def on_drain_moved(self, position: int, event: e.DrainMoved) -> None:
+    def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         text = f"The drain of its machine went from {event.source} to {event.target}: {self.context.words(event)}."
         self._say(position, event, text)
 
@@ -170,7 +170,7 @@ class _Life:
         self.job = ""
         self._say(position, event, f"Job {event.job} is over: {self.context.words(event)}.")
 
-    def on_told(self, position: int, event: e.StarterTold) -> None:
+    def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
             self._say(position, event, f"Job {self.job} was told to end: {self.context.words(event)}.")
         elif not self.killed:  # it may be killed again and again
@@ -208,7 +208,7 @@ class _Life:
 _FREE = ("Owner", "Unclaimed", "Drained")
 
 
-def claimant(event: e.ClaimMade | e.ClaimWaits) -> str:
+def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
     """Who claims it, and for which job, if that does not begin at once."""
     of = f" of {event.holder}" if event.holder else ""
     return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
@@ -221,22 +221,22 @@ def transition(row: str) -> str:
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.SlotBorn: _Life.on_born,
-    e.SlotMoved: _Life.on_moved,
-    e.SlotChanged: _Life.on_changed,
-    e.SlotDied: _Life.on_died,
+    e.SlotCreated: _Life.on_born,
+    e.SlotTransitioned: _Life.on_moved,
+    e.SlotAdChanged: _Life.on_changed,
+    e.SlotDestroyed: _Life.on_died,
     e.ClaimMade: _Life.on_claimed,
     e.ClaimEnded: _Life.on_claim_over,
     e.MatchVoided: _Life.on_voided,
-    e.ClaimWaits: _Life.on_waits,
+    e.ClaimQueued: _Life.on_waits,
     e.ClaimWithdrawn: _Life.on_withdrawn,
-    e.ClaimMarked: _Life.on_marked,
-    e.ClaimUnheard: _Life.on_unheard,
+    e.ClaimFlagged: _Life.on_marked,
+    e.ClaimHolderSilent: _Life.on_unheard,
     e.ClaimActivated: _Life.on_job_begins,
     e.ClaimDeactivated: _Life.on_job_gone,
-    e.StarterTold: _Life.on_told,
+    e.StarterSignalled: _Life.on_told,
     e.DrainBegan: _Life.on_drain,
-    e.DrainMoved: _Life.on_drain_moved,
+    e.DrainTransitioned: _Life.on_drain_moved,
     e.ShutdownBegan: _Life.on_shutdown,
     e.JobActivated: _Life.on_activated,
     e.JobExited: _Life.on_exited,

@@ -77,7 +77,7 @@ _AMOUNTS: dict[str, Callable[[float], str]] = {
 }
 
 
-SLOT_EVENTS = (e.SlotBorn, e.SlotChanged, e.SlotDied)
+SLOT_EVENTS = (e.SlotCreated, e.SlotAdChanged, e.SlotDestroyed)
 """What ``WholeSlots`` is made of."""
 _OF_ALL = ("Cpus", "Memory", "Disk")
 
@@ -98,11 +98,11 @@ class WholeSlots:
         for at, event in self._told:
             if at >= position:
                 break
-            if isinstance(event, e.SlotBorn) and event.kind != "dynamic":
+            if isinstance(event, e.SlotCreated) and event.kind != "dynamic":
                 sizes = {f"{WHOLE}{name}": event.ad[name] for name in _OF_ALL if name in event.ad}
                 found[event.slot] = sizes | event.ad
-            elif isinstance(event, e.SlotDied):
+            elif isinstance(event, e.SlotDestroyed):
                 found.pop(event.slot, None)
-            elif isinstance(event, e.SlotChanged) and event.slot in found:
+            elif isinstance(event, e.SlotAdChanged) and event.slot in found:
                 found[event.slot] |= event.changes
         return list(found.items())

@@ -41,7 +41,7 @@ class Books:
     def claim(self, at: float, name: str, cores: float) -> str:
         self._number += 1
         slot, claim, weight = f"slot{self._number}@h", f"claim{self._number}", round(cores * 1000)
-        self.tell(at, e.SlotBorn, "configured", slot, "h", "static", "", {})
+        self.tell(at, e.SlotCreated, "configured", slot, "h", "static", "", {})
         self.tell(at, e.ClaimMade, "claimed", slot, claim, f"{name}@here", weight)
         self.claims[claim] = (slot, name, weight, BEGAN + round(at * SECOND))
         return claim

@@ -159,7 +159,7 @@ def test_what_was_edited_is_found(
         ({"PRIORITY_HALFLIFE": "7200"}, "PRIORITY_HALFLIFE is said to have become 7200: it was that before"),
         ({"NICE_USER_PRIO_FACTOR": ""}, "NICE_USER_PRIO_FACTOR is said to have become its default: it was that before"),
         ({"PRIORITY_HALFLIFE": "soon"}, "PRIORITY_HALFLIFE = soon: a number of seconds, more than 0, is wanted"),
-        ({"NEGOTIATOR_INTERVAL": ""}, "NEGOTIATOR_INTERVAL cannot go back to a default: it has always one value"),
+        ({"NEGOTIATOR_INTERVAL": ""}, "NEGOTIATOR_INTERVAL cannot go back to a default: it always has a value"),
         ({"PREEMPTION_REQUIREMENTS": "1 +"}, "PREEMPTION_REQUIREMENTS = 1 +: "),
         ({"COLOUR": "red"}, "COLOUR is no setting of a pool; there are "),
     ],

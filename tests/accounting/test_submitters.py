@@ -198,7 +198,7 @@ def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder:
     pool = _running()
     pool.submit(user="bob", AccountingGroup='"queequeg"')
     ad = {"User": '"bob@example.org"'} if holder else {}
-    waits = e.ClaimWaits(
+    waits = e.ClaimQueued(
         pool.engine.now(), "better_match", "x", "slot1@h", "c", "queequeg@example.org", 3.0, holder, "2.0", ad
     )
     state = fold([*pool.log.read(), (pool.state.position + 1, waits)])
@@ -227,7 +227,7 @@ def test_the_views_say_so_however_the_events_come_to_them() -> None:
     pool.submit(user="carol")
     pool.advance(70)
     events = list(pool.log.read())
-    waits = e.ClaimWaits(
+    waits = e.ClaimQueued(
         pool.engine.now(), "better_match", "x", "slot1@h", "c", "carol@example.org", 1.0, "", "2.0", {}
     )
     events.append((len(events) + 1, waits))

@@ -25,21 +25,24 @@ from tests.stores.samples import sample  # noqa: E402
 from poolbook.adapters.stores import open_log, verify_seal  # noqa: E402
 from poolbook.adapters.stores.codec import CODEC  # noqa: E402
 from poolbook.adapters.stores.sqlite import TABLES  # noqa: E402
-from poolbook.domain.events import TOPICS, Event  # noqa: E402
+from poolbook.domain import events as e  # noqa: E402
 
 BATCH = 1_000
 BATCHES = 20
 REPEAT = 7
 MANY = 1_000_000
 # What is written while jobs run, in the proportions of their lives.
-LIFE = ("slot", "claim+", "run+", "slot", "run", "run-", "slot", "claim-")
+LIFE = (
+    e.SlotTransitioned, e.ClaimMade, e.JobActivated, e.SlotTransitioned,
+    e.JobExecuting, e.JobExited, e.SlotTransitioned, e.ClaimEnded,
+)  # fmt: skip
 
 
-def life(count: int) -> list[Event]:
+def life(count: int) -> list[e.Event]:
     """Events as running jobs make them: each job its slot, ten jobs a cluster."""
     events = []
     for number in range(count):
-        event = sample(TOPICS[LIFE[number % len(LIFE)]], 7 * number)  # the texts of every seventh are plain
+        event = sample(LIFE[number % len(LIFE)], 7 * number)  # the texts of every seventh are plain
         job = number // len(LIFE)
         own: dict[str, Any] = {"slot": f"slot1_{job % 1000}@node", "cluster": job // 10, "proc": job % 10}
         names = {field.name for field in attrs.fields(type(event))}
@@ -65,7 +68,7 @@ def rate(count: int, run: Callable[[], object]) -> float:
     return count / (perf_counter() - begun)
 
 
-def rows_of(events: list[Event]) -> list[tuple[int, str, int, str, bytes]]:
+def rows_of(events: list[e.Event]) -> list[tuple[int, str, int, str, bytes]]:
     topics, states = CODEC.encode(events)
     versions: dict[str, int] = {}
     rows = []
@@ -94,7 +97,7 @@ def raw(folder: Path, name: str, synchronous: str, batches: list[Any]) -> float:
     return reached
 
 
-def ours(folder: Path, name: str, synchronous: str, batches: list[list[Event]]) -> float:
+def ours(folder: Path, name: str, synchronous: str, batches: list[list[e.Event]]) -> float:
     log = open_log(str(folder / name), create=True)
     with log._tables.datastore.get_connection(commit=True) as connection:  # type: ignore[attr-defined]
         connection._sqlite_conn.execute(f"PRAGMA synchronous={synchronous}")

@@ -31,9 +31,9 @@ from poolbook.domain.events import (
     Event,
     MachineJoined,
     PoolFounded,
-    SlotBorn,
-    SlotChanged,
-    SlotMoved,
+    SlotAdChanged,
+    SlotCreated,
+    SlotTransitioned,
 )
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import evolve
@@ -85,8 +85,8 @@ def with_slots(state: State, count: int) -> None:
     for name, host, ad in slot_ads(count):
         if host not in state.machines:
             evolve(state, MachineJoined(*WHY, host, {}, {}))
-        evolve(state, SlotBorn(*WHY, name, host, "static", "", ad))
-        evolve(state, SlotMoved(*WHY, name, "1", "Owner/Idle", "Unclaimed/Idle"))
+        evolve(state, SlotCreated(*WHY, name, host, "static", "", ad))
+        evolve(state, SlotTransitioned(*WHY, name, "1", "Owner/Idle", "Unclaimed/Idle"))
 
 
 def with_jobs(
@@ -135,7 +135,7 @@ def change(state: State, number: int) -> None:
     for name in names[number % 100 :: 100]:
         disk = int(state.slots[name].ad["Disk"]) - 1
         why = (BEGAN + number * 60 * SECOND - 1, "configured", f"change-{number}")
-        evolve(state, SlotChanged(*why, name, {"Disk": str(disk), "LoadAvg": f"{number / 100:.2f}"}))
+        evolve(state, SlotAdChanged(*why, name, {"Disk": str(disk), "LoadAvg": f"{number / 100:.2f}"}))
 
 
 def matched(events: Sequence[Event]) -> int:

@@ -22,7 +22,7 @@ def submission(log: Path, cluster: int, count: int) -> e.ClusterSubmitted:
 def lives(log: Path) -> list[tuple[int, Event]]:
     """Jobs that begin, are measured and end: four events of the pool, three of the user log each."""
     slot = {"Cpus": "1", "Memory": "1024", "Disk": "4096"}
-    story: list[Event] = [e.SlotBorn(0, "configured", "s", "slot1@h", "h", "static", "", slot)]
+    story: list[Event] = [e.SlotCreated(0, "configured", "s", "slot1@h", "h", "static", "", slot)]
     story.append(submission(log, 1, RUNS))
     for proc in range(RUNS):
         at = proc * 10**6
@@ -33,7 +33,7 @@ def lives(log: Path) -> list[tuple[int, Event]]:
             e.JobExited(
                 at + 10**6, "exited", "s", 1, proc, "slot1@h", "k", "exited", "complete", "Completed", {}, code=0
             ),
-            e.JobsMoved(at + 10**6, "left_queue", "l", 1, ((proc, proc),), "leave", "Completed", "Left", {}),
+            e.JobsTransitioned(at + 10**6, "left_queue", "l", 1, ((proc, proc),), "leave", "Completed", "Left", {}),
         ]
     return list(enumerate(story, 1))
 

@@ -39,8 +39,8 @@ def founded() -> Iterator[e.Event]:
     yield e.MachineJoined(AT, "configured", "f", "h", {"Arch": '"X86_64"'})
     for number in range(SLOTS):
         name = f"slot{number}@h"
-        yield e.SlotBorn(AT, "configured", "f", name, "h", "static", "", {"Name": f'"{name}"', "Cpus": "1"})
-        yield e.SlotMoved(AT, "not_owner", "f", name, "1", "Owner/Idle", "Unclaimed/Idle")
+        yield e.SlotCreated(AT, "configured", "f", name, "h", "static", "", {"Name": f'"{name}"', "Cpus": "1"})
+        yield e.SlotTransitioned(AT, "not_owner", "f", name, "1", "Owner/Idle", "Unclaimed/Idle")
 
 
 def submitted(cluster: int, count: int) -> e.Event:
@@ -54,7 +54,7 @@ def lives(cluster: int, count: int) -> Iterator[e.Event]:
         at = AT + first * 60_000
         for proc, slot in wave:
             yield e.JobActivated(at, "activated", "a", cluster, proc, slot, slot)
-            yield e.SlotMoved(at, "activated", "a", slot, "11", "Claimed/Idle", "Claimed/Busy")
+            yield e.SlotTransitioned(at, "activated", "a", slot, "11", "Claimed/Idle", "Claimed/Busy")
         for proc, _ in wave:
             yield e.JobExecuting(at, "activated", "x", cluster, proc, 1000 + proc, f"dir_{proc}")
         for proc, _ in wave:
@@ -64,9 +64,9 @@ def lives(cluster: int, count: int) -> Iterator[e.Event]:
             yield e.JobExited(
                 end, "exited", "e", cluster, proc, slot, str(proc), "exited", "complete", "Completed", {}, 0
             )
-            yield e.SlotMoved(end, "job_ended", "e", slot, "14", "Claimed/Busy", "Claimed/Idle")
+            yield e.SlotTransitioned(end, "job_ended", "e", slot, "14", "Claimed/Busy", "Claimed/Idle")
         procs = ((wave[0][0], wave[-1][0]),)
-        yield e.JobsMoved(end, "left_queue", "l", cluster, procs, "leave", "Completed", "Left", {})
+        yield e.JobsTransitioned(end, "left_queue", "l", cluster, procs, "leave", "Completed", "Left", {})
 
 
 def best(work: Callable[[], object], times: int = 5) -> float:

@@ -9,7 +9,15 @@ import attrs
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import open_log
-from poolbook.domain.events import ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited, JobsMoved, SlotMoved
+from poolbook.domain.events import (
+    ClusterSubmitted,
+    Event,
+    JobActivated,
+    JobExecuting,
+    JobExited,
+    JobsTransitioned,
+    SlotTransitioned,
+)
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
 from poolbook.replay.virtual_world import SECOND, VirtualWorld
@@ -29,7 +37,13 @@ JOB = {
 }  # fmt: skip
 
 # The life of a job on a slot that is claimed: what happens in it, in this order.
-LIFE = ((SlotMoved, "11"), (JobActivated, ""), (JobExecuting, ""), (JobExited, "complete"), (SlotMoved, "12"))
+LIFE = (
+    (SlotTransitioned, "11"),
+    (JobActivated, ""),
+    (JobExecuting, ""),
+    (JobExited, "complete"),
+    (SlotTransitioned, "12"),
+)
 LIFE_EVENTS = len(LIFE)
 
 
@@ -86,7 +100,7 @@ def _waves(life: Sequence[Event], cluster: ClusterSubmitted) -> Iterator[list[Ev
             return [_one(life[place], cluster.cluster, proc, slot, at) for proc, slot in wave for place in places]
 
         procs = ((first, first + len(wave) - 1),)
-        left = JobsMoved(
+        left = JobsTransitioned(
             at + 10 * SECOND, "left_queue", "leave", cluster.cluster, procs, "leave", "Completed", "Left", {}
         )
         yield [*events((0, 1)), *events((2,)), *events((3, 4), at + 10 * SECOND), left]

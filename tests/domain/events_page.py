@@ -1,4 +1,4 @@
-"""docs/events.md, made of the classes of events: their docstrings, and what stands behind each field."""
+"""docs/events.md, made of the classes of events: their docstrings, what stands behind each field, and the examples."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from typing import Any
 import attrs
 
 from poolbook import events
+from poolbook.adapters.stores.codec import CODEC
+from poolbook.replay.listing import line, members
+
+from .event_examples import EXAMPLES
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "events.md"
 TOPICS = {kind: topic for topic, kind in events.TOPICS.items()}
@@ -27,7 +31,7 @@ MODULES = {
 }
 MEANINGS = {
     "Causes": events.CAUSES,
-    "Marks of a claim": events.MARKS,
+    "Flags of a claim": events.CLAIM_FLAGS,
     "What is set of a submitter": events.SET,
 }
 
@@ -38,9 +42,10 @@ Made by `docs/generate_events.py` of the classes in `domain/events/`; programs i
 their meaning; a new field comes with a default, so that logs of earlier versions stay readable ([log.md](log.md)).
 New kinds come with later versions.
 
-Behind an event's name is the short one under which a log keeps it. Every event has `at`, `cause` and `stimulus` of
-`Event`, and is of one stream, the log of one thing. Ads are dictionaries, attribute to expression text. Ranges of
-processes are pairs of numbers, both ends included.
+Behind an event's name is its topic: the short name under which a log keeps it. Below its fields stand an example as the
+log keeps it, and the line that `poolbook log` makes of it. Every event has `at`, `cause` and `stimulus` of `Event`,
+and is of one stream, the log of one thing. Ads are dictionaries, attribute to expression text. Ranges of processes are
+pairs of numbers, both ends included.
 """
 
 
@@ -79,6 +84,18 @@ def page() -> str:
     return "".join(parts)
 
 
+_EXAMPLES = {type(event): event for event in EXAMPLES}
+
+
+def _example(kind: type) -> str:
+    """An event of this kind as the log keeps it, and its first line in a listing."""
+    event = _EXAMPLES.get(kind)
+    if event is None:
+        return ""
+    _, (state,) = CODEC.encode([event])
+    return f"\n```json\n{state.decode()}\n```\n\n```\n{line(next(members(1, event))).strip()}\n```\n"
+
+
 def _class(kind: type, said: dict[str, str]) -> str:
     topic = f" `{TOPICS[kind]}`" if kind in TOPICS else ""
     base = kind.__bases__[0]
@@ -88,7 +105,7 @@ def _class(kind: type, said: dict[str, str]) -> str:
     if own:
         text += "\n| field | type | meaning |\n|---|---|---|\n"
         text += "".join(f"| `{one.name}` | `{_type(one)}` | {_plain(said[one.name])} |\n" for one in own)
-    return text
+    return text + _example(kind)
 
 
 def _type(field: attrs.Attribute[object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolbook.domain.events import CycleHeld, EvidenceNoted, Match
+from poolbook.domain.events import CycleHeld, EvaluationRecorded, Match
 from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import Behaviour
 
@@ -33,7 +33,7 @@ def contested(dialect: str, *behaviours: Behaviour, **policy: str) -> TestPool:
 def cycle(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
     """Append a cycle that gives the slot to the job, and nothing of what follows from it."""
     now, stimulus = pool.engine.now(), f"by-hand-{pool.id()}"
-    note = EvidenceNoted(now, NEGOTIATED, stimulus, "Requirements", "true", "true", {})
+    note = EvaluationRecorded(now, NEGOTIATED, stimulus, "Requirements", "true", "true", {})
     pool.log.append([note, CycleHeld(now, NEGOTIATED, stimulus, (Match(job, slot, reason=reason),), ())])
     pool.engine.read_on()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, JobsMoved, SlotMoved
-from poolbook.replay.validation import judge
+from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, JobsTransitioned, SlotTransitioned
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
 from .pools import TestPool
@@ -13,7 +13,7 @@ from .pools import TestPool
 
 def rows(pool: TestPool, slot: str) -> list[str]:
     """The numbers of a slot's transitions, in order."""
-    return [event.row for event in pool.events() if isinstance(event, SlotMoved) and event.slot == slot]
+    return [event.row for event in pool.events() if isinstance(event, SlotTransitioned) and event.slot == slot]
 
 
 def of_job(pool: TestPool, *kinds: type[Event]) -> list[Event]:
@@ -310,7 +310,7 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are
     pool.advance(1)
     pool.act("hold", "1.7")
     pool.act("hold", "1")
-    moved = [event for event in pool.events() if isinstance(event, JobsMoved)]
+    moved = [event for event in pool.events() if isinstance(event, JobsTransitioned)]
     assert [(event.source, event.procs) for event in moved] == [
         ("Idle", ((7, 7),)),
         ("Running", ((0, 1),)),
@@ -415,4 +415,4 @@ def test_a_job_of_the_local_universe_runs_at_once_without_a_slot_and_obeys_like_
     pool.advance(40)
     assert not pool.state.clusters
     assert pool.state.usage == {}
-    assert list(judge(pool.log.read())) == []
+    assert list(validate(pool.log.read())) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.decide import Tables
-from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
+from poolbook.domain.events import JobActivated, JobExited, JobsTransitioned, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state_machines import (
@@ -86,8 +86,8 @@ def never_claimed(pool: TestPool) -> None:
 
 
 def fired(pool: TestPool) -> tuple[set[str], set[str]]:
-    slots = {event.row for event in pool.events() if isinstance(event, SlotMoved)}
-    jobs = {event.row for event in pool.events() if isinstance(event, JobsMoved | JobExited) and event.row}
+    slots = {event.row for event in pool.events() if isinstance(event, SlotTransitioned)}
+    jobs = {event.row for event in pool.events() if isinstance(event, JobsTransitioned | JobExited) and event.row}
     if any(isinstance(event, JobActivated) for event in pool.events()):
         jobs.add("activate")
     return slots, jobs
@@ -178,7 +178,7 @@ def test_a_set_event_is_its_members_fired_one_by_one() -> None:
         members = [
             (member.thing, member.what, member.source, member.target)
             for position, event in pool.log.read(before)
-            if isinstance(event, JobsMoved)
+            if isinstance(event, JobsTransitioned)
             for member in members_of(position, event)
         ]
         machine = job_machine("manual")

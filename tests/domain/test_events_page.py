@@ -10,7 +10,11 @@ import pytest
 
 from poolbook import events
 from poolbook.domain.events import Event
+from poolbook.domain.state import evolve
+from poolbook.replay import listing
+from poolbook.replay.validation import judged_pool
 
+from .event_examples import EXAMPLES
 from .events_page import MODULES, PAGE, classes, documented, page
 
 
@@ -38,6 +42,26 @@ def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str)
         assert kind.__doc__, kind.__name__
         own = {one.name for one in attrs.fields(kind) if not one.inherited}
         assert own == {field for field, meaning in said[kind.__name__].items() if meaning}, kind.__name__
+
+
+def missing(kind: type[Event]) -> list[str]:
+    """What a kind of event does not have yet."""
+    judged, folded = kind in judged_pool.RULES_OF, kind in evolve.FOLDS
+    return [
+        what
+        for what, there in {
+            "example (tests/domain/event_examples.py)": kind in {type(event) for event in EXAMPLES},
+            "fold (domain/state/evolve.py)": folded is (kind not in events.IMPORTED),
+            "rules (replay/validation/)": judged is (kind not in events.IMPORTED),
+            "line (replay/listing.py)": kind in listing.KINDS,
+        }.items()
+        if not there
+    ]
+
+
+def test_every_kind_of_event_has_all_that_it_needs() -> None:
+    """Of what only an import writes, no state is folded and no rule is asked: the audit judges it."""
+    assert {kind.__name__: missing(kind) for kind in events.TOPICS.values() if missing(kind)} == {}
 
 
 def test_the_page_is_what_the_classes_say() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from poolbook.adapters.stores import open_log
-from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotBorn
+from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotCreated
 from poolbook.domain.ports.log import Log, LogUnavailable
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.state import State
@@ -158,7 +158,7 @@ class PoolMachine(RuleBasedStateMachine):
     def nothing_is_given_twice(self) -> None:
         """What was carved of a partitionable slot and what is left of it are what it had."""
         state = self.pool.state
-        had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotBorn)}
+        had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotCreated)}
         for slot in state.slots.values():
             if slot.kind == "partitionable":
                 for name in ("Cpus", "Memory", "Disk"):
@@ -182,9 +182,9 @@ class PoolMachine(RuleBasedStateMachine):
     def every_transition_is_a_row_of_its_table(self) -> None:
         slots, jobs = slot_machine(self.pool.state.dialect.name), job_machine(self.pool.state.dialect.name)
         for event in self.pool.events():
-            if type(event).__name__ == "SlotMoved":
+            if type(event).__name__ == "SlotTransitioned":
                 assert slots.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
-            elif type(event).__name__ == "JobsMoved":
+            elif type(event).__name__ == "JobsTransitioned":
                 assert jobs.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.events import EvidenceNoted, JobExited
+from poolbook.domain.events import EvaluationRecorded, JobExited
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
@@ -129,7 +129,7 @@ def test_a_job_that_is_requeued_is_counted_as_the_recorded_run_counts_it() -> No
 
 def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
     read = ran(Behaviour(1, code=3), OnExitHold="ExitCode == 4", OnExitRemove="ExitCode == 0")
-    notes = {position: event for position, event in read.log.read() if isinstance(event, EvidenceNoted)}
+    notes = {position: event for position, event in read.log.read() if isinstance(event, EvaluationRecorded)}
     note = notes[ends(read)[0].evidence]
     assert (note.name, note.expression, note.value, note.read) == (
         "OnExitRemove", "ExitCode == 0", "false", {"MY.ExitCode": "3"},

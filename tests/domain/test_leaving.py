@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.events import EvidenceNoted, JobExited, JobsMoved
+from poolbook.domain.events import EvaluationRecorded, JobExited, JobsTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import examine
@@ -27,7 +27,7 @@ def pool_of(jobs: int, seconds: float = 1, **ad: str) -> TestPool:
 
 
 def leaving(pool: TestPool) -> list[tuple[str, str, object]]:
-    moved = [event for event in pool.events() if isinstance(event, JobsMoved) and event.target == "Left"]
+    moved = [event for event in pool.events() if isinstance(event, JobsTransitioned) and event.target == "Left"]
     return [(event.row, event.source, event.procs) for event in moved]
 
 
@@ -43,7 +43,7 @@ def test_jobs_that_end_together_leave_by_one_event_and_in_the_append_of_their_en
     assert leaving(pool) == [("leave", "Completed", ((0, 3),))]
     (append,) = [kinds for kinds in appends if "JobExited" in kinds]
     assert append.count("JobExited") == 4
-    assert append.count("JobsMoved") == 1
+    assert append.count("JobsTransitioned") == 1
     assert pool.state.clusters == {}
     assert sound(pool)
 
@@ -53,7 +53,11 @@ def test_a_removal_of_many_jobs_is_two_events() -> None:
     pool.submit(1000)
     before = len(pool.events())
     pool.act("remove", "1")
-    assert [type(event).__name__ for event in pool.events()[before:]] == ["JobsMoved", "RequestAnswered", "JobsMoved"]
+    assert [type(event).__name__ for event in pool.events()[before:]] == [
+        "JobsTransitioned",
+        "RequestAnswered",
+        "JobsTransitioned",
+    ]
     assert leaving(pool) == [("leave", "Removed", ((0, 999),))]
 
 
@@ -85,7 +89,9 @@ def test_of_jobs_of_one_cluster_each_is_asked_by_itself() -> None:
     pool = pool_of(4, LeaveJobInQueue="ProcId == 1 || ProcId == 2")
     pool.advance(5)
     assert [pool.status(f"1.{proc}") for proc in range(4)] == ["ended", "Completed", "Completed", "ended"]
-    notes = [event for event in pool.events() if isinstance(event, EvidenceNoted) and event.name == "LeaveJobInQueue"]
+    notes = [
+        event for event in pool.events() if isinstance(event, EvaluationRecorded) and event.name == "LeaveJobInQueue"
+    ]
     assert {(note.value, note.read["MY.ProcId"]) for note in notes} >= {("false", "0"), ("false", "3")}
     assert sound(pool)
 
@@ -97,7 +103,7 @@ def test_who_stays_is_asked_again_when_the_time_may_have_changed_the_answer() ->
     before = len(pool.events())
     pool.advance(60)
     assert pool.status("1.0") == "ended"
-    assert [type(event).__name__ for event in pool.events()[before:]] == ["EvidenceNoted", "JobsMoved"]
+    assert [type(event).__name__ for event in pool.events()[before:]] == ["EvaluationRecorded", "JobsTransitioned"]
     assert sound(pool)
     *_, last = why_job(list(pool.log.read()), 1, 0)
     assert last.text == "It left the queue."

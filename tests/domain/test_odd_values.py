@@ -10,7 +10,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.job_ad import LIVED
 from poolbook.domain.state.proc_ads import pack
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
 from ..together import together
@@ -49,7 +49,7 @@ def test_odd_values_are_decided_about_or_refused(
         pool.act(action, "1.0")
         pool.advance(7)
     assert fold(pool.log.read()).position == len(pool.events())
-    assert list(judge(pool.log.read())) == []
+    assert list(validate(pool.log.read())) == []
     pool.advance(100)
     assert pool.status("2.0") == "ended", "nobody else's job suffers"
 
@@ -76,7 +76,7 @@ def test_a_clock_that_is_set_back_makes_no_time_negative_and_no_timer_late() -> 
     assert times == sorted(times)
     assert pool.status("1.1") == "ended"
     assert 0 < pool.state.usage["alice@example.org"] < 60_000_000_000
-    assert list(judge(pool.log.read())) == []
+    assert list(validate(pool.log.read())) == []
 
 
 def test_a_job_that_had_ended_when_somebody_asked_for_it_to_be_vacated_has_ended() -> None:
@@ -90,7 +90,7 @@ def test_a_job_that_had_ended_when_somebody_asked_for_it_to_be_vacated_has_ended
     pool.act("vacate", "1.0")
     pool.handle(s.Ended("end", key, ended, code=3))
     assert pool.status("1.0") == "ended"
-    assert list(judge(pool.log.read())) == []
+    assert list(validate(pool.log.read())) == []
 
 
 def test_measurements_that_say_nothing_new_are_not_written_down() -> None:

@@ -18,7 +18,7 @@ from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import evolve, fold
 from poolbook.domain.state.state import State
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
 from ..policy.points import POLICIES, Point
@@ -40,7 +40,7 @@ def begun(pool: TestPool) -> list[tuple[str, float]]:
 
 def rows(pool: TestPool, since: int) -> list[str]:
     """The slot's transitions behind a position, up to the next begin of a job."""
-    found = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotMoved)]
+    found = [event.row for _, event in pool.log.read(since) if isinstance(event, e.SlotTransitioned)]
     return found[: found.index("11") + 1]
 
 
@@ -54,7 +54,7 @@ def withdrawn(pool: TestPool) -> list[str]:
 
 def sound(pool: TestPool) -> None:
     """Nothing of what happened was illegal, and whoever reads the log comes to where the pool is."""
-    assert [violation.words for violation in judge(pool.log.read())] == []
+    assert [violation.words for violation in validate(pool.log.read())] == []
     assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
 
 
@@ -282,7 +282,7 @@ def test_whenever_the_pool_is_killed_both_jobs_come_to_their_end(dialect: str, p
         completed = [(ev.cluster, ev.proc) for ev in events if isinstance(ev, e.JobExited) and ev.target == "Completed"]
         assert sorted(completed) == [(1, 0), (2, 0)]
         assert engine.state.promised == {}
-        assert list(judge(engine.log.read())) == []
+        assert list(validate(engine.log.read())) == []
 
 
 # Whatever happens

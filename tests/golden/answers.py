@@ -27,7 +27,7 @@ Answers = dict[str, Any]
 Told = tuple[int, Any]
 """An event with its position."""
 
-FIELDS: dict[str, str] = {}
+FIELDS: dict[str, str] = {"marks": "flags"}
 """Fields of events that have another name by now: the name under which the answers know them -> today's."""
 MERGED: frozenset[str] = frozenset()
 """Fields that an upcast fills with something else than the default, since it made one kind of event of several."""

@@ -140,7 +140,7 @@ def test_a_story_gives_answers_that_come_back(name: str, tmp_path: Path) -> None
 
 # The checks above, checked: a difference is found.
 
-MOVED = e.SlotMoved(7, "claimed", "s-1", "slot1@h", "11", "Claimed/Idle", "Claimed/Busy")
+MOVED = e.SlotTransitioned(7, "claimed", "s-1", "slot1@h", "11", "Claimed/Idle", "Claimed/Busy")
 
 
 @pytest.mark.parametrize(

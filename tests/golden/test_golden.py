@@ -12,7 +12,7 @@ from poolbook.adapters.stores import head_of, open_log, verify_seal
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
 from poolbook.domain.state.evolve import fold
-from poolbook.replay.validation import examine, judge
+from poolbook.replay.validation import examine, validate
 from poolbook.replay.virtual_world import VirtualWorld
 from poolbook.replay.why import why_job
 
@@ -78,7 +78,7 @@ def test_it_replays_to_a_state_and_every_transition_in_it_is_legal(log: Path) ->
     events = list(reader.read())
     reader.close()
     assert fold(iter(events)).position == len(events)
-    assert list(judge(events)) == []
+    assert list(validate(events)) == []
 
 
 def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: Path) -> None:
@@ -103,4 +103,4 @@ def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: P
     (removed,) = engine.handle([s.Act("rm", "bob", "remove", s.Selection(clusters=(6,)))])
     assert not removed.refusal
     assert 6 not in engine.state.clusters
-    assert list(judge(log.read())) == []
+    assert list(validate(log.read())) == []

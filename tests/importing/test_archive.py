@@ -271,13 +271,13 @@ def test_usage_of_a_pools_own_log_is_that_of_its_history(tmp_path: Path, capsys:
     path = str(tmp_path / "pool.db")
     at = 1_800_000_000 * SECOND
     used = {"RemoteWallClockTime": "90.5", "CumulativeSlotTime": "181.0", "CumulativeRemoteUserCpu": "60.0"}
-    ended = e.JobsMoved(at, "user_remove", "r", 1, ((0, 2),), "remove", "Idle", "Removed", used)
+    ended = e.JobsTransitioned(at, "user_remove", "r", 1, ((0, 2),), "remove", "Idle", "Removed", used)
     with closing(open_log(path, create=True)) as own:
         own.append([
             e.PoolFounded(at, "founded", "f", "pool", "manual", "x", "0.1", {}),
             e.ClusterSubmitted(at, "submitted", "s", 1, "alice@x", {"Owner": '"alice"'}, 5, (), "Idle"),
             ended,
-            e.JobsMoved(at, "left_queue", "l", 1, ((0, 2),), "leave", "Removed", "Left", {}),
+            e.JobsTransitioned(at, "left_queue", "l", 1, ((0, 2),), "leave", "Removed", "Left", {}),
         ])  # fmt: skip
     for by, name in (("user", "alice@x"), ("group", ""), ("cluster", "1")):
         (row,) = json.loads(asked(capsys, "usage", "-log", path, "-by", by, "-json"))

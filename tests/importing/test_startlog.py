@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from poolbook.domain.events import (
     DaemonReported,
     Event,
-    SlotBorn,
-    SlotDied,
-    SlotMoved,
+    SlotCreated,
+    SlotDestroyed,
     SlotReported,
+    SlotTransitioned,
     SourceGap,
     SourceRefused,
 )
@@ -41,7 +41,7 @@ def log(*messages: str) -> bytes:
 
 
 def moves(events: list[Event]) -> list[tuple[str, str, str]]:
-    return [(event.source, event.target, event.row) for event in events if isinstance(event, SlotMoved)]
+    return [(event.source, event.target, event.row) for event in events if isinstance(event, SlotTransitioned)]
 
 
 def told(events: list[Event]) -> list[tuple[str, str, dict[str, str]]]:
@@ -56,7 +56,7 @@ def test_each_line_of_a_transition_is_one_event_with_its_row(run: str) -> None:
         if re.search(r" \S+: (?:Changing |Slot \S+ no longer)", line)
     ]
     events = slot_events(LOGS[run])
-    moved = [event for event in events if isinstance(event, SlotMoved)]
+    moved = [event for event in events if isinstance(event, SlotTransitioned)]
     assert [event.stimulus for event in moved] == [f"1:{number}" for number, _ in lines]
     for event, (_, line) in zip(moved, lines, strict=True):
         assert event.row
@@ -75,8 +75,8 @@ def test_what_else_a_log_says_is_counted_like_its_lines(run: str) -> None:
     text = LOGS[run].decode()
     counted = Counter(type(event).__name__ + getattr(event, "said", "") for event in slot_events(LOGS[run]))
     for name, pattern in {
-        "SlotBorn": r": New [pd]?Slot (?:of type|allocated)",
-        "SlotDied": "no longer needed, deleting",
+        "SlotCreated": r": New [pd]?Slot (?:of type|allocated)",
+        "SlotDestroyed": "no longer needed, deleting",
         "SlotReportedactivated": "claim-activation protocol successful",
         "SlotReportedjob_over": "Received final job ClassAd update",
         "SlotReportedstarter_gone": r" Starter pid \d+ (?:exited|died)",
@@ -102,7 +102,7 @@ def test_a_startd_begins_with_its_version_and_its_name_and_ends_as_it_was_told_t
     }  # fmt: skip
     assert events == [
         DaemonReported(NOON * S, "reported", "1:1", machine, "startd", "began", facts),
-        SlotBorn(NOON * S, "reported", "1:5", f"slot1@{machine}", machine, "static", "", ad),
+        SlotCreated(NOON * S, "reported", "1:5", f"slot1@{machine}", machine, "static", "", ad),
         DaemonReported(NOON * S, "reported", "1:8", machine, "startd", "ended", ended),
     ]
 
@@ -121,7 +121,7 @@ def test_a_startd_begins_with_its_version_and_its_name_and_ends_as_it_was_told_t
 )
 def test_slots_are_born_by_kind(line: str, kind: str, parent: str) -> None:
     (born,) = slot_events(log(line, "slot9: Request accepted."))[:1]
-    assert isinstance(born, SlotBorn)
+    assert isinstance(born, SlotCreated)
     assert (born.kind, born.parent) == (kind, parent)
 
 
@@ -185,7 +185,7 @@ def test_what_is_said_before_a_transition_is_its_reason() -> None:
         )
     )
     reasons = ["Called deactivate_claim_job_done() / starter exited: Claimed/Cleaning", "", "shutdown fast"]
-    assert [event.reason for event in events if isinstance(event, SlotMoved)] == reasons
+    assert [event.reason for event in events if isinstance(event, SlotTransitioned)] == reasons
 
 
 def test_a_reason_that_nothing_follows_is_told_where_it_stood_when_the_startd_ends() -> None:
@@ -229,13 +229,13 @@ def test_a_dynamic_slot_that_is_deleted_moves_to_its_end_and_dies() -> None:
     events = slot_events(log(*BANNER, "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.00",
                              "slot1_1: Slot slot1_1 no longer needed, deleting"))  # fmt: skip
     assert moves(events) == [("Owner/Idle", "Deleted", "2a")]
-    assert isinstance(events[-1], SlotDied)
+    assert isinstance(events[-1], SlotDestroyed)
 
 
 def test_a_slot_whose_end_is_told_twice_ends_once() -> None:
     events = slot_events(log("slot1_1: Changing state: Owner -> Delete",
                              "slot1_1: Slot slot1_1 no longer needed, deleting"))  # fmt: skip
-    assert [type(event) for event in events] == [SlotMoved, SlotDied]
+    assert [type(event) for event in events] == [SlotTransitioned, SlotDestroyed]
     assert moves(events) == [("Owner/Idle", "Deleted", "2a")]
 
 

@@ -81,7 +81,7 @@ class Pool:
             self.machine(machine)
         ad = SLOT | {"Name": f'"{name}"', "Machine": f'"{machine}"', "SlotID": slot.removeprefix("slot").split("_")[0]}
         ad = {key: text for key, text in (ad | attributes).items() if text}
-        self.tell(e.SlotBorn, "configured", name, machine, kind, parent, ad)
+        self.tell(e.SlotCreated, "configured", name, machine, kind, parent, ad)
         self.move(name, "Unclaimed/Idle")
         return name
 
@@ -90,7 +90,7 @@ class Pool:
             self.slot(f"slot{number}@{machine}", **attributes)
 
     def move(self, name: str, target: str) -> None:
-        self.tell(e.SlotMoved, "told", name, "1", self.state.slots[name].state_activity, target)
+        self.tell(e.SlotTransitioned, "told", name, "1", self.state.slots[name].state_activity, target)
 
     def claim(self, name: str, user: str, rank: float = 0.0, pair: str = "Claimed/Busy", weight: float = 1.0) -> None:
         """Somebody from outside has the slot, and runs a job there."""
@@ -147,7 +147,7 @@ class Pool:
                 self.ends(choice.slot)
             self.claim(choice.slot, choice.cluster.submitter, weight=choice.cores)
             self._runs[choice.slot] = job = choice.cluster.id, choice.proc
-            self.tell(e.JobsMoved, "activated", job[0], ((job[1], job[1]),), "3", "Idle", "Running", {})
+            self.tell(e.JobsTransitioned, "activated", job[0], ((job[1], job[1]),), "3", "Idle", "Running", {})
         return cycle
 
     def ends(self, name: str) -> None:
@@ -155,7 +155,7 @@ class Pool:
         self.release(name)
         job = self._runs.pop(name, None)
         if job is not None:
-            self.tell(e.JobsMoved, "ended", job[0], ((job[1], job[1]),), "4", "Running", "Idle", {})
+            self.tell(e.JobsTransitioned, "ended", job[0], ((job[1], job[1]),), "4", "Running", "Idle", {})
 
     def has(self) -> dict[str, float]:
         """The cores that each submitter has."""
@@ -356,7 +356,7 @@ def _is_awaited(pool: Pool, dice: random.Random) -> None:
         return
     waiting = pool.state.slots[name].waiting
     if waiting is None:
-        pool.tell(e.ClaimWaits, "claimed", name, f"claim{pool.serial()}", "eve@here", 1.0, "out", "7.0", {})
+        pool.tell(e.ClaimQueued, "claimed", name, f"claim{pool.serial()}", "eve@here", 1.0, "out", "7.0", {})
     else:
         pool.tell(e.ClaimWithdrawn, "claimed", name, waiting.id)
 
@@ -369,8 +369,8 @@ def _is_cut(pool: Pool, dice: random.Random) -> None:
         slot = pool.state.slots[child]
         if slot.name not in pool.state.matches:
             left = int(pool.state.slots[slot.parent].ad["Cpus"])
-            pool.tell(e.SlotDied, "merged", child)
-            pool.tell(e.SlotChanged, "merged", slot.parent, {"Cpus": str(left + 1)})
+            pool.tell(e.SlotDestroyed, "merged", child)
+            pool.tell(e.SlotAdChanged, "merged", slot.parent, {"Cpus": str(left + 1)})
     elif parent is not None and int(pool.state.slots[parent].ad["Cpus"]) > 0:
         slot = pool.state.slots[parent]
         name, machine = parent.split("@")
@@ -378,8 +378,8 @@ def _is_cut(pool: Pool, dice: random.Random) -> None:
         ad = {key: text for key, text in slot.ad.items() if key not in ("PartitionableSlot", "Name")}
         ad |= {"Cpus": "1", "Memory": "128", "Name": f'"{name}_{number}@{machine}"', "DynamicSlot": "true"}
         born = f"{name}_{number}@{machine}"
-        pool.tell(e.SlotBorn, "carved", born, machine, "dynamic", parent, ad)
-        pool.tell(e.SlotChanged, "carved", parent, {"Cpus": str(int(slot.ad["Cpus"]) - 1)})
+        pool.tell(e.SlotCreated, "carved", born, machine, "dynamic", parent, ad)
+        pool.tell(e.SlotAdChanged, "carved", parent, {"Cpus": str(int(slot.ad["Cpus"]) - 1)})
         pool.move(born, "Unclaimed/Idle")
 
 
@@ -388,7 +388,7 @@ def _changes(pool: Pool, dice: random.Random) -> None:
     if name is not None:
         found = _attributes(dice)
         key = dice.choice([one for one in found if one != "Cpus"])
-        pool.tell(e.SlotChanged, "configured", name, {key: found[key]})
+        pool.tell(e.SlotAdChanged, "configured", name, {key: found[key]})
 
 
 def _publishes(pool: Pool, dice: random.Random) -> None:
@@ -397,7 +397,7 @@ def _publishes(pool: Pool, dice: random.Random) -> None:
         since = pool.now // SECOND - dice.choice((0, 30, 500))
         said = {"KeyboardIdle": f"time() - {since}", "LoadAvg": dice.choice(("0.1", "0.9", "")), "Special": "3"}
         key = dice.choice(list(said))
-        pool.tell(e.SlotChanged, "published", name, {key: said[key]})
+        pool.tell(e.SlotAdChanged, "published", name, {key: said[key]})
 
 
 def _drains(pool: Pool, dice: random.Random) -> None:
@@ -407,7 +407,7 @@ def _drains(pool: Pool, dice: random.Random) -> None:
         if dice.random() < 0.3:
             pool.tell(e.DrainFinal, "drained", name, machine.drain.number)
         else:
-            pool.tell(e.DrainMoved, "drained", name, machine.drain.number, "cancel", machine.drain.state, "None")
+            pool.tell(e.DrainTransitioned, "drained", name, machine.drain.number, "cancel", machine.drain.state, "None")
         return
     start = dice.choice(("", 'TARGET.Owner == "ann"', "TARGET.Tiny =?= undefined", "TARGET.Size < 5"))
     pool.tell(e.DrainBegan, "drained", name, machine.drains + 1, dice.choice(("Graceful", "Fast")), "", "", start)
@@ -438,7 +438,7 @@ def _holds(pool: Pool, dice: random.Random) -> None:
     proc = dice.randrange(cluster.count)
     source = cluster.status_of(proc)
     target = "Held" if source == "Idle" else "Idle"
-    pool.tell(e.JobsMoved, "held", cluster.id, ((proc, proc),), "5", source, target, {})
+    pool.tell(e.JobsTransitioned, "held", cluster.id, ((proc, proc),), "5", source, target, {})
 
 
 def _is_matched(pool: Pool, dice: random.Random) -> None:

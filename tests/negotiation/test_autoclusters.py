@@ -119,8 +119,8 @@ def test_what_is_known_of_jobs_that_have_ended_is_forgotten(monkeypatch: pytest.
     for size in range(40):
         number = pool.submit("ann", 2, {"RequestMemory": [str(600 + size), str(700 + size)]})
         assert kinds(pool) == 2
-        pool.tell(e.JobsMoved, "removed", number, ((0, 1),), "remove", "Idle", "Removed", {})
-        pool.tell(e.JobsMoved, "left", number, ((0, 1),), "leave", "Removed", "Left", {})
+        pool.tell(e.JobsTransitioned, "removed", number, ((0, 1),), "remove", "Idle", "Removed", {})
+        pool.tell(e.JobsTransitioned, "left", number, ((0, 1),), "leave", "Removed", "Left", {})
         assert not pool.matched()
         known = significance(pool.state)
         assert len(known._numbers) <= 8 and len(known._differing) <= 6
@@ -151,7 +151,7 @@ def test_jobs_that_only_pass_for_alike_are_judged_by_the_first_of_each_cycle(
         assert kept.held is not None
         pool.append(kept.held)
         if not matches:
-            pool.tell(e.JobsMoved, "removed", number, ((0, 0),), "6", "Idle", "Removed", {})
+            pool.tell(e.JobsTransitioned, "removed", number, ((0, 0),), "6", "Idle", "Removed", {})
 
 
 def test_that_time_changes_what_a_slot_accepts_is_seen_from_its_first_such_condition_on() -> None:
@@ -159,7 +159,7 @@ def test_that_time_changes_what_a_slot_accepts_is_seen_from_its_first_such_condi
     pool.slot("slot1@h", Start="TARGET.Nice")
     pool.submit("ann", Nice="false")
     assert not pool.cycle().choices
-    pool.tell(e.SlotChanged, "changed", "slot1@h", {"Start": "TARGET.Nice || time() > 1700000060"})
+    pool.tell(e.SlotAdChanged, "changed", "slot1@h", {"Start": "TARGET.Nice || time() > 1700000060"})
     assert not pool.cycle().choices
     pool.now += 61 * SECOND
     assert len(pool.cycle().choices) == 1

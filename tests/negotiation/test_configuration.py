@@ -28,7 +28,7 @@ from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import take_again
 from poolbook.replay.scenario import PlayError
 from poolbook.replay.scenario import read as read_play
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import VirtualWorld
 
 from ..domain.pools import TestPool
@@ -196,7 +196,7 @@ def test_before_the_half_life_changes_all_have_aged_by_the_old_one() -> None:
     pool.advance(60)
     found = priorities_of(pool.state, terms(pool.state.settings).halflife)
     assert found["idle@x"] == pytest.approx(account.priorities["idle@x"] / 2)
-    assert list(judge(pool.log.read())) == []
+    assert list(validate(pool.log.read())) == []
     again = take_again(pool.log.read())
     assert again.sound and again.taken >= 120, "and it is no cycle"
 
@@ -210,7 +210,7 @@ def test_who_was_left_out_of_the_account_before_another_half_life_is_found_by_th
         evolve(event, priorities={"idle@x": 49.0}) if isinstance(event, e.PrioritiesUpdated) else event
         for event in pool.events()
     ]
-    assert [one.rule for one in judge(iter(enumerate(log, 1)))] == ["priority"]
+    assert [one.rule for one in validate(iter(enumerate(log, 1)))] == ["priority"]
 
 
 def test_another_factor_needs_no_account_of_real_priorities() -> None:
@@ -256,7 +256,7 @@ def test_a_scenario_s_configuration_is_the_negotiator_s_too() -> None:
         {"DEFAULT_PRIO_FACTOR": "10"},
         {"DEFAULT_PRIO_FACTOR": "", "PRIORITY_HALFLIFE": ""},
     ]
-    assert list(judge(stage.log.read())) == []
+    assert list(validate(stage.log.read())) == []
 
 
 def test_a_scenario_s_configuration_that_the_negotiator_cannot_take_is_told_with_its_line() -> None:

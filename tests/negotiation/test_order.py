@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.events import SlotDied
+from poolbook.domain.events import SlotDestroyed
 
 from .pools import Pool
 
@@ -116,7 +116,7 @@ def test_a_slot_that_is_born_again_under_its_name_comes_last_among_equals() -> N
     pool.slots(3)
     pool.submit("ann", 3)
     assert [slot for _, slot in pool.matched()] == ["slot1@h", "slot2@h", "slot3@h"]
-    pool.tell(SlotDied, "configured", "slot1@h")
+    pool.tell(SlotDestroyed, "configured", "slot1@h")
     pool.slot("slot1@h")
     wanted = ["slot2@h", "slot3@h", "slot1@h"]
     assert [slot for _, slot in pool.matched()] == wanted

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotBorn
+from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotCreated
 from poolbook.domain.negotiator.accounting import ceiling
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.dynamic_slots import weight_of
@@ -166,7 +166,7 @@ class Cycles(RuleBasedStateMachine):
     @invariant()
     def what_is_cut_of_a_slot_and_what_is_left_are_what_it_had(self) -> None:
         state = self.pool.state
-        had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotBorn)}
+        had = {event.slot: event.ad for event in self.pool.events() if isinstance(event, SlotCreated)}
         for slot in state.slots.values():
             if slot.kind == "partitionable":
                 parts = [int(one.ad["Cpus"]) for one in state.slots.values() if one.parent == slot.name]

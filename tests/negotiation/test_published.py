@@ -8,7 +8,7 @@ from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.recheck_cycles import take_again
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
 from ..policy.points import BEGIN, Point, at
@@ -23,7 +23,7 @@ def published(point: Point, slot: str = "slot1@h") -> list[tuple[float, dict[str
     return [
         ((event.at - BEGIN) / SECOND, event.changes)
         for event in point.events()
-        if isinstance(event, e.SlotChanged) and event.cause == "published" and event.slot == slot
+        if isinstance(event, e.SlotAdChanged) and event.cause == "published" and event.slot == slot
     ]
 
 
@@ -67,7 +67,7 @@ def test_what_a_job_asks_for_is_published_before_the_cycle_that_sees_it(
     told = next(number for number, event in enumerate(log) if name in getattr(event, "changes", {}))
     held = next(number for number, event in enumerate(log) if isinstance(event, e.CycleHeld))
     assert told < held
-    assert list(judge(point.log.read())) == []
+    assert list(validate(point.log.read())) == []
 
 
 def test_what_a_job_ranks_slots_by_and_the_negotiator_s_own_expressions_are_asked_for_as_well() -> None:
@@ -161,7 +161,7 @@ def test_a_slot_whose_state_or_activity_changes_tells_its_news_with_it(dialect: 
     point.read(load=0.42)
     at(point, 34)
     assert published(point)[-1] == (34, {"LoadAvg": "0.42"})
-    assert list(judge(point.log.read())) == []
+    assert list(validate(point.log.read())) == []
 
 
 def test_no_cycle_asks_the_sensors_anything() -> None:

@@ -171,7 +171,7 @@ def pool(*moments: tuple[int, str]) -> list[e.Event]:
         if isinstance(last, e.ClaimMade):
             found.append(e.ClaimEnded(at, "", "", "slot1", "1", last.submitter, 0))
         move = "Claimed/Idle" if who else "Unclaimed/Idle"
-        found.append(e.SlotMoved(at, "", "", "slot1", "", "", move))
+        found.append(e.SlotTransitioned(at, "", "", "slot1", "", "", move))
         if who:
             found.append(e.ClaimMade(at, "", "", "slot1", "1", who, 1000))
     return found
@@ -220,14 +220,14 @@ def test_a_slot_that_was_matched_while_nobody_had_it_was_in_unclaimed_if_only_in
     at, nine = 10 * SECOND, 9 * SECOND
     ending: list[e.Event] = [
         e.ClaimEnded(nine, "", "", "slot1", "1", ALICE, 0),
-        e.SlotMoved(nine, "", "", "slot1", "", "", "Preempting/Vacating"),
+        e.SlotTransitioned(nine, "", "", "slot1", "", "", "Preempting/Vacating"),
     ]
     events = [*pool((1, ALICE)), *ending, *pool((10, ""), (10, BOB))]
     cycle = Happened(at, (Told(at, BOB, "slot1", "", "2.0"),))
     found = Sights(events).of([at], {at: cycle}, {at: Counted(at, (Claimed("slot1", BOB, 1000),), {}, {})})[at]
     last = events[found.count - 1]
     assert found.claims == ()
-    assert isinstance(last, e.SlotMoved)
+    assert isinstance(last, e.SlotTransitioned)
     assert last.target == "Unclaimed/Idle"
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 from poolbook.adapters.runtime.engine import Answer
 from poolbook.adapters.simulation.remote_schedds import Elsewhere, Job
 from poolbook.domain.decide import Tables
-from poolbook.domain.events import ClaimMade, Event, SlotMoved
+from poolbook.domain.events import ClaimMade, Event, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.job_ad import quoted
@@ -138,7 +138,7 @@ class Point(TestPool):
 
     def moves(self, slot: str = "slot1@h") -> list[tuple[str, str, str]]:
         """The slot's transitions: row, target, cause."""
-        return [(e.row, e.target, e.cause) for e in self.events() if isinstance(e, SlotMoved) and e.slot == slot]
+        return [(e.row, e.target, e.cause) for e in self.events() if isinstance(e, SlotTransitioned) and e.slot == slot]
 
     def rows(self, slot: str = "slot1@h") -> list[str]:
         return [row for row, _, _ in self.moves(slot)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from poolbook.domain.events import SlotDied, SlotMoved
+from poolbook.domain.events import SlotDestroyed, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state_machines import HTCONDOR_25
 from poolbook.replay.virtual_world import SECOND, Behaviour
@@ -68,7 +68,7 @@ def moves(point: Point, slot: str) -> str:
 def _moves(point: Point, slot: str) -> Iterator[str]:
     last = 0.0
     for event in point.events():
-        if isinstance(event, SlotMoved | SlotDied) and event.slot == slot:
+        if isinstance(event, SlotTransitioned | SlotDestroyed) and event.slot == slot:
             row = _row(point.state.dialect.name, event)
             instant = (event.at - BEGIN) / SECOND
             if row:
@@ -76,10 +76,10 @@ def _moves(point: Point, slot: str) -> Iterator[str]:
                 last = instant
 
 
-def _row(dialect: str, event: SlotMoved | SlotDied) -> str:
+def _row(dialect: str, event: SlotTransitioned | SlotDestroyed) -> str:
     """The row that was taken, and where it led to if that is not said by the row. A dynamic slot that is given back
     takes one in the dialect that knows of it, and no state and activity."""
-    if isinstance(event, SlotDied):
+    if isinstance(event, SlotDestroyed):
         return "2a" if event.cause == "merged" and dialect == HTCONDOR_25.name else ""
     return event.row + (_SHORT.get(event.target, "") if event.row in ("10", "17", "18") else "")
 

@@ -21,7 +21,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import slot_machine
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from ..domain.test_invariants import as_plain
@@ -132,7 +132,7 @@ def jumping_is_as_holding_every_round(**life: Any) -> None:
 
 def what_is_promised_holds(**life: Any) -> None:
     point = lived(**life, steady=True)
-    assert list(judge(point.log.read())) == []
+    assert list(validate(point.log.read())) == []
     state, promises = State(), [promise() for promise in PROMISES]
     stimulus = ""
     for event in point.events():
@@ -204,7 +204,7 @@ class WhatIsCarvedAddsUp(Promise):
         self.had: dict[str, dict[str, str]] = {}
 
     def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.SlotBorn) and event.kind == "partitionable":
+        if isinstance(event, e.SlotCreated) and event.kind == "partitionable":
             self.had[event.slot] = dict(event.ad)
 
     def between(self, state: State) -> None:
@@ -253,7 +253,7 @@ class AClaimEndsOnce(Promise):
 
 class NoTransitionWithoutARow(Promise):
     def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.SlotMoved):
+        if isinstance(event, e.SlotTransitioned):
             assert event.source == state.slots[event.slot].state_activity
             assert slot_machine(state.dialect.name).legal(event.source, event.row, event.target)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.events import CAUSES, MARKS
+from poolbook.domain.events import CAUSES, CLAIM_FLAGS
 from poolbook.domain.startd.settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS, slot_machine
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING
@@ -33,7 +33,7 @@ def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule)
         row = rule.killing if target == KILLING and rule.killing else rule.row
         assert machine.fire(pair, row, target) in machine.states
     assert rule.cause in CAUSES
-    assert set(rule.marks) <= set(MARKS)
+    assert set(rule.marks) <= set(CLAIM_FLAGS)
     assert set(CONDITIONS[rule.when][1]) <= set(EXPRESSIONS)
 
 

@@ -8,7 +8,7 @@ import pytest
 from poolbook.domain.startd.settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_rules import CONDITIONS
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 
 from ..together import together
 from .cases import STORIES
@@ -21,7 +21,7 @@ BOTH = [(story, dialect) for story in STORIES for dialect in DIALECTS]
 def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
     point = told(story, dialect)
     assert moves(point, story.slot) == story.expected(dialect)
-    assert list(judge(point.log.read())) == []
+    assert list(validate(point.log.read())) == []
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

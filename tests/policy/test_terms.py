@@ -118,10 +118,10 @@ def test_what_decided_that_and_how_a_job_must_go_is_the_evidence(
     dialect: str, policy: dict[str, str], target: str, evidence: tuple[str, str]
 ) -> None:
     point = preempted(dialect, policy, Behaviour(1000, grace=None))
-    moved = next(e_ for e_ in point.events() if isinstance(e_, e.SlotMoved) and e_.cause == "retirement_over")
+    moved = next(e_ for e_ in point.events() if isinstance(e_, e.SlotTransitioned) and e_.cause == "retirement_over")
     assert moved.target == f"Preempting/{target}"
     noted = dict(point.log.read())[moved.evidence]
-    assert isinstance(noted, e.EvidenceNoted)
+    assert isinstance(noted, e.EvaluationRecorded)
     assert (noted.name, noted.value) == evidence
 
 
@@ -277,7 +277,7 @@ def test_a_reconfiguration_is_an_event_and_changes_what_is_in_force(dialect: str
     before = len(point.events())
     point.reconfigure({"IS_OWNER": "true"}, POLLING_INTERVAL="7")
     kinds = [type(event).__name__ for event in point.events()[before:]]
-    assert kinds == ["MachineConfigured", "SlotChanged", "SlotMoved"]
+    assert kinds == ["MachineConfigured", "SlotAdChanged", "SlotTransitioned"]
     assert point.state.machines["h"].settings["POLLING_INTERVAL"] == "7"
     assert point.pair() == "Owner/Idle"
 

@@ -55,8 +55,8 @@ def imported(path: Path) -> str:
             e.PoolFounded(BEGIN, "founded", "import", "node", "htcondor-25", "node", "0", {IMPORTED: "true"}),
             e.SourceFound(BEGIN, "read", "1:0", 1, "/var/log/condor/StartLog", "startlog", "node", "UTC"),
             e.SourceFound(BEGIN, "read", "2:0", 2, "/home/alice/job.log", "userlog", "node", "UTC"),
-            e.SlotMoved(BEGIN, "reported", stimulus(7), SLOT, "11", "Claimed/Idle", "Claimed/Busy", "activated"),
-            e.SlotMoved(BEGIN, "reported", stimulus(9), SLOT, "12", "Claimed/Busy", "Claimed/Cleaning", ""),
+            e.SlotTransitioned(BEGIN, "reported", stimulus(7), SLOT, "11", "Claimed/Idle", "Claimed/Busy", "activated"),
+            e.SlotTransitioned(BEGIN, "reported", stimulus(9), SLOT, "12", "Claimed/Busy", "Claimed/Cleaning", ""),
             e.JobsLogged(
                 BEGIN, "reported", "2:1", 1, 2, ((BEGIN, 1, 0, 0, 0, text), (BEGIN + 9_000_000, 3, 0, 0, 9, removed))
             ),
@@ -118,7 +118,7 @@ def test_the_audit_of_an_own_log_counts_what_its_events_say(tmp_path: Path, dial
         pool.remove("1.5")
         pool.advance(200)
         status = Counter(job["JobStatus"] for job in [*pool.jobs(), *pool.history()])
-        moves = sum(isinstance(event, e.SlotMoved) for _, event in pool.events())
+        moves = sum(isinstance(event, e.SlotTransitioned) for _, event in pool.events())
     log = open_log(url, create=False, read_only=True)
     audit = Audit()
     own(log, audit, "pool.db")

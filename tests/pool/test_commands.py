@@ -19,7 +19,7 @@ from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.library.pool import Pool
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.stores import open_log
-from poolbook.domain.events import SlotChanged, SlotMoved
+from poolbook.domain.events import SlotAdChanged, SlotTransitioned
 
 from .real import Folder
 
@@ -542,6 +542,6 @@ def test_a_command_that_asks_no_sensor_publishes_nothing(tmp_path: Path) -> None
     log = open_log(path, create=False, read_only=True)
     events = [event for _, event in log.read_stream("slot/slot1@h")]
     log.close()
-    assert isinstance(events[-1], SlotMoved) and events[-1].target == "Preempting/Vacating"
-    (published,) = [event.changes for event in events if isinstance(event, SlotChanged)]
+    assert isinstance(events[-1], SlotTransitioned) and events[-1].target == "Preempting/Vacating"
+    (published,) = [event.changes for event in events if isinstance(event, SlotAdChanged)]
     assert published["LoadAvg"] == "0.5"

@@ -20,7 +20,7 @@ from poolbook.adapters.stores import open_log, verify_seal
 from poolbook.adapters.stores.log_paths import WriterLock
 from poolbook.domain.events import JobExecuting, JobExited
 from poolbook.domain.state.evolve import fold
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 
 from .real import Folder
 
@@ -63,7 +63,7 @@ def check(folder: Folder, runs: int = 1) -> None:
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     events = list(log.read())
     log.close()
-    assert list(judge(events)) == []
+    assert list(validate(events)) == []
     state = fold(iter(events))
     assert not state.clusters and not state.activations and not state.matches
     ends = [event for _, event in events if isinstance(event, JobExited) and event.target == "Completed"]

@@ -19,9 +19,9 @@ from poolbook.domain.events import (
     Event,
     JobExecuting,
     JobSignalled,
-    JobsMoved,
+    JobsTransitioned,
     MachineJoined,
-    SlotMoved,
+    SlotTransitioned,
 )
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.state import State
@@ -92,7 +92,7 @@ class Owned(Folder):
     def state(self) -> State:
         return fold(enumerate(self.events(), 1))
 
-    def rows(self, kind: type[JobsMoved] | type[SlotMoved]) -> list[str]:
+    def rows(self, kind: type[JobsTransitioned] | type[SlotTransitioned]) -> list[str]:
         """The rows that were taken, of the jobs' table or of the slots'."""
         return [event.row for event in self.events() if isinstance(event, kind)]
 
@@ -157,7 +157,7 @@ def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: Owned) -> None:
     text = (owned.path / "job.log").read_text()
     assert "Code 1011 Subcode 0" in text and "Reason: PREEMPT expression evaluated to True" in text
     assert [event.how for event in owned.events() if isinstance(event, JobSignalled)] == ["soft", "hard"]
-    assert owned.rows(SlotMoved)[-7:] == ["14", "15", "14", "16", "18", "21", "25"]
+    assert owned.rows(SlotTransitioned)[-7:] == ["14", "15", "14", "16", "18", "21", "25"]
     assert "sound" in owned.call("verify")
 
 
@@ -194,7 +194,7 @@ def test_a_job_that_is_suspended_stays_so_when_the_pool_is_killed(owned: Owned) 
         owned.wait_for(lambda: not stopped(pid))
         owned.wait_for(lambda: owned.pair() == "Claimed/Busy")
         assert owned.pid() == pid
-    assert owned.rows(JobsMoved).count("continue") == 1
+    assert owned.rows(JobsTransitioned).count("continue") == 1
     assert "sound" in owned.call("verify")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine.host import host_name
-from poolbook.domain.events import ClaimWaits
+from poolbook.domain.events import ClaimQueued
 
 from .real import Folder
 from .test_owner_policy import Owned
@@ -63,7 +63,7 @@ class Preferring(Owned):
         self.call("submit", "important.sub")
 
     def waits(self) -> bool:
-        return any(isinstance(event, ClaimWaits) for event in self.events())
+        return any(isinstance(event, ClaimQueued) for event in self.events())
 
 
 @pytest.fixture

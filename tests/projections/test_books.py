@@ -45,7 +45,7 @@ acts: st.SearchStrategy[Make] = st.one_of(
 def told(happens: list[Make]) -> list[e.Event]:
     """A log in which all that happens, a second apart; slots that are claimed end their claims first."""
     events: list[e.Event] = [e.PoolFounded(0, "founded", "s", "pool", "htcondor-25", "x", "1", {"GROUP_NAMES": "g"})]
-    events += [e.SlotBorn(0, "configured", "s", slot, "h", "static", "", {}) for slot in SLOTS]
+    events += [e.SlotCreated(0, "configured", "s", slot, "h", "static", "", {}) for slot in SLOTS]
     holders: dict[str, str] = {}
     for at, make in enumerate(happens, 1):
         event = make((at * 1_000_000, "granted", "s"))

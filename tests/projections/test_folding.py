@@ -160,7 +160,7 @@ def test_an_event_about_what_is_not_there_changes_nothing() -> None:
     pool = busy_pool()
     events = pool.events
     views = Views(
-        folded([(at, event) for at, event in events if type(event).__name__ not in ("ClusterSubmitted", "SlotBorn")])
+        folded([(at, event) for at, event in events if type(event).__name__ not in ("ClusterSubmitted", "SlotCreated")])
     )
     assert (views.batches(), views.slots(), list(views.history_ads())) == ([], [], [])
     assert views.position == len(events)

@@ -22,8 +22,8 @@ def submitted(count: int) -> e.Event:
     return e.ClusterSubmitted(*WHY, 1, "alice@x", {"JobStatus": "1"}, count, (), "Idle")
 
 
-def moved(row: str, source: str, target: str, *procs: tuple[int, int]) -> e.JobsMoved:
-    return e.JobsMoved(*WHY, 1, procs, row, source, target, {})
+def moved(row: str, source: str, target: str, *procs: tuple[int, int]) -> e.JobsTransitioned:
+    return e.JobsTransitioned(*WHY, 1, procs, row, source, target, {})
 
 
 def painted(colour: str, *procs: tuple[int, int]) -> e.Event:
@@ -34,7 +34,7 @@ def held(*procs: tuple[int, int]) -> e.Event:
     return moved("hold", "Idle", "Held", *procs)
 
 
-def removed(*procs: tuple[int, int], source: str = "Idle") -> e.JobsMoved:
+def removed(*procs: tuple[int, int], source: str = "Idle") -> e.JobsTransitioned:
     return moved("remove", source, "Removed", *procs)
 
 
@@ -42,7 +42,7 @@ def left(*procs: tuple[int, int], source: str = "Removed") -> e.Event:
     return moved("leave", source, "Left", *procs)
 
 
-def of_old(event: e.JobsMoved | e.JobExited) -> e.Event:
+def of_old(event: e.JobsTransitioned | e.JobExited) -> e.Event:
     """An event of a log of format 1: those that have come to their end have left the queue with it."""
     return attrs.evolve(event, left=True)
 

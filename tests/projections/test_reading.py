@@ -199,7 +199,7 @@ def test_a_batch_without_a_name_has_none() -> None:
 
 def ended() -> Views:
     def removed(*procs: tuple[int, int]) -> e.Event:
-        return e.JobsMoved(*WHY, 1, procs, "remove", "Idle", "Removed", {}, left=True)
+        return e.JobsTransitioned(*WHY, 1, procs, "remove", "Idle", "Removed", {}, left=True)
 
     return views(submitted(1, "alice", {}, 9), removed((6, 6)), removed((0, 2), (4, 4)), removed((7, 8)))
 
@@ -269,9 +269,9 @@ def test_slots_ads_tell_what_slots_see_of_each_other() -> None:
             e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
             e.MachineJoined(*WHY, "h", {}, {"STARTD_SLOT_ATTRS": "State, Color"}),
             e.MachineJoined(*WHY, "g", {}),
-            e.SlotBorn(*WHY, "slot1@h", "h", "static", "", {}),
-            e.SlotBorn(*WHY, "slot2@h", "h", "static", "", {"Color": '"red"'}),
-            e.SlotBorn(*WHY, "slot1@g", "g", "static", "", {"Color": '"blue"'}),
+            e.SlotCreated(*WHY, "slot1@h", "h", "static", "", {}),
+            e.SlotCreated(*WHY, "slot2@h", "h", "static", "", {"Color": '"red"'}),
+            e.SlotCreated(*WHY, "slot1@g", "g", "static", "", {"Color": '"blue"'}),
             *happens,
         ]
         return [{name: ad.eval(name) for name in ad if name.startswith("slot")} for ad in views(*log).slot_ads()]
@@ -297,7 +297,7 @@ def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() 
         log = [
             e.PoolFounded(*WHY, "pool", "htcondor-25", "h", "0.1", {}),
             e.MachineJoined(*WHY, "h", {}),
-            e.SlotBorn(*WHY, "slot1@h", "h", "static", "", own),
+            e.SlotCreated(*WHY, "slot1@h", "h", "static", "", own),
             *happens,
         ]
         (ad,) = views(*log).slot_ads()
@@ -307,7 +307,7 @@ def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() 
         ]
 
     made = e.ClaimMade(*WHY, "slot1@h", "c1", "bob@h", 1000, 2.5, "ap.h", "7.0", {}, 60)
-    waits = e.ClaimWaits(*WHY, "slot1@h", "c2", "eve@h", 3.0, "ap.h", "8.0", {})
+    waits = e.ClaimQueued(*WHY, "slot1@h", "c2", "eve@h", 3.0, "ap.h", "8.0", {})
     drain = e.DrainBegan(*WHY, "h", 1, "Graceful", "new disks", "", "JobPrio > 1")
     requirements = "Requirements = Start && WithinResourceLimits"
     held = ["ClientMachine = ap.h", "CurrentRank = 2.5"]
@@ -317,7 +317,7 @@ def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() 
     assert told(made, waits, e.ClaimWithdrawn(*WHY, "slot1@h", "c2")) == [requirements, "Start = true", *held]
     assert told(made, e.ClaimActivated(*WHY, "slot1@h", "c1", "7.0", {}, 0))[-2:] == ["JobStart = 7", "JobId = 7.0"]
     assert told(drain) == [requirements, "Start = JobPrio > 1", "Draining = True", "DrainReason = new disks"]
-    cancelled = e.DrainMoved(*WHY, "h", 1, "cancel", "Graceful", "Open")
+    cancelled = e.DrainTransitioned(*WHY, "h", 1, "cancel", "Graceful", "Open")
     assert told(drain, cancelled) == [requirements, "Start = true", "LastDrainStopTime = 7"]
     assert told(e.ShutdownBegan(*WHY, "h", "Fast")) == ["Requirements = false"]
     runs = [
@@ -329,14 +329,14 @@ def test_slots_ads_tell_of_drains_and_of_who_waits_and_hide_the_owners_policy() 
 
 def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
     def born(name: str) -> e.Event:
-        return e.SlotBorn(*WHY, name, "h", "static", "", {"A": "1", "B": "1"})
+        return e.SlotCreated(*WHY, name, "h", "static", "", {"A": "1", "B": "1"})
 
     found = views(
         e.MachineJoined(*WHY, "h", {"Arch": '"X86_64"'}),
         e.MachineJoined(*WHY, "gone", {}),
         *[born(name) for name in ("z", "a", "m")],
-        e.SlotChanged(*WHY, "z", {"A": "2", "B": "", "C": "3"}),
-        e.SlotDied(*WHY, "a"),
+        e.SlotAdChanged(*WHY, "z", {"A": "2", "B": "", "C": "3"}),
+        e.SlotDestroyed(*WHY, "a"),
         born("a"),
         e.MachineLeft(*WHY, "gone"),
     )
@@ -365,7 +365,7 @@ def test_reasons_are_told_of_jobs_that_still_wait() -> None:
 
 
 def held() -> e.Event:
-    return e.JobsMoved(*WHY, 1, ((0, 0),), "hold", "Idle", "Held", {})
+    return e.JobsTransitioned(*WHY, 1, ((0, 0),), "hold", "Idle", "Held", {})
 
 
 def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e.Event:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from poolbook.domain import events as e
-from poolbook.replay.validation import Violation, examine, judge
+from poolbook.replay.validation import Violation, examine, validate
 
 After = list[tuple[int | None, e.Event]]
 """The log that is left: each event with the position that it had, or None for one that is new."""
@@ -22,7 +22,7 @@ def edited(after: After) -> list[tuple[int, e.Event]]:
     for position, (_, event) in enumerate(after, 1):
         if isinstance(event, e.JobExited):
             event = attrs.evolve(event, key=keys.get(event.key, event.key))
-        if isinstance(event, e.SlotMoved | e.JobsMoved | e.JobExited) and event.evidence:
+        if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and event.evidence:
             event = attrs.evolve(event, evidence=int(keys.get(str(event.evidence), event.evidence)))
         log.append((position, event))
     return log
@@ -34,7 +34,7 @@ def found(after: After) -> list[Violation]:
 
 def noticed(after: After) -> bool:
     """Whether anything is found: what comes after the first is not asked for."""
-    return next(judge(edited(after)), None) is not None
+    return next(validate(edited(after)), None) is not None
 
 
 def unseen_without(log: Sequence[e.Event]) -> set[type[e.Event]]:

@@ -174,7 +174,7 @@ def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
 
 
 def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> None:
-    place = the(story, e.SlotBorn)
+    place = the(story, e.SlotCreated)
     log = [event for n, event in enumerate(story) if n != place]
     assert "no state can be made of the events from position" in take_again(enumerate(log, 1)).stopped
 

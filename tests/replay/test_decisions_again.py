@@ -42,13 +42,13 @@ AT = 1_800_000_000_000_000
     ],
 )  # fmt: skip
 def test_a_decision_is_taken_again(expression: str, value: str, read: dict[str, str], agrees: bool) -> None:
-    note = e.EvidenceNoted(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
+    note = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
     assert (redecided(note) == "") == agrees
 
 
 def test_what_differs_is_told() -> None:
     read = {"MY.KeyboardIdle": "70"}
-    note = e.EvidenceNoted(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
+    note = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
     assert redecided(note) == (
         "KeyboardIdle < 60 is noted as true, but with what it read (MY.KeyboardIdle = 70) it is false"
     )

@@ -72,17 +72,17 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_queue(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
-    missing = set(e.TOPICS.values()) - e.OF_IMPORTS - OF_POINTS - {type(event) for event in log}
+    missing = set(e.TOPICS.values()) - e.IMPORTED - OF_POINTS - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 
 
 # Every event in turn: left out, or written twice
 
 LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
-    e.SlotMoved: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is no less "
-    "a place to be",
-    e.SlotChanged: "of several at one instant the last holds",
-    e.ClaimMarked: "that a claim is vacated for good",
+    e.SlotTransitioned: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is "
+    "no less a place to be",
+    e.SlotAdChanged: "of several at one instant the last holds",
+    e.ClaimFlagged: "that a claim is vacated for good",
     e.CycleHeld: "without a match it changes nothing",
     e.MachineLeft: "a machine may be without slots",
     e.JobsEdited: "no event repeats what a job's ad says",
@@ -93,8 +93,8 @@ LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.WriterBegan: "the last of all: a log that was cut off is a log",
 }
 TWICE_UNSEEN: dict[type[e.Event], str] = {
-    e.EvidenceNoted: "there may be any number",
-    e.SlotChanged: "the values are those that it has",
+    e.EvaluationRecorded: "there may be any number",
+    e.SlotAdChanged: "the values are those that it has",
     e.CycleHeld: "without a match it changes nothing",
     e.JobMeasured: "a job may be measured any number of times",
     e.JobsEdited: "the values are those that it has",
@@ -127,15 +127,23 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
     **{
         (kind, "stimulus"): NAME
-        for kind in (e.PoolFounded, e.WriterBegan, e.MachineJoined, e.MachineLeft, e.SlotBorn, e.SlotMoved, e.SlotDied)
+        for kind in (
+            e.PoolFounded,
+            e.WriterBegan,
+            e.MachineJoined,
+            e.MachineLeft,
+            e.SlotCreated,
+            e.SlotTransitioned,
+            e.SlotDestroyed,
+        )
     },
     **{(kind, "stimulus"): NAME for kind in (e.PrioritiesUpdated, e.CycleHeld, e.JobExecuting, e.JobMeasured)},
     **{(e.PoolFounded, field): SAID for field in ("name", "settings", "uid_domain", "version")},
     (e.WriterBegan, "writer"): SAID,
     **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
-    (e.EvidenceNoted, "name"): "a decision repeated would tell",
-    (e.EvidenceNoted, "read"): "what the value does not depend on",
-    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
+    (e.EvaluationRecorded, "name"): "a decision repeated would tell",
+    (e.EvaluationRecorded, "read"): "what the value does not depend on",
+    **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "lease", "rank")},
     **dict.fromkeys(((e.JobSignalled, "until"), (e.JobActivated, "vacate")), SAID),
     **{
         (e.CycleHeld, field): "a decision repeated would tell"
@@ -143,12 +151,12 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     },
     **{(e.SubmitterSet, field): SAID for field in ("submitter", "value", "until")},
     (e.MachineJoined, "ad"): ADS,
-    (e.SlotBorn, "ad"): ADS,
-    (e.SlotChanged, "changes"): ADS,
+    (e.SlotCreated, "ad"): ADS,
+    (e.SlotAdChanged, "changes"): ADS,
     (e.ClusterSubmitted, "ad"): ADS,
-    (e.JobsMoved, "changes"): ADS,
-    (e.JobsMoved, "stimulus"): NAME,
-    **{(kind, "left"): OF_OLD for kind in (e.JobsMoved, e.JobExited)},
+    (e.JobsTransitioned, "changes"): ADS,
+    (e.JobsTransitioned, "stimulus"): NAME,
+    **{(kind, "left"): OF_OLD for kind in (e.JobsTransitioned, e.JobExited)},
     (e.JobsEdited, "changes"): ADS,
     (e.JobExecuting, "pid"): SAID,
     (e.JobExecuting, "scratch"): SAID,
@@ -189,10 +197,10 @@ def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
         ("the founding is left out", drop(e.PoolFounded), "founded"),
         ("another dialect is named", change(e.PoolFounded, dialect="tarzan"), "reference"),
         ("a writer's epoch is skipped", change(e.WriterBegan, epoch=3), "epoch"),
-        ("a cause is made up", change(e.SlotMoved, cause="a whim"), "cause"),
-        ("a slot's row is another", change(e.SlotMoved, 1, row="7"), "row"),
-        ("a slot moves from where it is not", change(e.SlotMoved, 3, source="Owner/Idle"), "source"),
-        ("a slot moves to where no row leads", change(e.SlotMoved, 2, target="Drained/Idle"), "row"),
+        ("a cause is made up", change(e.SlotTransitioned, cause="a whim"), "cause"),
+        ("a slot's row is another", change(e.SlotTransitioned, 1, row="7"), "row"),
+        ("a slot moves from where it is not", change(e.SlotTransitioned, 3, source="Owner/Idle"), "source"),
+        ("a slot moves to where no row leads", change(e.SlotTransitioned, 2, target="Drained/Idle"), "row"),
         ("a claim is charged for less", change(e.ClaimEnded, usage=1), "usage"),
         ("a claim is given up by another", change(e.ClaimEnded, submitter="eve@example.org"), "claim"),
         ("a claim goes to somebody else", change(e.ClaimMade, submitter="eve@example.org"), "activation"),
@@ -206,21 +214,21 @@ def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
         ("a job that ran to its end is said to be evicted", change(e.JobExited, 2, outcome="evicted"), "end"),
         ("a job ends by a row that leads elsewhere", change(e.JobExited, 1, target="Held"), "row"),
         ("a job is told to end and nobody writes it down", drop(e.JobSignalled), "end"),
-        ("a job's leaving the queue is left out", drop(e.JobsMoved, row="leave"), "queue"),
-        ("a job leaves the queue that runs", change(e.JobsMoved, row="leave", target="Left"), "row"),
-        ("a job is held that is held", repeat(e.JobsMoved, row="hold"), "source"),
-        ("a job is let go on, and the log does not say so", drop(e.JobsMoved, row="continue"), "activation"),
-        ("jobs are moved that no cluster has", change(e.JobsMoved, procs=((0, 99),)), "reference"),
+        ("a job's leaving the queue is left out", drop(e.JobsTransitioned, row="leave"), "queue"),
+        ("a job leaves the queue that runs", change(e.JobsTransitioned, row="leave", target="Left"), "row"),
+        ("a job is held that is held", repeat(e.JobsTransitioned, row="hold"), "source"),
+        ("a job is let go on, and the log does not say so", drop(e.JobsTransitioned, row="continue"), "activation"),
+        ("jobs are moved that no cluster has", change(e.JobsTransitioned, procs=((0, 99),)), "reference"),
         ("an owner is edited", change(e.JobsEdited, changes={"Owner": '"eve"'}), "immutable"),
         ("a cluster has a job more", change(e.ClusterSubmitted, count=4), "value"),
         ("a cluster is submitted twice", repeat(e.ClusterSubmitted), "reference"),
         ("an answer is left out", drop(e.RequestAnswered), "answer"),
-        ("evidence is left out", drop(e.EvidenceNoted), "evidence"),
-        ("a slot keeps what it gave away", drop(e.SlotChanged, 2), "resources"),
-        ("a slot is carved from none", change(e.SlotBorn, 2, parent="slot7@h"), "reference"),
-        ("a slot dies twice", repeat(e.SlotDied), "reference"),
-        ("two transitions change places", swap(e.SlotMoved, row="22"), "source"),
-        ("a claim is made before its slot is claimed", swap(e.SlotMoved, row="9"), "claim"),
+        ("evidence is left out", drop(e.EvaluationRecorded), "evidence"),
+        ("a slot keeps what it gave away", drop(e.SlotAdChanged, 2), "resources"),
+        ("a slot is carved from none", change(e.SlotCreated, 2, parent="slot7@h"), "reference"),
+        ("a slot dies twice", repeat(e.SlotDestroyed), "reference"),
+        ("two transitions change places", swap(e.SlotTransitioned, row="22"), "source"),
+        ("a claim is made before its slot is claimed", swap(e.SlotTransitioned, row="9"), "claim"),
         ("a job is over after its slot has moved on", swap(e.JobExited, row="complete"), "activation"),
         ("an hour is taken from the log's middle", change(e.JobMeasured, at=1), "order"),
     ],

@@ -18,9 +18,10 @@ from .virtual_point import PointPool
 
 OF_POINTS: frozenset[type[e.Event]] = frozenset(
     {
-        e.MachineConfigured, e.BenchmarksRan, e.BusyBegan, e.DrainBegan, e.DrainMoved, e.DrainFinal, e.DrainCharged,
-        e.ShutdownBegan, e.ClaimWaits, e.ClaimWithdrawn, e.ClaimMarked, e.ClaimActivated, e.ClaimDeactivated,
-        e.StarterTold, e.ClaimUnheard,
+        e.MachineConfigured, e.BenchmarksRan, e.CpuBusyChanged, e.DrainBegan, e.DrainTransitioned, e.DrainFinal,
+        e.DrainBadputAdded, e.ShutdownBegan, e.ClaimQueued, e.ClaimWithdrawn,
+        e.ClaimFlagged, e.ClaimActivated, e.ClaimDeactivated,
+        e.StarterSignalled, e.ClaimHolderSilent,
     }
 )  # fmt: skip
 """The kinds of event that execution points alone write."""
@@ -94,39 +95,39 @@ INSTANT = "an instant may lie anywhere between its neighbours'"
 OF_A_CLAIM = ("ad", "holder", "job", "lease", "rank", "submitter")
 
 LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
-    e.BusyBegan: "the last of a slot: it may be busy for ever",
-    e.ClaimMarked: "what a mark brings about may have other grounds",
-    e.ClaimUnheard: "the last but one, that the holder is heard again: a lease's end may be late",
+    e.CpuBusyChanged: "the last of a slot: it may be busy for ever",
+    e.ClaimFlagged: "what a flag brings about may have other grounds",
+    e.ClaimHolderSilent: "the last but one, that the holder is heard again: a lease's end may be late",
     e.ClaimWithdrawn: "a better match that waits makes room for one that is better still",
     e.DrainFinal: "nothing must follow",
     e.MachineConfigured: SAID,
     e.MachineLeft: "a machine may be without slots",
     e.PrioritiesUpdated: "the next one makes up for it",
     e.RequestAnswered: "that a job goes on is not always asked for",
-    e.SlotChanged: "what changes by a configuration may be anything",
-    e.SlotMoved: "transition 1 alone, as the last before a slot's death: Owner is no less a place to be",
+    e.SlotAdChanged: "what changes by a configuration may be anything",
+    e.SlotTransitioned: "transition 1 alone, as the last before a slot's death: Owner is no less a place to be",
 }
 TWICE_UNSEEN: dict[type[e.Event], str] = {
-    e.ClaimUnheard: "a holder may be silent longer than was thought",
-    e.EvidenceNoted: "there may be any number",
-    e.SlotChanged: "the values are those that it has",
-    e.StarterTold: "a job may be killed any number of times",
+    e.ClaimHolderSilent: "a holder may be silent longer than was thought",
+    e.EvaluationRecorded: "there may be any number",
+    e.SlotAdChanged: "the values are those that it has",
+    e.StarterSignalled: "a job may be killed any number of times",
 }
 CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
-    **{(kind, "at"): INSTANT for kind in (e.BusyBegan, e.ClaimUnheard, e.ClaimWaits, e.ClaimWithdrawn)},
-    **{(kind, "stimulus"): NAME for kind in (e.BenchmarksRan, e.BusyBegan, e.ClaimMarked, e.ClaimUnheard)},
-    **{(kind, "stimulus"): NAME for kind in (e.ClaimWaits, e.ClaimWithdrawn, e.DrainCharged, e.DrainFinal)},
-    **{(kind, "stimulus"): NAME for kind in (e.DrainMoved, e.MachineConfigured, e.SlotMoved)},
+    **{(kind, "at"): INSTANT for kind in (e.CpuBusyChanged, e.ClaimHolderSilent, e.ClaimQueued, e.ClaimWithdrawn)},
+    **{(kind, "stimulus"): NAME for kind in (e.BenchmarksRan, e.CpuBusyChanged, e.ClaimFlagged, e.ClaimHolderSilent)},
+    **{(kind, "stimulus"): NAME for kind in (e.ClaimQueued, e.ClaimWithdrawn, e.DrainBadputAdded, e.DrainFinal)},
+    **{(kind, "stimulus"): NAME for kind in (e.DrainTransitioned, e.MachineConfigured, e.SlotTransitioned)},
     **{(e.BenchmarksRan, field): "a machine may be as fast as it is" for field in ("mips", "kflops", "published")},
     **{(e.ClaimActivated, field): SAID for field in ("ad", "vacate")},
     **{(e.ClaimMade, field): SAID for field in ("ad", "holder", "job", "lease", "rank")},
-    **{(e.ClaimWaits, field): "until it is made, nothing repeats it" for field in OF_A_CLAIM},
-    **{(e.ClaimMarked, field): SAID for field in ("code", "marks", "reason", "subcode")},
-    (e.ClaimUnheard, "until"): "of one that is heard again in time",
+    **{(e.ClaimQueued, field): "until it is made, nothing repeats it" for field in OF_A_CLAIM},
+    **{(e.ClaimFlagged, field): SAID for field in ("code", "flags", "reason", "subcode")},
+    (e.ClaimHolderSilent, "until"): "of one that is heard again in time",
     **{(e.DrainBegan, field): SAID for field in ("reason", "start")},
-    (e.EvidenceNoted, "read"): "what the value does not depend on",
+    (e.EvaluationRecorded, "read"): "what the value does not depend on",
     (e.MachineConfigured, "settings"): SAID,
-    (e.StarterTold, "until"): "of a job that is gone by then",
+    (e.StarterSignalled, "until"): "of a job that is gone by then",
 }
 
 
@@ -142,7 +143,7 @@ def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
-    kinds = {*OF_POINTS, e.SlotMoved, e.ClaimMade, e.EvidenceNoted}
+    kinds = {*OF_POINTS, e.SlotTransitioned, e.ClaimMade, e.EvaluationRecorded}
     assert unseen_changes(sound(dialect), kinds) == set(CHANGED_UNSEEN)
 
 
@@ -153,7 +154,9 @@ def move(nth: int, row: str, **values: Any) -> Edit:
     """The nth transition by a row, changed."""
 
     def edit(log: list[e.Event]) -> None:
-        place = [index for index, event in enumerate(log) if isinstance(event, e.SlotMoved) and event.row == row][nth]
+        place = [
+            index for index, event in enumerate(log) if isinstance(event, e.SlotTransitioned) and event.row == row
+        ][nth]
         log[place] = attrs.evolve(log[place], **values)
 
     return edit
@@ -164,7 +167,7 @@ def note(of: str, **values: Any) -> Edit:
 
     def edit(log: list[e.Event]) -> None:
         events = enumerate(log)
-        place = next(index for index, event in events if isinstance(event, e.EvidenceNoted) and event.name == of)
+        place = next(index for index, event in events if isinstance(event, e.EvaluationRecorded) and event.name == of)
         log[place] = attrs.evolve(log[place], **values)
 
     return edit
@@ -178,7 +181,7 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("benchmarks are done that were not begun", repeat(e.BenchmarksRan), "source"),
     ("benchmarks ran on no slot of the machine", change(e.BenchmarksRan, slot="slot9@h"), "reference"),
     ("benchmarks yield less than nothing", change(e.BenchmarksRan, mips=-1), "value"),
-    ("a slot gets busy that is busy", repeat(e.BusyBegan), "source"),
+    ("a slot gets busy that is busy", repeat(e.CpuBusyChanged), "source"),
     # drains
     ("a drain begins that is on", repeat(e.DrainBegan), "drain"),
     ("a drain is left out", drop(e.DrainBegan), "drain"),
@@ -186,41 +189,41 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("a drain has a schedule that is none", change(e.DrainBegan, schedule="Slow"), "value"),
     ("a drain is followed by something that is nothing", change(e.DrainBegan, completion="holiday"), "value"),
     ("a drain ends by itself that was not asked to", change(e.DrainBegan, completion=""), "drain"),
-    ("a drain is complete before its slots are drained", drop(e.SlotMoved, row="33"), "source"),
-    ("a slot is drained before the others are", drop(e.SlotMoved, row="37"), "drain"),
-    ("a drain goes by a row that leads elsewhere", change(e.DrainMoved, target="Stopped"), "row"),
-    ("a drain goes on from where it is not", change(e.DrainMoved, 1, source="Fast"), "source"),
-    ("a drain is over, and its slots are not told", drop(e.SlotMoved, row="34"), "source"),
-    ("a slot is drained while its machine is not", change(e.DrainMoved, drain=2), "drain"),
+    ("a drain is complete before its slots are drained", drop(e.SlotTransitioned, row="33"), "source"),
+    ("a slot is drained before the others are", drop(e.SlotTransitioned, row="37"), "drain"),
+    ("a drain goes by a row that leads elsewhere", change(e.DrainTransitioned, target="Stopped"), "row"),
+    ("a drain goes on from where it is not", change(e.DrainTransitioned, 1, source="Fast"), "source"),
+    ("a drain is over, and its slots are not told", drop(e.SlotTransitioned, row="34"), "source"),
+    ("a slot is drained while its machine is not", change(e.DrainTransitioned, drain=2), "drain"),
     ("the first jobs of a drain go twice", repeat(e.DrainFinal), "drain"),
-    ("a drain is charged for more", change(e.DrainCharged, badput=101), "drain"),
-    ("a drain is charged for a job that went otherwise", change(e.DrainCharged, slot="slot1@h"), "drain"),
+    ("a drain is charged for more", change(e.DrainBadputAdded, badput=101), "drain"),
+    ("a drain is charged for a job that went otherwise", change(e.DrainBadputAdded, slot="slot1@h"), "drain"),
     # shutdown
     ("an execution point ends in a way that is none", change(e.ShutdownBegan, how="Sadly"), "value"),
     ("an execution point is told to end twice", repeat(e.ShutdownBegan), "shutdown"),
     # claims
     ("a claim of somebody's own access point has no match", change(e.ClaimMade, holder=""), "match"),
-    ("a claim waits twice", repeat(e.ClaimWaits), "waiting"),
-    ("a claim waits that nobody heard of", drop(e.ClaimWaits), "waiting"),
+    ("a claim waits twice", repeat(e.ClaimQueued), "waiting"),
+    ("a claim waits that nobody heard of", drop(e.ClaimQueued), "waiting"),
     ("a claim is withdrawn that does not wait", repeat(e.ClaimWithdrawn), "waiting"),
     ("another takes over than who waited", change(e.ClaimMade, 1, claim="c9"), "waiting"),
-    ("a claim has a mark that is none", change(e.ClaimMarked, marks=("holy",)), "value"),
-    ("a claim is marked with what it is", repeat(e.ClaimMarked), "claim"),
-    ("another claim is marked", change(e.ClaimMarked, claim="c9"), "claim"),
-    ("a job goes on by request that no request stopped", drop(e.ClaimMarked), "claim"),
+    ("a claim has a flag that is none", change(e.ClaimFlagged, flags=("holy",)), "value"),
+    ("a claim is marked with what it is", repeat(e.ClaimFlagged), "claim"),
+    ("another claim is marked", change(e.ClaimFlagged, claim="c9"), "claim"),
+    ("a job goes on by request that no request stopped", drop(e.ClaimFlagged), "claim"),
     ("a claim has a lease below nothing", change(e.ClaimMade, lease=-1), "value"),
-    ("a lease is over of which more is left", change(e.ClaimUnheard, 2, until=10**18), "lease"),
-    ("a lease is over of a holder that was heard", drop(e.ClaimUnheard, 2), "lease"),
-    ("a holder is heard again that was not silent", drop(e.ClaimUnheard), "lease"),
+    ("a lease is over of which more is left", change(e.ClaimHolderSilent, 2, until=10**18), "lease"),
+    ("a lease is over of a holder that was heard", drop(e.ClaimHolderSilent, 2), "lease"),
+    ("a holder is heard again that was not silent", drop(e.ClaimHolderSilent), "lease"),
     # jobs of other holders
     ("a job begins twice", repeat(e.ClaimActivated), "activation"),
     ("a job begins, and the log does not say so", drop(e.ClaimActivated), "activation"),
     ("another job is gone than ran", change(e.ClaimDeactivated, job="9.9"), "activation"),
     ("a job stays behind", drop(e.ClaimDeactivated), "activation"),
-    ("a job is told to go, and the log does not say so", drop(e.StarterTold), "end"),
-    ("a job is told to go in a third way", change(e.StarterTold, how="kindly"), "end"),
-    ("a job is told to go before it is told", change(e.StarterTold, until=1), "end"),
-    ("a job retires for less than it may", change(e.SlotBorn, 1, ad={"MaxJobRetirementTime": "999"}), "retirement"),
+    ("a job is told to go, and the log does not say so", drop(e.StarterSignalled), "end"),
+    ("a job is told to go in a third way", change(e.StarterSignalled, how="kindly"), "end"),
+    ("a job is told to go before it is told", change(e.StarterSignalled, until=1), "end"),
+    ("a job retires for less than it may", change(e.SlotCreated, 1, ad={"MaxJobRetirementTime": "999"}), "retirement"),
     # what expressions decided
     ("a transition names no evidence", move(0, "14", evidence=0), "evidence"),
     ("a transition names the evidence of another decision", move(0, "14", evidence=5), "evidence"),

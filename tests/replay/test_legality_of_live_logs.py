@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from poolbook.domain.events import JobActivated, JobExited, JobsMoved, SlotMoved
+from poolbook.domain.events import JobActivated, JobExited, JobsTransitioned, SlotTransitioned
 from poolbook.replay.validation import examine
 
 from .virtual_pool import Pool
@@ -102,12 +102,12 @@ def counts_agree(pool: Pool) -> None:
     events = [event for _, event in pool.events()]
     verdict = examine(pool.log.read())
     assert verdict.events == len(events)
-    slots = Counter(event.row for event in events if isinstance(event, SlotMoved))
+    slots = Counter(event.row for event in events if isinstance(event, SlotTransitioned))
     assert {number: count for number, count in verdict.slots.items() if count} == slots
     jobs = Counter(event.row for event in events if isinstance(event, JobExited) and event.row)
     jobs["activate"] += sum(isinstance(event, JobActivated) for event in events)
     for event in events:
-        if isinstance(event, JobsMoved):
+        if isinstance(event, JobsTransitioned):
             jobs[event.row] += sum(last - first + 1 for first, last in event.procs)
     counted = {row: count for row, count in verdict.jobs.items() if count and row not in ("submit", "submit_on_hold")}
     assert counted == {row: count for row, count in jobs.items() if count}

@@ -45,7 +45,7 @@ def noted(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Even
     """The evidence of an expression says something else."""
 
     def edit(events: list[e.Event]) -> list[e.Event]:
-        at = next(n for n, event in enumerate(events) if isinstance(event, e.EvidenceNoted) and event.name == name)
+        at = next(n for n, event in enumerate(events) if isinstance(event, e.EvaluationRecorded) and event.name == name)
         return [*events[:at], attrs.evolve(events[at], **changes), *events[at + 1 :]]  # type: ignore[arg-type]
 
     return edit
@@ -91,6 +91,6 @@ def test_a_job_that_its_policy_keeps_does_not_leave() -> None:
     pool.submit(1, LeaveJobInQueue="true")
     pool.advance(1)
     events = pool.events()
-    left = e.JobsMoved(events[-1].at, "left_queue", "leave-x", 1, ((0, 0),), "leave", "Completed", "Left", {})
+    left = e.JobsTransitioned(events[-1].at, "left_queue", "leave-x", 1, ((0, 0),), "leave", "Completed", "Left", {})
     assert rules(events) == set()
     assert rules([*events, left]) == {"evidence"}

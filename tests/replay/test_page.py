@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from poolbook.domain.events import TOPICS
 from poolbook.replay.validation import RULES
 
 from .test_transcripts import replayed
@@ -21,9 +20,3 @@ def test_the_transcript_of_the_page_is_what_comes_out() -> None:
 
 def test_the_page_has_every_rule_with_its_words() -> None:
     assert dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE, re.MULTILINE)) == RULES
-
-
-def test_the_page_of_the_log_has_every_kind_of_event() -> None:
-    page = (DOCS / "log.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `([\w+=!?~-]+)` \| `(\w+)` \| .+ \|$", page, re.MULTILINE)
-    assert told == [(topic, kind.__name__) for topic, kind in TOPICS.items()]

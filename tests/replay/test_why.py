@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.events import Event, SlotBorn
+from poolbook.domain.events import Event, SlotCreated
 from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import EPOCH, SECOND
 from poolbook.replay.why import UnknownThingError, job_events, slot_events, tell, why_job, why_slot
@@ -57,7 +57,7 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
             assert found == _job(of_streams, number, proc)
             assert _job(everything, number, proc, at) == _job(of_streams, number, proc, at)
             _agrees(state, number, proc, found)
-    for name in {event.slot for _, event in everything if isinstance(event, SlotBorn)}:
+    for name in {event.slot for _, event in everything if isinstance(event, SlotCreated)}:
         sentences = why_slot(everything, name)
         assert sentences == why_slot(slot_events(pool.log, name), name)
         slot = state.slots.get(name)

@@ -120,7 +120,7 @@ def test_it_is_still_said_when_slots_settings_and_the_job_have_changed() -> None
     now = pool.engine.world.now()
     pool.log.append([
         e.PoolConfigured(now, "configured", "x", {"PREEMPTION_REQUIREMENTS": "true"}),
-        e.SlotChanged(now, "configured", "x", "slot1@h", {"Memory": "10000", "Arch": '"ARM"'}),
+        e.SlotAdChanged(now, "configured", "x", "slot1@h", {"Memory": "10000", "Arch": '"ARM"'}),
         e.JobsEdited(now, "edited", "y", 1, ((0, 0),), {"RequestMemory": "1"}),
     ])  # fmt: skip
     told = why(pool.log, "1.0")

@@ -71,7 +71,7 @@ def report(
 
 def moved(seconds: int, line: int, row: str, source: str, target: str, reason: str = "") -> e.Event:
     at = BEGIN + seconds * SECOND
-    return e.SlotMoved(at, "reported", f"{STARTD}:{line}", SLOT, row, source, target, reason)
+    return e.SlotTransitioned(at, "reported", f"{STARTD}:{line}", SLOT, row, source, target, reason)
 
 
 def of_slot(seconds: int, line: int, said: str, slot: str = SLOT, **facts: str) -> e.Event:
@@ -111,7 +111,7 @@ REPORTED = [
     report(27, 30, "matched", source=NEGOTIATOR, user="alice@pool", slot=SLOT, preempting="bob@pool"),
 ]
 OF_SLOT = [
-    e.SlotBorn(BEGIN, "reported", f"{STARTD}:41", SLOT, "node", "static", "", {}),
+    e.SlotCreated(BEGIN, "reported", f"{STARTD}:41", SLOT, "node", "static", "", {}),
     moved(0, 53, "1", "Owner/Idle", "Unclaimed/Idle", "IS_OWNER is false."),
     of_slot(7, 62, "owner", user="alice@pool"),
     moved(7, 64, "5", "Unclaimed/Idle", "Claimed/Idle"),
@@ -507,7 +507,7 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
         known = [(time, LAST[number]) for time, number in logged if number in LAST]
         of_last_second = [words for time, words in known if time == known[-1][0]]
         assert not known or any(answer.startswith(f"Job {job} {words}") for words in of_last_second), answer
-    for name in {event.slot for _, event in log.read() if isinstance(event, e.SlotMoved)}:
+    for name in {event.slot for _, event in log.read() if isinstance(event, e.SlotTransitioned)}:
         answer, *life = told(log, name)
         assert answer.startswith(f"Slot {name} is ") and life
 

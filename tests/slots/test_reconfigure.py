@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.events import MachineConfigured, SlotChanged
+from poolbook.domain.events import MachineConfigured, SlotAdChanged
 
 from .machines import equipment, pool, reconfigure
 
@@ -25,7 +25,7 @@ def test_expressions_attributes_and_settings_change() -> None:
     ad, machine = found.state.slots["slot1@h"].ad, found.state.machines["h"]
     assert (ad["Start"], ad.get("Color"), ad["Season"]) == ("KeyboardIdle > 20", None, '"spring"')
     assert "MATCH_TIMEOUT" not in machine.settings
-    assert [type(event) for event in found.events()[-2:]] == [MachineConfigured, SlotChanged]
+    assert [type(event) for event in found.events()[-2:]] == [MachineConfigured, SlotAdChanged]
 
 
 def test_the_same_configuration_changes_nothing_though_other_space_is_free_now() -> None:

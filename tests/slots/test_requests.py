@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.startd.custom_resources import assigned
 from poolbook.domain.startd.slot_resources import left_of
-from poolbook.replay.validation import judge
+from poolbook.replay.validation import validate
 
 from ..domain.pools import TestPool
 from .machines import equipment, pool
@@ -97,7 +97,7 @@ def test_a_dynamic_slot_gets_things_that_no_other_has_and_gives_them_back() -> N
     }
     found.advance(60)
     assert things(found) == {"slot1": ("3", "red,green,blue", "{Fans_red,Fans_green,Fans_blue}")}
-    assert list(judge(found.log.read())) == []
+    assert list(validate(found.log.read())) == []
 
 
 INVENTORY = """\
@@ -149,7 +149,7 @@ def test_what_dynamic_slots_have_and_what_is_left_is_always_the_whole(
         _adds_up(found)
     found.advance(5000)
     _adds_up(found)
-    assert list(judge(found.log.read())) == []
+    assert list(validate(found.log.read())) == []
 
 
 def _adds_up(found: TestPool) -> None:

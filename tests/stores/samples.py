@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import attrs
 from hypothesis import strategies as st
 
-from poolbook.domain.events import TOPICS, Event, SlotChanged, WriterBegan
+from poolbook.domain.events import TOPICS, Event, SlotAdChanged, WriterBegan
 
 AT = 1_763_000_000_000_000
 """Microseconds since 1970: an instant in November 2025."""
@@ -27,9 +27,9 @@ def samples(count: int, first: int = 0) -> list[Event]:
     return [sample(KINDS[number % len(KINDS)], number) for number in range(first, first + count)]
 
 
-def changed(number: int, slot: str = "slot1@host", text: str = "1") -> SlotChanged:
+def changed(number: int, slot: str = "slot1@host", text: str = "1") -> SlotAdChanged:
     """A short event of one stream."""
-    return SlotChanged(at=AT + number, cause="configured", stimulus=f"s-{number}", slot=slot, changes={"A": text})
+    return SlotAdChanged(at=AT + number, cause="configured", stimulus=f"s-{number}", slot=slot, changes={"A": text})
 
 
 # A record separator, the escapes of JSON, an emoji, a letter that is two bytes, and one that sorts oddly.

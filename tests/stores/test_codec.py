@@ -54,12 +54,12 @@ def test_what_is_no_kind_of_event_is_refused() -> None:
 @pytest.mark.parametrize(
     ("topic", "state", "error", "words"),
     [
-        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 2\)"),
-        ("slot", b"", LogDamaged, "what is stored at position 7 is no 'slot' event"),
-        ("slot", b"{}", LogDamaged, "missing required field"),
-        ("slot", b"null", LogDamaged, "`poolbook verify` tells whether it was altered"),
-        ("slot", b'{"at": "now"}', LogDamaged, "no 'slot' event"),
-        ("slot", b"\xff\xfe", LogDamaged, "no 'slot' event"),
+        ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 3\)"),
+        ("slot.moved", b"", LogDamaged, "what is stored at position 7 is no 'slot.moved' event"),
+        ("slot.moved", b"{}", LogDamaged, "missing required field"),
+        ("slot.moved", b"null", LogDamaged, "`poolbook verify` tells whether it was altered"),
+        ("slot.moved", b'{"at": "now"}', LogDamaged, "no 'slot.moved' event"),
+        ("slot.moved", b"\xff\xfe", LogDamaged, "no 'slot.moved' event"),
     ],
 )
 def test_what_cannot_be_read_names_its_position(topic: str, state: bytes, error: Any, words: str) -> None:

@@ -109,9 +109,9 @@ def test_another_programs_database_is_no_log(tmp_path: Path) -> None:
 def test_a_log_of_a_later_version_is_refused_in_words(durable: Place) -> None:
     log = durable.open()
     log.append(samples(5))
-    durable.sql("UPDATE head SET format=3")
+    durable.sql("UPDATE head SET format=4")
     for read_only in (True, False):
-        with pytest.raises(LogNewer, match=r"is of format 3, and this version of Poolbook knows formats up to 2"):
+        with pytest.raises(LogNewer, match=r"is of format 4, and this version of Poolbook knows formats up to 3"):
             durable.open(create=False, read_only=read_only)
     with pytest.raises(LogNewer):
         log.refresh()

@@ -31,7 +31,7 @@ def ended(proc: int, code: int | None = 0, signal: int | None = None) -> e.Event
 
 def held(first: int, last: int, code: str, reason: str) -> e.Event:
     changes = {"HoldReasonCode": code, "HoldReasonSubCode": "2", "HoldReason": quoted(reason)}
-    return e.JobsMoved(AT, "user_hold", "x", 3, ((first, last),), "hold", "Idle", "Held", changes)
+    return e.JobsTransitioned(AT, "user_hold", "x", 3, ((first, last),), "hold", "Idle", "Held", changes)
 
 
 def test_the_counts_are_by_outcome_and_by_the_way_of_failing(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
     logs = utc()
     story = [
         e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", JOB, 2, (), "Idle"),
-        e.SlotBorn(0, "configured", "s", "slot1@h", "h", "static", "", {"Cpus": "1"}),
+        e.SlotCreated(0, "configured", "s", "slot1@h", "h", "static", "", {"Cpus": "1"}),
     ]
     for run in (1, 2):
         story += [
@@ -311,7 +311,7 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
                 user_cpu=90_061_000_000, system_cpu=1_999_999,
             ),
         ]  # fmt: skip
-    story.append(e.JobsMoved(180_122_000_000, "left_queue", "s", 1, ((0, 0),), "leave", "Completed", "Left", {}))
+    story.append(e.JobsTransitioned(180_122_000_000, "left_queue", "s", 1, ((0, 0),), "leave", "Completed", "Left", {}))
     text = "".join(text for position, event in enumerate(story, 1) for _, text in logs.fold(position, event))
     assert "\t\tUsr 1 01:01:01, Sys 0 00:00:01  -  Run Remote Usage\n" in text
     assert "\t\tUsr 2 02:02:02, Sys 0 00:00:03  -  Total Remote Usage\n" in text

@@ -38,7 +38,9 @@ def story(log: Path, clusters: int = 6, jobs: int = 3, **more: Path) -> Story:
         ad = {**JOB, "UserLog": f'"{file}"'}
         found.append(e.ClusterSubmitted(cluster * 10**6, "submitted", "s", cluster, "alice@x", ad, jobs, (), "Idle"))
         changes = {"HoldReason": f'"{"because " * cluster}"', "HoldReasonCode": "1", "HoldReasonSubCode": "0"}
-        found.append(e.JobsMoved(0, "user_hold", "s", cluster, ((0, jobs - 1),), "hold", "Idle", "Held", changes))
+        found.append(
+            e.JobsTransitioned(0, "user_hold", "s", cluster, ((0, jobs - 1),), "hold", "Idle", "Held", changes)
+        )
         found.append(e.JobsEdited(0, "user_edit", "s", cluster, ((0, 0),), {"JobPrio": str(cluster)}))
     return list(enumerate(found, 1))
 

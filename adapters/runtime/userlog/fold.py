@@ -120,22 +120,22 @@ class UserLogs:
         self._hosts.pop(event.machine, None)
         return iter(())
 
-    def _slot(self, event: e.SlotBorn) -> Iterator[Entry]:
+    def _slot(self, event: e.SlotCreated) -> Iterator[Entry]:
         self._places[event.slot] = place(event.slot, event.machine, event.ad)
         return iter(())
 
-    def _slot_changed(self, event: e.SlotChanged) -> Iterator[Entry]:
+    def _slot_changed(self, event: e.SlotAdChanged) -> Iterator[Entry]:
         known = self._places.get(event.slot)
         if known is not None:
             self._places[event.slot] = changed(known, event.changes)
         return iter(())
 
-    def _slot_died(self, event: e.SlotDied) -> Iterator[Entry]:
+    def _slot_died(self, event: e.SlotDestroyed) -> Iterator[Entry]:
         self._places.pop(event.slot, None)
         self._leaving.pop(event.slot, None)
         return iter(())
 
-    def _slot_moved(self, event: e.SlotMoved) -> Iterator[Entry]:
+    def _slot_moved(self, event: e.SlotTransitioned) -> Iterator[Entry]:
         """A claim that begins to end does so for a reason, which counts until it ends or its job may stay after all."""
         if event.target.startswith(_ENDING):
             why = _EVICTIONS.get(event.cause)
@@ -158,7 +158,7 @@ class UserLogs:
 
         yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.alike(*NOTES) else body
 
-    def _moved(self, event: e.JobsMoved) -> Iterator[Entry]:
+    def _moved(self, event: e.JobsTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None and event.target == LEFT:
             self._gone(cluster, event.procs)
@@ -328,7 +328,7 @@ def _hold_of(changes: e.Ad) -> Why | None:
     return Why(code, subcode, unquoted(changes["HoldReason"]))
 
 
-def _asked(event: e.JobsMoved) -> Why | None:
+def _asked(event: e.JobsTransitioned) -> Why | None:
     """Why a running job is stopped: its hold or removal."""
     if event.row == "remove":
         return Why(_REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
@@ -350,7 +350,7 @@ _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
 }
 
 
-def _said(event: e.JobsMoved) -> tuple[int, str] | None:
+def _said(event: e.JobsTransitioned) -> tuple[int, str] | None:
     row = _ROWS.get(event.row)
     return None if row is None else (row[0], row[1](event.changes))
 
@@ -359,12 +359,12 @@ _RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry]]] = {
     e.PoolFounded: UserLogs._founded,
     e.MachineJoined: UserLogs._machine,
     e.MachineLeft: UserLogs._machine_left,
-    e.SlotBorn: UserLogs._slot,
-    e.SlotChanged: UserLogs._slot_changed,
-    e.SlotDied: UserLogs._slot_died,
-    e.SlotMoved: UserLogs._slot_moved,
+    e.SlotCreated: UserLogs._slot,
+    e.SlotAdChanged: UserLogs._slot_changed,
+    e.SlotDestroyed: UserLogs._slot_died,
+    e.SlotTransitioned: UserLogs._slot_moved,
     e.ClusterSubmitted: UserLogs._submitted,
-    e.JobsMoved: UserLogs._moved,
+    e.JobsTransitioned: UserLogs._moved,
     e.JobsEdited: UserLogs._edited,
     e.JobActivated: UserLogs._activated,
     e.JobExecuting: UserLogs._executing,

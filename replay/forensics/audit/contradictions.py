@@ -145,7 +145,7 @@ class FactJudge:
             body = json.dumps({"slot": slot})
             self.spool.hear(*job, Heard(self._order, letter, chain, source, line, event.at, "over", body))
 
-    def _moved(self, event: e.SlotMoved, source: int, line: int) -> None:
+    def _moved(self, event: e.SlotTransitioned, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
         self._slots.setdefault(chain, set()).add(event.slot)
         self.spool.tell(event.slot, "state", event.at, letter, event.target, source, line)
@@ -158,7 +158,7 @@ class FactJudge:
             if known is not None:
                 self.spool.tell(slot, fact, at, "L", "", source, line)
 
-    def _born(self, event: e.SlotBorn, source: int, line: int) -> None:
+    def _born(self, event: e.SlotCreated, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
         self._slots.setdefault(chain, set()).add(event.slot)
         self.spool.tell(event.slot, "state", event.at, letter, "Owner/Idle", source, line)
@@ -241,8 +241,8 @@ _STEPS: Final[dict[type[e.Event], Any]] = {
     e.TableWritten: FactJudge._written,
     e.JobReported: FactJudge._of_job,
     e.SlotReported: FactJudge._of_slot,
-    e.SlotMoved: FactJudge._moved,
-    e.SlotBorn: FactJudge._born,
+    e.SlotTransitioned: FactJudge._moved,
+    e.SlotCreated: FactJudge._born,
     e.DaemonReported: FactJudge._daemon,
     e.SourceGap: FactJudge._gap,
     e.SourceRefused: FactJudge._gap,

@@ -85,7 +85,7 @@ class Occasions:
     _lacking: dict[_Key, list[Finding]] = field(factory=dict)
     """Where they were not, up to two."""
 
-    def take(self, event: e.SlotMoved, dynamic: bool, said: set[str], finding: Callable[[str], Finding]) -> None:
+    def take(self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], Finding]) -> None:
         """A transition of a slot, and what was said of the slot since the one before; `finding` makes one of words."""
         for number, words in _BEFORE.get((event.source, event.target), ()):
             if words in _NEEDS and _NEEDS[words] not in said:

@@ -17,7 +17,7 @@ from ....domain.ports.log import Log
 from ....domain.state_machines import DIALECTS, LEFT, MANUAL, SlotRow, classify
 from ....domain.state_machines.job import UNSUBMITTED
 from ...listing import LETTERS
-from ...validation import Verdict, Violation, judge
+from ...validation import Verdict, Violation, validate
 from .verdict import Audit, Finding
 
 LOST = "lost"
@@ -38,7 +38,7 @@ def own(log: Log, audit: Audit, file: str = "") -> None:
     log is called."""
     census = _Census()
     verdict = Verdict()
-    for violation in judge(census.watch(log.read()), verdict):
+    for violation in validate(census.watch(log.read()), verdict):
         audit.violations.append(_finding(violation, census.when(violation.position), file))
     audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = census.began, census.ended
@@ -110,13 +110,13 @@ class _Census:
             self.jobs[source] -= jobs
             self.jobs[target] += jobs
 
-    def on_slot(self, position: int, event: e.SlotMoved) -> None:
+    def on_slot(self, position: int, event: e.SlotTransitioned) -> None:
         self.steps[event.source, event.target] += 1
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self._move(UNSUBMITTED, event.status, event.count)
 
-    def on_moved(self, position: int, event: e.JobsMoved) -> None:
+    def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:  # what became of it is what it was then
             return
         self._move(event.source, event.target, sum(last - first + 1 for first, last in event.procs))
@@ -132,9 +132,9 @@ class _Census:
 
 
 _NOTES: dict[type[e.Event], Callable[[_Census, int, Any], None]] = {
-    e.SlotMoved: _Census.on_slot,
+    e.SlotTransitioned: _Census.on_slot,
     e.ClusterSubmitted: _Census.on_submitted,
-    e.JobsMoved: _Census.on_moved,
+    e.JobsTransitioned: _Census.on_moved,
     e.JobActivated: _Census.on_activated,
     e.JobExited: _Census.on_exited,
 }

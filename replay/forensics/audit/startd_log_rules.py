@@ -317,7 +317,7 @@ class SlotJudge:
             if ": " not in event.text or event.text.startswith(name.partition("@")[0]):
                 slot.pair = ""
 
-    def on_born(self, chain: _Chain, event: e.SlotBorn) -> None:
+    def on_born(self, chain: _Chain, event: e.SlotCreated) -> None:
         old = chain.slots.get(event.slot)
         if old is not None:
             self._accuse(chain, old, event, "birth", "it begins, but it has not ended before")
@@ -333,10 +333,10 @@ class SlotJudge:
         slot.story.append(event)
         chain.carved[event.parent] = event.slot
 
-    def on_died(self, chain: _Chain, event: e.SlotDied) -> None:
+    def on_died(self, chain: _Chain, event: e.SlotDestroyed) -> None:
         chain.slots.pop(event.slot, None)
 
-    def on_moved(self, chain: _Chain, event: e.SlotMoved) -> None:
+    def on_moved(self, chain: _Chain, event: e.SlotTransitioned) -> None:
         slot = chain.slots.get(event.slot) or self._slot(chain, event)
         self._steps[event.source, event.target] += 1
         if slot.pair and slot.pair != event.source:
@@ -352,7 +352,7 @@ class SlotJudge:
         slot.pair, slot.since = event.target if known else "", event.at
         slot.story.append(event)
 
-    def _occasion(self, chain: _Chain, slot: _Slot, event: e.SlotMoved) -> None:
+    def _occasion(self, chain: _Chain, slot: _Slot, event: e.SlotTransitioned) -> None:
         """Whether the startd said of the transition what it says of others like it."""
         said, slot.said = slot.said, set()
         if said is None or not chain.begun:
@@ -366,7 +366,7 @@ class SlotJudge:
         elif event.source == "Claimed/Cleaning" or state(event.target) != state(event.source) == "Preempting":
             slot.starter = False
 
-    def _compare(self, chain: _Chain, slot: _Slot, event: e.SlotMoved) -> None:
+    def _compare(self, chain: _Chain, slot: _Slot, event: e.SlotTransitioned) -> None:
         """What was said before a transition with the transition."""
         *before, last = event.reason.split(" / ")
         target = _target(last)
@@ -416,10 +416,10 @@ class SlotJudge:
 
 
 _RULES: Final[dict[type[e.Event], Callable[[SlotJudge, _Chain, Any], None]]] = {
-    e.SlotMoved: SlotJudge.on_moved,
+    e.SlotTransitioned: SlotJudge.on_moved,
     e.SlotReported: SlotJudge.on_reported,
-    e.SlotBorn: SlotJudge.on_born,
-    e.SlotDied: SlotJudge.on_died,
+    e.SlotCreated: SlotJudge.on_born,
+    e.SlotDestroyed: SlotJudge.on_died,
     e.DaemonReported: SlotJudge.on_daemon,
     e.SourceGap: SlotJudge.on_gap,
     e.SourceRefused: SlotJudge.on_refused,
@@ -446,7 +446,7 @@ def _target(words: str) -> str:
 
 def _words(event: e.Event) -> str:
     """An event in a story."""
-    if isinstance(event, e.SlotMoved):
+    if isinstance(event, e.SlotTransitioned):
         row = f" ({event.row})" if event.row else ""
         gone = "its end" if event.target == DELETED else event.target
         return f"{event.source} -> {gone}{row}{f': {event.reason}' if event.reason else ''}"

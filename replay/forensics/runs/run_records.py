@@ -186,7 +186,7 @@ class Records:
             self._say(self._jobs.pop(slot)[0], position, event, "over", {"slot": slot})
         self._said_last[self._chain(event)] = event.at
 
-    def on_moved(self, position: int, event: e.SlotMoved) -> None:
+    def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         self.last = max(self.last, event.at)
         self._said_last[self._chain(event)] = event.at
 
@@ -219,6 +219,6 @@ _TAKE: Final[dict[type[e.Event], Any]] = {
     e.AdsKept: Records.on_ads,
     e.JobReported: Records.on_job,
     e.SlotReported: Records.on_slot,
-    e.SlotMoved: Records.on_moved,
+    e.SlotTransitioned: Records.on_moved,
     e.DaemonReported: Records.on_daemon,
 }

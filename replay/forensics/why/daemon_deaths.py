@@ -115,7 +115,7 @@ class Deaths:
 
     def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
         machine = next(
-            (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotBorn)),
+            (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated)),
             slot.partition("@")[2],
         )
         return next(self._anew("startd", machine, began, ended, lambda: self.slots.records(slot)), None)

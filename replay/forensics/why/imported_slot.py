@@ -42,7 +42,7 @@ def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo =
     told = [*Slots(log, at).records(name)]
     if not told:
         raise UnknownThingError(unknown_slot(log, name, at, zone))
-    machine = next((event.machine for _, event in told if isinstance(event, e.SlotBorn)), name.partition("@")[2])
+    machine = next((event.machine for _, event in told if isinstance(event, e.SlotCreated)), name.partition("@")[2])
     daemons = [
         one
         for one in log.read_stream(f"machine/{machine}")
@@ -101,7 +101,7 @@ class _Life:
         self.chain.append(sentence)
         return sentence
 
-    def on_born(self, position: int, event: e.SlotBorn) -> None:
+    def on_born(self, position: int, event: e.SlotCreated) -> None:
         self.chain, self._lately, self.claimed, self.first_job = [], 0, 0, ""
         self.pair, self.row, self.why, self.dead = "Owner/Idle", "", "", False
         self.holder = self.job = ""
@@ -109,7 +109,7 @@ class _Life:
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
         self.since = self._say(position, event, f"It came {origin}, as a {event.kind or 'new'} slot")
 
-    def on_moved(self, position: int, event: e.SlotMoved) -> None:
+    def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         if state(event.target) == "Claimed" and state(event.source) != "Claimed":
             self.chain = self.chain[max(self._lately, self._asked) :]
             self.claimed, self.first_job = event.at, ""
@@ -123,7 +123,7 @@ class _Life:
         self.since = self._say(position, event, text)
         self._lately, self._asked = len(self.chain), 0
 
-    def on_died(self, position: int, event: e.SlotDied) -> None:
+    def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.dead, self.holder, self.job = True, "", ""
         if self.pair != DELETED or self.since is None:
             self.since = self._say(position, event, "It ceased to be")
@@ -226,7 +226,7 @@ _TOLD = {
 }
 
 
-def _why(event: e.SlotMoved) -> str:
+def _why(event: e.SlotTransitioned) -> str:
     """Why it moved: the startd's words and what they mean, else what the table says of the row."""
     if event.reason:
         plain, said = meaning(event.reason), event.reason.rstrip(".")
@@ -243,9 +243,9 @@ def _transition(row: str) -> str:
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.SlotBorn: _Life.on_born,
-    e.SlotMoved: _Life.on_moved,
-    e.SlotDied: _Life.on_died,
+    e.SlotCreated: _Life.on_born,
+    e.SlotTransitioned: _Life.on_moved,
+    e.SlotDestroyed: _Life.on_died,
     e.SlotReported: _Life.on_reported,
     e.DaemonReported: _Life.on_daemon,
 }

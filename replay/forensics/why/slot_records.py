@@ -86,9 +86,9 @@ class Slots:
         busy = False
         for position, event in records[begin:]:
             found.append((position, event))
-            if isinstance(event, e.SlotDied | e.SlotBorn):
+            if isinstance(event, e.SlotDestroyed | e.SlotCreated):
                 break
-            if isinstance(event, e.SlotMoved):
+            if isinstance(event, e.SlotTransitioned):
                 busy = busy or event.target == "Claimed/Busy"
                 if busy and _is_free(event):
                     break
@@ -98,7 +98,9 @@ class Slots:
         """The end of the run of a job that began at about an instant; None if the slot's log does not tell of it."""
         run = self.run(slot, job, began)
         last = run[-1][1] if run else None
-        if not isinstance(last, e.SlotMoved) or not _is_free(last):  # a startd that began anew: the schedd may wait
+        if not isinstance(last, e.SlotTransitioned) or not _is_free(
+            last
+        ):  # a startd that began anew: the schedd may wait
             return None
         at = last.at
         left = left_for(run, at)
@@ -133,7 +135,7 @@ class Slots:
     def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
         """The job for which one had to go: the slot went from it to the next claim without becoming free."""
         last = run[-1] if run else None
-        if last is None or not isinstance(last[1], e.SlotMoved):
+        if last is None or not isinstance(last[1], e.SlotTransitioned):
             return None
         if state(last[1].source) != "Preempting" or state(last[1].target) != "Claimed":
             return None
@@ -174,37 +176,43 @@ def _activates(event: e.Event, job: str) -> bool:
 
 
 def _preempts(event: e.Event) -> bool:
-    return isinstance(event, e.SlotMoved) and state(event.source) == "Claimed" and state(event.target) == "Preempting"
+    return (
+        isinstance(event, e.SlotTransitioned)
+        and state(event.source) == "Claimed"
+        and state(event.target) == "Preempting"
+    )
 
 
 def _gets_busy(event: e.Event) -> bool:
-    return isinstance(event, e.SlotMoved) and event.target == "Claimed/Busy"
+    return isinstance(event, e.SlotTransitioned) and event.target == "Claimed/Busy"
 
 
-def _is_free(event: e.SlotMoved) -> bool:
+def _is_free(event: e.SlotTransitioned) -> bool:
     """Whether the job is gone from the slot."""
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
 
 
-def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotMoved]]:
+def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotTransitioned]]:
     """The moves by which a slot lets a job go at an instant: those towards its end since it last was Busy, up to that
     instant (a little later, since two daemons write of it), and none if the slot was free of it long before."""
     until = [told for told in run if told[1].at <= at + LATER]
-    moved = [event for _, event in until if isinstance(event, e.SlotMoved)]
+    moved = [event for _, event in until if isinstance(event, e.SlotTransitioned)]
     if moved and _is_free(moved[-1]) and moved[-1].at < at - FREE:
         return []
-    busy = [number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotMoved) and _works(event)]
+    busy = [
+        number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _works(event)
+    ]
     return moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
 
 
-def _works(event: e.SlotMoved) -> bool:
+def _works(event: e.SlotTransitioned) -> bool:
     return event.target in ("Claimed/Busy", "Claimed/Suspended") and state(event.source) == "Claimed"
 
 
-def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotMoved]]:
+def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
     """The moves of a run into one of these activities or states."""
     return [
         (position, event)
         for position, event in run
-        if isinstance(event, e.SlotMoved) and any(target in event.target.split("/") for target in targets)
+        if isinstance(event, e.SlotTransitioned) and any(target in event.target.split("/") for target in targets)
     ]
