@@ -46,12 +46,12 @@ def audit(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook audit: one log at a time, not {' and '.join(arguments.words)}")
     if arguments.words and arguments.has("log"):
         raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; give one")
-    from ..runtime.verdicts import audited
+    from ..runtime.queries import Queries
 
     url = arguments.words[0] if arguments.words else log_of(arguments)
     if os.path.isdir(url):
         raise Refusal(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
-    found = audited(url)
+    found = Queries(url).audit()
     if arguments.has("json"):
         print(json.dumps(as_json(shown(url), found), indent=2))
     else:

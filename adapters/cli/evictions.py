@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...replay.forensics.imported_log import Places, is_imported
 from ...replay.narration.wording import counted, instant, interval
 from ...replay.runs import evictions
 from ...replay.runs.run_columns import of_unknown, table
@@ -18,13 +17,13 @@ from ..condor_tools.terminal import folded, width_of
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from ...domain.ports.log import Log
     from ...replay.listing import Wanted
     from ...replay.runs.run import JobRun
+    from ..runtime.queries import Queries
     from .time_window import Window
 
 
-def print_evictions(log: Log, what: Wanted | None, window: Window, zone: tzinfo, as_json: bool) -> int:
+def print_evictions(queries: Queries, what: Wanted | None, window: Window, zone: tzinfo, as_json: bool) -> int:
     """Print the evictions in a window, of `what` alone if it is given; returns the exit code.
 
     :raises UsageError: `what` is nothing that is evicted
@@ -33,9 +32,9 @@ def print_evictions(log: Log, what: Wanted | None, window: Window, zone: tzinfo,
         evictions.checked(what)
     except ValueError as error:
         raise UsageError(f"poolbook log -evicted: {error}") from None
-    told = evictions.told(log, *window, evicted=True, zone=zone)
+    told = queries.runs(*window, zone, evicted=True)
     runs = evictions.of(told.runs, what)
-    place: Callable[[str], str] = Places(log).name if is_imported(log) else str
+    place = queries.places() if queries.imported else str
     shares = evictions.by_cause(runs)
     if as_json:
         found = {

@@ -154,17 +154,12 @@ def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str
 _FIRST = {"failed": "failed: its whole life", "held": "is held: its whole life", "idle": "waits: its whole life"}
 
 
-def _nowhere(stimulus: str) -> str:
-    return ""
-
-
 def log(argv: Sequence[str]) -> int:
     arguments = parse(LOG_COMMAND, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook log: one stream at a time")
     from ...replay import listing
-    from ...replay.forensics.imported_log import Places, is_imported
-    from ..stores import open_log
+    from ..runtime.queries import Queries
     from .log_lines import printed
 
     zone = here()
@@ -172,38 +167,30 @@ def log(argv: Sequence[str]) -> int:
         stream = listing.wanted(arguments.words[0]) if arguments.words else None
     except ValueError as error:
         raise UsageError(f"poolbook log: {error}") from None
-    found = open_log(log_of(arguments), create=False, read_only=True)
-    try:
-        window = window_of("log", arguments, "since", "until", found)
+    with Queries(log_of(arguments)) as queries:
+        window = window_of("log", arguments, "since", "until", queries.log)
         if arguments.has("evicted"):
             from .evictions import print_evictions
 
-            return print_evictions(found, stream, window, zone, arguments.has("json"))
-        members = listing.entries(found, stream, *window)
-        place, width = _nowhere, width_of()
-        if is_imported(found):
-            place = Places(found).name
-            if stream is not None:  # a log of an import stands in the order of reading
-                members = iter(sorted(members, key=lambda member: member.at))
+            return print_evictions(queries, stream, window, zone, arguments.has("json"))
+        members, place, width = queries.entries(stream, *window), queries.places(), width_of()
         if arguments.has("json"):
             _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:
             for member in members:
                 sys.stdout.write(printed(member, zone, width, place(member.stimulus)) + "\n")
         return 0
-    finally:
-        found.close()
 
 
 def verify(argv: Sequence[str]) -> int:
     arguments = parse(VERIFY, argv)
     if arguments.words:
         raise UsageError(f"poolbook verify: {arguments.words[0]!r} is no option; name the log with -log")
-    from ..runtime.verdicts import verified
+    from ..runtime.queries import Queries
 
     url = log_of(arguments)
     progress = _Progress()
-    found = verified(url, arguments.has("decisions"), progress.tell)
+    found = Queries(url).verify(arguments.has("decisions"), progress.tell)
     progress.end()
     if found.unreadable:
         print(f"poolbook: {found.unreadable}", file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...projections.imported_ads import BY
 from ..condor_tools.cells import length_of
 from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
-from ..runtime.views import views_current
+from ..runtime.queries import Queries
 from .common import log_of
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def usage(argv: Sequence[str]) -> int:
     by = "user" if given is None else given.values[0]
     if by not in BY or arguments.has("from", "to"):
         return _of_runs(arguments, by)
-    with views_current(log_of(arguments)) as views:
-        found = views.spent(by)
+    with Queries(log_of(arguments)) as queries:
+        found = queries.usage(by)
     words = set(arguments.words)
     rows = [row for row in found if _wanted((row.name,), words)]
     rows.sort(key=lambda row: (-row.slot_time, -row.wall, row.name))
@@ -80,23 +80,19 @@ def _of_runs(arguments: Arguments, said: str) -> int:
 
     from ...replay.listing import EVER
     from ...replay.narration.wording import iso
-    from ...replay.runs.evictions import told, unknown_as_dict
+    from ...replay.runs.evictions import unknown_as_dict
     from ...replay.runs.run_columns import of_open, of_unknown
     from ...replay.runs.usage_sums import BY as KEYS
     from ...replay.runs.usage_sums import names, sums
-    from ..stores import open_log
     from .time_window import here, window_of
 
     by = said.split(",")
     if not set(by) <= set(KEYS) or len(set(by)) < len(by):
         raise UsageError(f"poolbook usage -by {said}: usage is told by {', '.join(KEYS)}, or several: machine,user")
-    log = open_log(log_of(arguments), create=False, read_only=True)
-    try:
-        window = window_of("usage", arguments, "from", "to", log)
-        found = told(log, *window, zone=here())
-        span = "" if found.runs else _span(log)
-    finally:
-        log.close()
+    with Queries(log_of(arguments)) as queries:
+        window = window_of("usage", arguments, "from", "to", queries.log)
+        found = queries.runs(*window, here())
+        span = "" if found.runs else _span(queries.log)
     words = set(arguments.words)
     runs = [run for run in found.runs if _wanted(names(run), words)]
     rows, total = sums(runs, by, *window, here())

@@ -7,26 +7,20 @@ those of the commands `q`, `status`, `history`, `userprio`, `usage`, `why`, `ver
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from threading import Event as Signal
 from types import TracebackType
 from typing import Any, Self
 
-from ...domain.classad import ClassAd
 from ...domain.events import Event
-from ...domain.negotiator.accounting import Standing, group_names, standings, terms
+from ...domain.negotiator.accounting import Standing
 from ...domain.ports.log import Log as Store
 from ...domain.ports.log import LogClosed, LogError
-from ...domain.state.expression_cache import ad_of
-from ...projections.imported_ads import BY, Spent
-from ...projections.views import Views
+from ...projections.imported_ads import Spent
 from ...replay.forensics.audit.verdict import Audit
-from ...replay.forensics.daemon_tables import queue
 from ...replay.forensics.imported_log import is_imported
-from ..condor_tools.userprio_records import recorded, standing_of
-from ..runtime.archived_ads import history_ads, slot_ads
-from ..runtime.verdicts import Verification, audited, verified
-from ..runtime.views import views_current
+from ..runtime.queries import Queries
+from ..runtime.verdicts import Verification
 from ..stores import open_log
 from ..stores.location import shown
 from .log_queries import Told
@@ -76,11 +70,8 @@ class Log(Told):
         store.refresh()
         return store
 
-    @property
-    def _place(self) -> str:
-        """The URL, for what opens the log by itself."""
-        self._opened()
-        return self.url
+    def _queries(self) -> Queries:
+        return Queries(self.url, self._log)
 
     # What it is
 
@@ -102,30 +93,25 @@ class Log(Told):
         :raises ClassAdSyntaxError: the constraint is no expression
         :raises NotKnown: nothing that was imported tells of the queue
         """
-        log = self._log
-        if is_imported(log):
-            found = queue(log)
-            return plain(map(ad_of, found.jobs), constraint, found.at)
-        with views_current(self.url) as views:
-            return plain(views.ads(), constraint, views.at)
+        with self._queries() as queries:
+            found = queries.queue()
+            return plain(found.ads, constraint, found.at)
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
         """The ads of the slots, as `poolbook status -long` has them.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
-        return self._viewed(slot_ads, constraint)
+        with self._queries() as queries:
+            return plain(queries.slots(), constraint, queries.views.at)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """The ads of the jobs that have left the queue, the latest first.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
-        return self._viewed(history_ads, constraint)
-
-    def _viewed(self, ads: Callable[[str, Views], Iterable[ClassAd]], constraint: str) -> list[dict[str, Any]]:
-        with views_current(self._place) as views:
-            return plain(ads(self.url, views), constraint, views.at)
+        with self._queries() as queries:
+            return plain(queries.history(), constraint, queries.views.at)
 
     def submitters(self) -> list[Standing]:
         """How those stand who have jobs or had slots, by name: priorities, usage, and what was set of them, as of the
@@ -133,15 +119,8 @@ class Log(Told):
 
         :raises NotKnown: nothing that was imported tells of priorities
         """
-        log = self._log
-        if is_imported(log):
-            records, _ = recorded(log)
-            return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
-        with views_current(self.url) as views:
-            pool, at = views.pool(), views.at
-            names = group_names(pool.settings)
-            since = pool.accounted or pool.founded
-            return standings(views.submitters(), terms(pool.settings), names, since, at, at)
+        with self._queries() as queries:
+            return queries.standings()
 
     def usage(self, by: str = "user") -> list[Spent]:
         """What the jobs that have left the queue used, as `poolbook usage` shows it, in microseconds.
@@ -149,10 +128,8 @@ class Log(Told):
         :param by: user, group or cluster
         :raises ValueError: it is none of these
         """
-        if by not in BY:
-            raise ValueError(f"usage is told by {', '.join(BY)}, not by {by!r}")
-        with views_current(self._place) as views:
-            return views.spent(by)
+        with self._queries() as queries:
+            return queries.usage(by)
 
     # Judging
 
@@ -161,12 +138,12 @@ class Log(Told):
 
         :param decisions: take every negotiation cycle again, too, and compare
         """
-        return verified(self._place, decisions)
+        return self._queries().verify(decisions)
 
     def audit(self) -> Audit:
         """What the log tells of, whether that was allowed, and where its sources disagree; each finding with the file
         and line, or for a pool's own log the position, where it stands."""
-        return audited(self._place)
+        return self._queries().audit()
 
     # Following
 

@@ -23,7 +23,7 @@ from poolbook.adapters.runtime.commands import (
     submit,
     view_of_disk,
 )
-from poolbook.adapters.runtime.description_reader import DescriptionReader
+from poolbook.adapters.runtime.description_reader import DescriptionReader, FinishedReading
 
 from .real import POOLBOOK, Folder, environment
 
@@ -198,7 +198,7 @@ def test_only_so_many_submit_files_are_read_at_once(tmp_path: Path) -> None:
     said = description(tmp_path, HELD + "queue\n")
     begun = [reader.begin(None, said, terms) for _ in range(description_reader.MOST_AT_ONCE + 2)]
     assert begun == [True] * description_reader.MOST_AT_ONCE + [False] * 2
-    found = []
+    found: list[FinishedReading] = []
     while len(found) < description_reader.MOST_AT_ONCE:
         found += reader.finished()
     assert all(done.found is not None and done.found.request.count == 1 for done in found)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.cli.pool_ads import recent
 from poolbook.adapters.condor_tools import status
 from poolbook.adapters.condor_tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
 from poolbook.adapters.condor_tools.daemon_ads import (
@@ -23,6 +22,7 @@ from poolbook.adapters.condor_tools.daemon_ads import (
 )
 from poolbook.adapters.condor_tools.status_tables import VIEWS
 from poolbook.adapters.library.pool import Pool as LivePool
+from poolbook.adapters.runtime.pool_ads import recent
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd

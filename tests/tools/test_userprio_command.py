@@ -328,11 +328,12 @@ def test_a_file_of_records_prints_as_the_log_does(pool: Pool, call: Call, tmp_pa
 def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
     assert unloaded(
         "from poolbook.adapters.cli import userprio as command\n"
+        "from poolbook.adapters.runtime import accounting_records as made\n"
         "from poolbook.adapters.condor_tools import userprio\n"
         "from poolbook.adapters.condor_tools.cells import Setting\n"
         "record = {'Name': 'a@x', 'Priority': 1.0, 'LastUsageTime': 9, 'LastUpdate': 9}\n"
         "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), Setting(10)))\n"
-        "assert command._records(command._Books([], {}, 0, 0), command.Cycle(), Setting(10))\n"
+        "assert made._records(made._Accountant([], {}, 0, 0), made.Cycle(), 10_000_000)\n"
     )
 
 

@@ -1,9 +1,8 @@
-"""The ads of a pool of Poolbook's own, for ``poolbook status``: from its views, and what these do not keep, its log."""
+"""Make the ads of a pool's own daemons and slots, from its views, and what these do not keep, from its log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,14 @@ from ..condor_tools.negotiator_ad import negotiator_ad
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ...domain.ports.log import Log
-    from ...projections.views import Views
-    from ..condor_tools.cells import Setting
+    from .queries import Queries
 
 _SECOND = 1_000_000
 
 
-def pool_ads(url: str, views: Views, kind: str, here: Setting) -> Iterator[ClassAd]:
-    """The ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
-    gathered = _Gathered(url, views, here)
+def pool_ads(queries: Queries, kind: str, now: int) -> Iterator[ClassAd]:
+    """Yield the ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
+    gathered = _Gathered(queries, now)
     for each, ads in _KINDS.items():
         if kind in (each, ""):
             yield from ads(gathered)
@@ -31,18 +29,15 @@ class _Gathered:
     """What ads are made of, found when the first that has it is asked for. (No attrs class: to import attrs takes
     long.)"""
 
-    def __init__(self, url: str, views: Views, here: Setting) -> None:
-        self.url, self.views, self.here = url, views, here
+    def __init__(self, queries: Queries, now: int) -> None:
+        self.queries, self.views, self.now = queries, queries.views, now
 
     @cached_property
     def pool(self) -> tool.Pool:
-        from ..runtime.commands import is_served
+        from .commands import is_served
 
-        since = None
-        if is_served(self.url):
-            with self.log() as log:
-                since = _since(log)
-        return tool.Pool(self.views.pool().name, self.here.now, since)
+        since = _since(self.queries.log) if is_served(self.queries.url) else None
+        return tool.Pool(self.views.pool().name, self.now, since)
 
     @cached_property
     def counts(self) -> list[tool.Count]:
@@ -52,14 +47,8 @@ class _Gathered:
     def slots(self) -> list[ClassAd]:
         return list(self.views.slot_ads())
 
-    def log(self) -> closing[Log]:
-        from ..stores import open_log
-
-        return closing(open_log(self.url, create=False, read_only=True))
-
     def schedulers(self) -> list[ClassAd]:
-        with self.log() as log:
-            lately = recent(log, (self.here.now - tool.WINDOW) * _SECOND)
+        lately = recent(self.queries.log, (self.now - tool.WINDOW) * _SECOND)
         return [tool.scheduler_ad(self.pool, self.counts, lately)]
 
     def submitters(self) -> list[ClassAd]:
@@ -76,9 +65,9 @@ class _Gathered:
 
     def accounting(self) -> list[ClassAd]:
         from ..condor_tools.userprio_records import ad_of
-        from .userprio import own_records
+        from .accounting_records import current_records
 
-        ads = [ad_of(record) for record in own_records(self.views, self.here)]
+        ads = [ad_of(record) for record in current_records(self.views, self.now)]
         for ad in ads:
             ad["MyType"] = "Accounting"
         return ads

@@ -1,0 +1,102 @@
+"""Questions about a log: `Queries` answers them for the commands, `Log` and whoever else asks."""
+
+from __future__ import annotations
+
+import ast
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+import poolbook
+from poolbook.adapters.library.log import Log
+from poolbook.adapters.library.pool import Pool
+from poolbook.adapters.runtime.queries import LogBeginsLater, NotRecorded, Queries
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.replay.forensics.daemon_tables import NotKnown
+from poolbook.replay.forensics.imported_log import IMPORTED
+from poolbook.replay.listing import EVER
+
+ROOT = Path(poolbook.__file__).parent
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A pool's own log: one job was done, two run, one waits."""
+    found = str(tmp_path / "pool.db")
+    with Pool.open(found, settings={"NEGOTIATOR_INTERVAL": 10}) as pool:
+        pool.add_machine("host", cpus=2, memory=4096)
+        for seconds in (5, 500, 500, 500):
+            pool.submit({"executable": "/bin/sleep", "arguments": seconds, "request_memory": 1})
+        pool.advance(60)
+    return found
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> str:
+    """An imported log of which nothing is known."""
+    found = str(tmp_path / "audit.db")
+    log = open_log(found, create=True)
+    log.append([e.PoolFounded(1, "founded", "import", "h", "htcondor-25", "h", "0", {IMPORTED: "true"})])
+    log.close()
+    return found
+
+
+def test_one_door_answers_for_a_pools_own_log(url: str) -> None:
+    with Queries(url) as queries, Log.open(url) as log:
+        assert not queries.imported
+        assert (
+            [ad.eval("ClusterId") for ad in queries.queue().ads] == [2, 3, 4] == [ad["ClusterId"] for ad in log.jobs()]
+        )
+        assert [ad.eval("Name") for ad in queries.slots()] == [ad["Name"] for ad in log.slots()]
+        assert [ad.eval("MyType") for ad in queries.ads("Scheduler", 0)] == ["Scheduler"]
+        assert [ad.eval("ClusterId") for ad in queries.history()] == [1]
+        assert queries.standings() == log.submitters() and queries.usage() == log.usage()
+        (submitter,) = (standing.name for standing in queries.standings())
+        assert len(queries.claims_of(submitter)) == 2
+        records = queries.accounting(0).records
+        assert [record["Name"] for record in records if not record.get("IsAccountingGroup")] == [submitter]
+        assert [sentence.text for sentence in queries.why("4.0", None, UTC)] == log.why("4.0")
+        assert [member.cause for member in queries.entries(None, 0, EVER)]
+        assert len(queries.runs(0, EVER, UTC).runs) == 3
+        assert queries.verify().sound and not queries.audit().contradictions
+
+
+def test_what_a_log_does_not_have_is_said_in_words(url: str, imported: str) -> None:
+    with Queries(url) as own:
+        with pytest.raises(NotRecorded, match="its queue is kept as it is now alone"):
+            own.queue(at=5)
+        with pytest.raises(LogBeginsLater):
+            own.accounting(0, at=5)
+        with pytest.raises(ValueError, match="not by 'machine'"):
+            own.usage("machine")
+    with Queries(imported) as other:
+        assert other.imported and list(other.slots()) == [] == list(other.ads("Machine", 0))
+        with pytest.raises(NotRecorded, match="tell of slots"):
+            other.ads("Negotiator", 0)
+        with pytest.raises(NotRecorded, match="`poolbook status` tells who has slots"):
+            other.claims_of("alice@h")
+        with pytest.raises(NotKnown):
+            other.queue()
+        with pytest.raises(NotKnown):
+            other.standings()
+
+
+ASK_BY_THEMSELVES = {
+    "log_commands.py": "why",
+    "play.py": "the log of a scenario that is being played",
+    "submit.py": "the terms of a pool, for -dry-run",
+    "time_window.py": "the instants that options name",
+}
+
+
+def test_commands_ask_through_the_door() -> None:
+    """No command opens a log or its views by itself, but for those that write one."""
+    found = {
+        path.name
+        for path in (ROOT / "adapters/cli").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name) and node.id in ("open_log", "views_current", "is_imported")
+    }
+    assert found <= set(ASK_BY_THEMSELVES)
