@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.condor_files.importing.session import ImportSession
+
 from .real import Folder
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
@@ -96,12 +99,15 @@ def test_two_imports_into_one_log_do_not_meet(folder: Folder) -> None:
     assert first.returncode == 0
 
 
-def test_following_may_be_ended_before_anything_was_read(folder: Folder) -> None:
-    first = folder.start("follow", "pool", "-log", "audit.db")
-    assert first.stdout is not None and first.stdout.readline().startswith("Following")
-    first.send_signal(2)
-    said, _ = first.communicate(timeout=30)
-    assert "audit.db: " in said and "KeyError" not in said
+def test_following_may_be_ended_before_anything_was_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ImportSession, "rounds", ended)
+    assert main(["follow", str(folder.path / "pool"), "-log", str(folder.path / "audit.db")]) == 1
+    assert "audit.db: nothing was read that could be judged" in capsys.readouterr().out
 
 
 def test_a_fault_is_told_while_the_pool_is_followed(folder: Folder) -> None:
