@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, instant, interval
 from ...replay.runs import evictions
-from ...replay.runs.run_columns import of_unknown, table
+from ...replay.runs.run_columns import of_unknown
 from ..condor_tools.cells import length_of
+from ..condor_tools.layout import text_table
 from ..condor_tools.options import UsageError
 from ..condor_tools.terminal import folded, width_of
 
@@ -47,7 +48,7 @@ def print_evictions(queries: Queries, what: Wanted | None, window: Window, zone:
     width = width_of()
     if runs:
         rows = [_row(run, zone, place(run.stimulus)) for run in runs]
-        for line in table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
+        for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
             print(_fitted(line, width))
         print()
     for line in (*_summary(runs, shares, window.words(zone)), *of_unknown(told.unknown)):
@@ -80,4 +81,4 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[evictions.Share], when: st
         return
     yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost)} on slots were lost."
     rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
-    yield from table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
+    yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))

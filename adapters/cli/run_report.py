@@ -10,11 +10,12 @@ from itertools import islice
 
 from attrs import define, frozen
 
+from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.events import Ad, ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
-from ...domain.submit import quoting
 from ...replay.outcomes import Outcomes, counts, outcomes_of
+from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.terminal import folded, painted, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
@@ -133,25 +134,18 @@ def _print_json(found: Iterable[Fared]) -> None:
 _STATES = {"failed": "completed"}
 """What a job is to HTCondor, by its outcome, where that differs."""
 _HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
-_WIDTHS = (8, 18, 11, 6, 9, 8, 9)
-"""The columns' widths where no terminal is to be filled; on one they are as wide as what stands in them."""
-_LEFT = 3
-"""The columns of texts; behind them those of numbers."""
+_WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
+"""The columns' widths (below 0: flush left) where no terminal is to be filled; on one, that of what stands in them."""
 
 
 def _table(one: Fared) -> None:
     rows = [_cells(one, proc, row) for proc, row in islice(one.rows().items(), MOST)]
     width = width_of()
-    widths = list(_WIDTHS)
-    if width is not None:
-        widths = [max(len(row[at]) for row in (_HEADS, *rows)) for at in range(len(_WIDTHS))]
+    columns = [Column("", "", wide if width is None else wide // abs(wide), grow=width is not None) for wide in _WIDTHS]
+    layout = Layout((*columns, Column("", "", -1)), headed=False, trimmed=True, limit=width, after_row="")
     print()
-    for row in (_HEADS, *rows):
-        cells = [
-            f"{cell:<{wide}}" if at < _LEFT else f"{cell:>{wide}}"
-            for at, (cell, wide) in enumerate(zip(row, widths, strict=False))
-        ]
-        print(painted(f"{' '.join(cells)}  {row[-1]}"[:width].rstrip()))
+    for line in laid_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
+        print(painted(line))
     more = Counter(islice(one.outcomes.status.values(), MOST, None))
     if more:
         print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")
@@ -184,7 +178,7 @@ def _command(ad: Mapping[str, str]) -> str:
     name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
     given = unquoted(ad.get("Arguments", ""))
     try:
-        words = shlex.join(quoting.split(given)) if given else unquoted(ad.get("Args", ""))
-    except quoting.QuotingError:  # a log that was edited
+        words = shlex.join(split(given)) if given else unquoted(ad.get("Args", ""))
+    except QuotingError:  # a log that was edited
         words = given
     return visible(f"{name} {words}".strip())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...projections.imported_ads import BY
 from ..condor_tools.cells import length_of
+from ..condor_tools.layout import text_table
 from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
 from ..runtime.queries import Queries
 from .common import log_of
@@ -116,14 +117,12 @@ def _of_runs(arguments: Arguments, said: str) -> int:
 
 def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
     """The rows of what runs used, and their sum."""
-    from ...replay.runs.run_columns import table
-
     cells = [
         (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
         for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
     ]
     cells = [tuple(cell or "(none)" for cell in row) for row in cells]
-    return table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))
+    return text_table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))
 
 
 def _span(log: Log) -> str:
@@ -143,8 +142,4 @@ def _table(by: str, rows: Sequence[Spent]) -> Iterator[str]:
         (name, str(amounts[0]), *map(length_of, amounts[1:]))
         for name, amounts in [*((row.name or "(none)", row[1:]) for row in rows), ("total", total)]
     ]
-    heads = (by.upper(), *_HEADS)
-    widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
-    for name, *cells in (heads, *texts):
-        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        yield f"{name:<{widths[0]}}  {right}"
+    return text_table((by.upper(), *_HEADS), texts, right=range(1, 1 + len(_HEADS)))

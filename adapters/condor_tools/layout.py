@@ -11,7 +11,7 @@ The rules of a column, which are those of HTCondor's print masks (manual: Print 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,6 +90,15 @@ def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
         _widen(widths, grows, texts)
         line = _joined(layout, map(_padded, layout.columns, widths, texts))
         yield line.rstrip() + layout.after_row if layout.trimmed else line
+
+
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+    """Yield the lines of a table of texts: columns as wide as what stands in them, two blanks apart.
+
+    :param right: the numbers of the columns that are flush right, headings too
+    """
+    columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(heads)))
+    return laid_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [heads, *rows])
 
 
 def _widen(widths: list[int], grows: list[bool], texts: Row) -> None:

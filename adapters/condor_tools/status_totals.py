@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cells import flag, number, text
+from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -55,20 +56,19 @@ def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None
                 into[name] = into.get(name, 0) + part
     if width is None:
         width = max([5, *(len(key) for key in by_key)])
-    yield " " * width + " ".join(heading.rjust(wide) for heading, wide in totals.headings) + "\n\n"
-    for key in sorted(by_key):
-        name = key[:width].rjust(width)
-        yield name + ("" if totals.total_only else _line(totals, by_key[key]))
+    numbers = (Column("", "", wide, joined=at == 0) for at, (_, wide) in enumerate(totals.headings))
+    layout = Layout((Column("", "", width, cut=True), *numbers), headed=False)
+    keys = sorted(by_key)
+    rows = [by_key[key] for key in keys]
+    texts = [[key, *totals.show(sums)] for key, sums in zip([*keys, "Total"], [*rows, everything], strict=True)]
+    heading, *lines, last = laid_out(layout, [["", *(heading for heading, _ in totals.headings)], *texts])
+    yield heading + "\n"
+    yield from (line[:width] for line in lines) if totals.total_only else lines
     if by_key:
         yield "\n"
-    yield "Total".rjust(width) + _line(totals, everything)
+    yield last
     if malformed:
         yield f"\n{' ' * width}(Omitted {malformed} malformed ads in computed attribute totals)\n\n"
-
-
-def _line(totals: Totals, sums: Mapping[str, float]) -> str:
-    texts = totals.show(sums)
-    return " ".join(text.rjust(wide) for text, (_, wide) in zip(texts, totals.headings, strict=True)) + "\n"
 
 
 def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:

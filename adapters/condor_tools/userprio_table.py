@@ -6,12 +6,13 @@ that is shown is in one, and users' names stand under their groups' then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
 from ...domain.negotiator.accounting import NO_GROUP
 from .cells import LAST_YEAR, date
+from .layout import Column, Layout, laid_out
 from .userprio_records import Record, number
 
 # -- what can be shown ---------------------------------------------------------------------------------------------
@@ -192,21 +193,22 @@ def table(records: Sequence[Record], wanted: Wanted, zone: tzinfo) -> Iterator[s
     columns = [column for column in COLUMNS if column.detail in plan.details]
     width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
     width = max(width, len(_count(len(records)))) + 2 * plan.nested
-    rule = _joined("-" * width, ["-" * column.width for column in columns])
     yield f"Last Priority Update: {date(plan.updated, zone)}\n"
-    first, second = _name_headings(plan)
-    yield _joined(first.ljust(width), [_centered(column.heading, column.width) for column in columns])
-    yield _joined(second.ljust(width), [_centered(column.below, column.width) for column in columns])
-    yield rule
     shown = list(_shown(plan))
-    for line in shown:
-        cells = [_cell(column, line, plan) for column in columns]
-        yield _joined(_shown_name(line, plan)[:width].ljust(width), cells)
-    yield rule
     users = sum(not line.is_group and line.last >= plan.since for line in plan.lines)
     totals = [line for line in shown if not line.is_group]
-    feet = [(column.foot(totals, plan, column.width) if column.foot else "").ljust(column.width) for column in columns]
-    yield _joined(_count(users).ljust(width), feet)
+    first, second = _name_headings(plan)
+    rule = ["-" * width, *("-" * column.width for column in columns)]
+    layout = Layout((Column("", "", -width, cut=True), *(Column("", "", -one.width) for one in columns)), headed=False)
+    rows = [
+        [first, *(_centered(column.heading, column.width) for column in columns)],
+        [second, *(_centered(column.below, column.width) for column in columns)],
+        rule,
+        *([_shown_name(line, plan), *(_cell(column, line, plan) for column in columns)] for line in shown),
+        rule,
+        [_count(users), *(column.foot(totals, plan, column.width) if column.foot else "" for column in columns)],
+    ]
+    yield from laid_out(layout, rows)
 
 
 def _count(users: int) -> str:
@@ -299,12 +301,8 @@ def _shown_name(line: _Line, plan: _Plan) -> str:
     return "  " + (line.name[len(line.of) + 1 :] if line.group > 0 else line.name)
 
 
-def _joined(name: str, cells: Iterable[str]) -> str:
-    return " ".join([name, *cells]) + "\n"
-
-
 def _centered(text: str, width: int) -> str:
-    return (" " * ((width - len(text)) // 2) + text).ljust(width)
+    return " " * ((width - len(text)) // 2) + text
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
@@ -324,11 +322,9 @@ class _Column(NamedTuple):
 
 def _cell(column: _Column, line: _Line, plan: _Plan) -> str:
     if column.detail in line.has:
-        text = column.cell(line, plan, column.width)
-    else:
-        lacks = line.is_group and column.detail in QUOTAS | {"sort key"}
-        text = "n/d".rjust(column.width) if lacks else ""
-    return text.ljust(column.width)
+        return column.cell(line, plan, column.width)
+    lacks = line.is_group and column.detail in QUOTAS | {"sort key"}
+    return "n/d".rjust(column.width) if lacks else ""
 
 
 def _real(value: float, width: int, digits: int) -> str:

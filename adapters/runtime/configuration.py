@@ -13,8 +13,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.config import ConfigError, Configuration, read
-from ...domain.submit.quoting import QuotingError, in_new_syntax, split, unquoted
+from ...domain.submit.quoting import in_new_syntax, unquoted
 from ..machine.host import architecture, host_name, operating_system, user_name
 from .config_sources import VARIABLE, config_files
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .ad import ClassAd
+from .argument_syntax import QuotingError, join, split
 from .environment import Environment
 from .function_registry import MANY, Needs, eager, lazy
 from .functions_lists import shared_list
@@ -20,56 +21,12 @@ _BLANKS = " \t\n\r"
 _DELIMITERS = "!#$%&*+,-/:;<>?@^`|~\x1f"
 
 
-def split_arguments(text: str) -> list[str] | None:
-    """The arguments of a line in the new syntax: blanks between, single quotes around, '' for a quote in quotes.
-
-    None where a quote does not end. (HTCondor manual, condor_submit, "arguments", new syntax)
-    """
-    out: list[str] = []
-    here: list[str] | None = None
-    at = 0
-    while at < len(text):
-        c = text[at]
-        at += 1
-        if c == "'":
-            here = [] if here is None else here
-            while True:
-                if at >= len(text):
-                    return None
-                if text[at] == "'":
-                    if text[at + 1 : at + 2] != "'":
-                        break
-                    at += 1
-                here.append(text[at])
-                at += 1
-            at += 1
-        elif c in _BLANKS:
-            if here is not None:
-                out.append("".join(here))
-                here = None
-        else:
-            here = [] if here is None else here
-            here.append(c)
-    if here is not None:
-        out.append("".join(here))
-    return out
-
-
-def join_arguments(arguments: Iterable[str]) -> str:
-    """The line in the new syntax which means these arguments."""
-    out = ""
-    for place, argument in enumerate(arguments):
-        out += " " if place else ""
-        if not argument:
-            out += "''"
-        for c in argument:
-            if c not in _BLANKS and c != "'":
-                out += c
-                continue
-            # A quoted part goes on where one has just ended.
-            out = out[:-1] if out.endswith("'") else out + "'"
-            out += ("''" if c == "'" else c) + "'"
-    return out
+def _split(line: str) -> list[str] | None:
+    """Return the arguments of a line in the new syntax; None where a quote does not end."""
+    try:
+        return split(line)
+    except QuotingError:
+        return None
 
 
 def _merge(table: dict[str, str], entries: Iterable[str]) -> bool:
@@ -86,7 +43,7 @@ def _merge(table: dict[str, str], entries: Iterable[str]) -> bool:
 
 
 def _environment_line(table: dict[str, str]) -> str:
-    return join_arguments(name + table[name] for name in sorted(table, key=to_bytes))
+    return join(name + table[name] for name in sorted(table, key=to_bytes))
 
 
 @eager("envv1tov2", 1)
@@ -126,7 +83,7 @@ def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any
         text = argument(env, ad)
         if text is UNDEFINED:
             continue
-        entries = split_arguments(text) if type(text) is str else None
+        entries = _split(text) if type(text) is str else None
         if entries is None or not _merge(table, entries):
             return ERROR
     return _environment_line(table)
@@ -147,7 +104,7 @@ def _args_to_list(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
     if type(line) is not str:
         return ERROR
     if version == 2:
-        split = split_arguments(line)
+        split = _split(line)
         return ERROR if split is None else shared_list(split)
     for blank in _BLANKS[1:]:
         line = line.replace(blank, " ")
@@ -166,7 +123,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
     if any(type(word) is not str for word in words):
         return ERROR
     if version == 2:
-        return join_arguments(words)
+        return join(words)
     if any(blank in word for word in words for blank in _BLANKS):
         return ERROR
     out = ""

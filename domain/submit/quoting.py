@@ -8,15 +8,10 @@ one: blanks separate arguments, semicolons variables, a backslash precedes a dou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-_PIECES = re.compile(r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+")
-_NEEDS_QUOTES = re.compile(r"[' \t\n\r]")
-
-
-class QuotingError(ValueError):
-    """What is wrong with the quotes, and the way out."""
+from ..classad.argument_syntax import QuotingError, join, split
 
 
 def in_new_syntax(value: str) -> bool:
@@ -30,43 +25,6 @@ def unquoted(value: str) -> str:
     if len(text) < 2 or text[-1] != '"' or '"' in body:
         raise QuotingError('the double quotes do not match: one at each end, and "" for one inside')
     return text[1:-1].replace('""', '"')
-
-
-def split(text: str) -> list[str]:
-    """The arguments of a text in the new syntax, without its double quotes."""
-    found: list[str] = []
-    current: list[str] = []
-    at = 0
-    for piece in _PIECES.finditer(text):
-        if piece.start() != at:
-            break
-        at = piece.end()
-        word = piece[0]
-        if word[0] == "'":
-            current.append(word[1:-1].replace("''", "'"))
-        elif word[0] in " \t\n\r":
-            if current:
-                found.append("".join(current))
-            current = []
-        else:
-            current.append(word)
-    if at != len(text):
-        raise QuotingError(f"the single quote that starts here has no end: {text[at : at + 40]}")
-    return [*found, "".join(current)] if current else found
-
-
-def join(arguments: Iterable[str]) -> str:
-    """Arguments as they stand in an ad (the new syntax). Each character that needs quotes gets its own, as there."""
-    return " ".join(_quoted(argument) for argument in arguments)
-
-
-def _quoted(argument: str) -> str:
-    if not argument:
-        return "''"
-    if not _NEEDS_QUOTES.search(argument):
-        return argument
-    text = re.sub(r"[' \t\n\r]+", lambda run: "'" + run[0].replace("'", "''") + "'", argument)
-    return text
 
 
 def old_arguments(value: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.tree import Literal
 from . import quoting
 from .commands import OTHER_UNIVERSES, REFUSED, SIMPLE, UNIVERSES, Command, Kind
@@ -58,14 +59,14 @@ def _arguments(job: Job) -> None:
     value = new if new is not None else old
     try:
         if script is not None:
-            job.set_string("Arguments", quoting.join(["-c", script]))
+            job.set_string("Arguments", join(["-c", script]))
         elif value is None:
             job.made["Arguments"] = '""'
         elif new is not None or quoting.in_new_syntax(value):
-            job.set_string("Arguments", quoting.join(quoting.split(quoting.unquoted(value))))
+            job.set_string("Arguments", join(split(quoting.unquoted(value))))
         else:
             job.set_string("Args", quoting.old_arguments(value))
-    except quoting.QuotingError as problem:
+    except QuotingError as problem:
         raise job.wrong(command, str(problem)) from None
 
 
@@ -75,7 +76,7 @@ def _environment(job: Job) -> None:
     wanted = job.value("getenv", "get_env")
     try:
         own = quoting.environment_of(value) if value is not None else {}
-    except quoting.QuotingError as problem:
+    except QuotingError as problem:
         raise job.wrong(command, str(problem)) from None
     if wanted is not None and (everything := truth_of(wanted)) is not False:
         if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":

@@ -1,24 +1,13 @@
-"""How runs are shown to people: columns, and what is said of runs whose ends or instants are not known."""
+"""What is said of runs whose ends or instants are not known."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ..forensics.runs.imported_runs import Unknown
 from ..narration.wording import counted, interval
 from .run import ENDED, RUNNING, JobRun
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """The lines of a table. `right`: the numbers of the columns that end in line."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for cells in (heads, *rows):
-        padded = (
-            f"{cell:>{width}}" if number in right else f"{cell:<{width}}"
-            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        yield "  ".join(padded).rstrip()
 
 
 def of_unknown(unknown: Unknown) -> Iterator[str]:

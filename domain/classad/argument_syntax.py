@@ -1,0 +1,56 @@
+"""HTCondor's new syntax of arguments: blanks separate, single quotes hold together, a repeated one is one.
+
+Source: the manual's page "Submit Description File Commands", arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_PIECES = re.compile(r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+")
+_NEEDS_QUOTES = re.compile(r"[' \t\n\r]")
+
+
+class QuotingError(ValueError):
+    """Quotes do not match; says which, and the way out."""
+
+
+def split(text: str) -> list[str]:
+    """Return the arguments of a text, without its double quotes.
+
+    :raises QuotingError: where a single quote does not end
+    """
+    found: list[str] = []
+    current: list[str] = []
+    at = 0
+    for piece in _PIECES.finditer(text):
+        if piece.start() != at:
+            break
+        at = piece.end()
+        word = piece[0]
+        if word[0] == "'":
+            current.append(word[1:-1].replace("''", "'"))
+        elif word[0] in " \t\n\r":
+            if current:
+                found.append("".join(current))
+            current = []
+        else:
+            current.append(word)
+    if at != len(text):
+        raise QuotingError(f"the single quote that starts here has no end: {text[at : at + 40]}")
+    return [*found, "".join(current)] if current else found
+
+
+def join(arguments: Iterable[str]) -> str:
+    """Write arguments as they stand in an ad. Each character that needs quotes gets its own, as there."""
+    return " ".join(_quoted(argument) for argument in arguments)
+
+
+def _quoted(argument: str) -> str:
+    if not argument:
+        return "''"
+    if not _NEEDS_QUOTES.search(argument):
+        return argument
+    text = re.sub(r"[' \t\n\r]+", lambda run: "'" + run[0].replace("'", "''") + "'", argument)
+    return text
