@@ -1,0 +1,258 @@
+"""What a table says of all its slots, compared with what the scalar evaluation says of each ad."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from poolbook.domain.classad import (
+    ERROR,
+    UNDEFINED,
+    AbsTime,
+    ClassAd,
+    Context,
+    ContextError,
+    EvaluationError,
+    Expression,
+    Kind,
+    ListValue,
+    RelTime,
+    SlotTable,
+    parse,
+    symmetric_match,
+    unparse,
+)
+from poolbook.domain.classad.analysis import clauses
+from poolbook.domain.classad.match import accepts
+from poolbook.domain.classad.tree import Literal
+
+from . import pools
+
+SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
+
+
+# A world in which time(), random() and a function of the embedder's own have values.
+WORLD = Context(
+    now=1_700_000_000,
+    timezone=ZoneInfo("America/Chicago"),
+    seed=7,
+    functions={"noSuchFunction": lambda *arguments: len(arguments) + 1},
+)
+
+
+KIND_OF = {bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.REAL, str: Kind.STRING}
+
+
+Known = tuple[object, ...]
+
+
+def known(value: Any) -> Known:
+    """A value in a form that is equal where type and value are: NaN to NaN, 0.0 not to -0.0."""
+    if value is UNDEFINED or value is ERROR:
+        return (str(value),)
+    match value:
+        case float():
+            return ("real", repr(value))
+        case bool() | int() | str():
+            return (type(value).__name__, value)
+        case AbsTime():
+            return ("abstime", value.seconds, value.offset)
+        case RelTime():
+            return ("reltime", repr(value.seconds))
+        case ListValue():
+            members = (known(e.value) if isinstance(e, Literal) else unparse(e) for e in value.expressions)
+            return ("list", *members)
+        case ClassAd():
+            return ("classad", unparse(value))
+    return ("a foreign value", type(value).__name__, repr(value))
+
+
+def kind_of(value: Any) -> Kind:
+    if value is UNDEFINED:
+        return Kind.UNDEFINED
+    return Kind.ERROR if value is ERROR else KIND_OF.get(type(value), Kind.OTHER)
+
+
+FAILED: Known = ("an EvaluationError",)
+
+
+LACKING: Known = ("a ContextError",)
+
+
+def scalar(expression: Expression, job: ClassAd, slot: ClassAd, context: Context) -> Any:
+    """The value, or the EvaluationError."""
+    try:
+        return expression.evaluate(job, slot, context)
+    except EvaluationError as problem:
+        return problem
+
+
+LONGEST = 5000
+
+
+def differ(what: str, slots: Sequence[ClassAd], job: ClassAd, wanted: Sequence[Any], got: Sequence[Any]) -> None:
+    """Fail, showing the first slot of which table and scalar evaluation say different things."""
+    place = next(place for place, pair in enumerate(zip(wanted, got, strict=True)) if pair[0] != pair[1])
+    facts = {
+        "of": what,
+        "job": unparse(job),
+        f"slot {place}": unparse(slots[place]),
+        "scalar": wanted[place],
+        "table": got[place],
+        "slots": "".join(f"\n  {unparse(slot)}" for slot in slots),
+    }
+    lines = [f"{name + ':':9}{fact}"[:LONGEST] for name, fact in facts.items()]
+    pytest.fail("\n".join(["the table differs from the scalar evaluation", *lines]), pytrace=False)
+
+
+# What is compared ------------------------------------------------------------------------------
+
+
+def check_evaluation(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, expression: Expression) -> None:
+    values = [scalar(expression, job, slot, table.context) for slot in slots]
+    wanted = [FAILED if isinstance(value, EvaluationError) else known(value) for value in values]
+    try:
+        cells = table.evaluate(expression, job)
+    except EvaluationError:
+        if FAILED not in wanted:
+            differ(str(expression), slots, job, wanted, [FAILED] * len(wanted))
+        return
+    assert len(cells.values) == len(cells.kinds) == len(slots)
+    plain: dict[int, Callable[[Any], Any]] = {Kind.BOOLEAN: bool, Kind.INTEGER: int, Kind.REAL: float}
+    pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
+    # Where all cells are undefined, or all are errors, the kinds alone say so.
+    exceptional: dict[int, Any] = {Kind.UNDEFINED: UNDEFINED, Kind.ERROR: ERROR}
+    got = [known(exceptional.get(kind, plain.get(kind, lambda same: same)(value))) for value, kind in pairs]
+    if got != wanted:
+        differ(str(expression), slots, job, wanted, got)
+    assert cells.kinds.tolist() == [kind_of(value) for value in values]
+
+
+def result_of(ask: Callable[[], Any]) -> Any:
+    """What is answered, or LACKING where the context lacks what was asked for."""
+    try:
+        return ask()
+    except ContextError:
+        return LACKING
+
+
+def compare(what: str, slots: Sequence[ClassAd], job: ClassAd, wanted: list[Any], got: Any) -> None:
+    """A table as a whole lacks what an evaluation for one of its slots lacks."""
+    if got is LACKING:
+        if LACKING not in wanted:
+            differ(what, slots, job, wanted, [LACKING] * len(wanted))
+    elif got != wanted:
+        differ(what, slots, job, wanted, got)
+
+
+def check_matches(
+    table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, ask: Callable[[], Any] | None = None
+) -> None:
+    """Compare ``table.matches(job)``; or what a plan that was kept answers."""
+    wanted = [result_of(partial(symmetric_match, job, slot, table.context)) for slot in slots]
+    got = result_of(ask or (lambda: table.matches(job)))
+    if got is not LACKING:
+        assert got.dtype == np.bool_
+        assert len(got) == len(slots)
+        got = got.tolist()
+        # What cannot match for other reasons need not ask the context.
+        wanted = [False if each is LACKING and not own else each for each, own in zip(wanted, got, strict=True)]
+    compare("matches, by a kept plan" if ask else "matches", slots, job, wanted, got)
+
+
+def check_rank(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd) -> None:
+    wanted: list[Known] = []
+    for slot in slots:
+        value = scalar(job["Rank"], job, slot, table.context) if "Rank" in job else UNDEFINED
+        number = float(value) if isinstance(value, bool | int | float) else 0.0
+        wanted.append(LACKING if isinstance(value, ContextError) else known(number))
+    got = result_of(lambda: table.rank(job))
+    if got is not LACKING:
+        assert got.dtype == np.float64
+        assert len(got) == len(slots)
+        assert [known(rank) for rank in table.rank(job, np.arange(len(slots))[::2]).tolist()] == [
+            known(rank) for rank in got[::2].tolist()
+        ]
+        got = [known(rank) for rank in got.tolist()]
+    compare("rank", slots, job, wanted, got)
+
+
+def check_clauses(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd) -> None:
+    parts = clauses(job["Requirements"]) if "Requirements" in job else []
+    left = [True] * len(slots)
+    wanted: list[Any] = []
+    for clause in parts:
+        values = [scalar(clause, job, slot, table.context) for slot in slots]
+        if any(isinstance(value, ContextError) for value in values):
+            wanted = [LACKING] * len(parts)
+            break
+        matched = [accepts(value) for value in values]
+        left = [before and now for before, now in zip(left, matched, strict=True)]
+        wanted.append((str(clause), sum(matched), sum(left)))
+    got = result_of(lambda: [(str(clause), *counts) for clause, *counts in table.count_by_clause(job)])
+    if got is LACKING:
+        got = [LACKING] * len(parts)
+    if got != wanted:
+        facts = {"job": unparse(job), "scalar": wanted, "table": got, "slots": "".join(f"\n{slot}" for slot in slots)}
+        lines = [f"{name + ':':9}{fact}"[:LONGEST] for name, fact in facts.items()]
+        pytest.fail("\n".join(["count_by_clause differs from the scalar evaluation", *lines]), pytrace=False)
+
+
+def check_ads(table: SlotTable, slots: Sequence[ClassAd]) -> None:
+    assert len(table) == len(slots)
+    for place, slot in enumerate(slots):
+        ad = table.ad(place)
+        got, wanted = texts_of(ad), texts_of(slot)
+        assert got == wanted, f"slot {place}"
+        assert ad == slot
+
+
+def texts_of(ad: ClassAd) -> dict[str, Any]:
+    """An ad's attributes, plain values as such: a text of a real does not have all of its digits."""
+    return {
+        name.lower(): known(value.value) if isinstance(value, Literal) else unparse(value) for name, value in ad.items()
+    }
+
+
+def check_all(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, texts: Sequence[str]) -> None:
+    for text in texts:
+        check_evaluation(table, slots, job, pools.expression(text))
+    check_matches(table, slots, job)
+    check_rank(table, slots, job)
+    check_clauses(table, slots, job)
+    check_ads(table, slots)
+
+
+# Examples: matches and ranks --------------------------------------------------------------------
+
+
+def table_of(*texts: str) -> SlotTable:
+    return SlotTable(map(ClassAd.from_new, texts))
+
+
+def values_of(table: SlotTable, text: str, job: ClassAd | None = None) -> list[Any]:
+    """The values as the scalar evaluation gives them, undefined and error as such."""
+    cells = table.evaluate(parse(text), job)
+    exceptional: dict[int, Any] = {Kind.UNDEFINED: UNDEFINED, Kind.ERROR: ERROR}
+    return [exceptional.get(k, v) for v, k in zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)]
+
+
+WILLING = ClassAd({"Requirements": True})
+
+
+def column(*values: Any) -> SlotTable:
+    """Slots that have X, and Y counting from 0."""
+    return SlotTable(ClassAd({"X": value, "Y": place}) for place, value in enumerate(values))
+
+
+def columns_of(texts: list[str], count: int) -> list[ClassAd]:
+    """Slots with X, Y and Z."""
+    cells = [pools.expression(text) for text in texts]
+    return [
+        ClassAd({"X": cells[n % len(cells)], "Y": cells[5 * n % len(cells)], "Z": cells[11 * n % len(cells)]})
+        for n in range(count)
+    ]

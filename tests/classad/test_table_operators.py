@@ -1,0 +1,248 @@
+"""Property: operators and functions mean the same on columns as on single values."""
+
+import math
+from typing import Any
+
+import pytest
+
+from poolbook.domain.classad import (
+    ERROR,
+    UNDEFINED,
+    ClassAd,
+    EvaluationError,
+    SlotTable,
+    parse,
+)
+
+from . import pools
+from .strategies import FUNCTIONS
+from .tables import check_clauses, check_evaluation, check_rank, column, columns_of, values_of
+
+# Examples: values ------------------------------------------------------------------------------
+
+INT_MAX, INT_MIN = 2**63 - 1, -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("X + 1", [INT_MIN, INT_MIN + 1, 8]),
+        ("X - 1", [INT_MAX - 1, INT_MAX, 6]),
+        ("X * 2", [-2, 0, 14]),
+        ("X * X", [1, 0, 49]),
+        ("-X", [-INT_MAX, INT_MIN, -7]),
+        ("X / -1", [-INT_MAX, INT_MAX, -7]),
+        ("X % -1", [0, 0, 0]),
+        ("X / (Y - 1)", [-INT_MAX, ERROR, 7]),
+        ("X << 65", [-2, 0, 14]),
+        ("X >> 62", [1, -2, 0]),
+        ("X >>> 62", [1, 2, 0]),
+        ("~X", [INT_MIN, INT_MAX, -8]),
+    ],
+)
+def test_integers_wrap_at_64_bits(text: str, wanted: list[Any]) -> None:
+    assert values_of(column(INT_MAX, INT_MIN, 7), text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("X / Y", [ERROR, -7, 3, -2]),
+        ("X % Y", [ERROR, 0, 1, -1]),
+        ("X / 2", [3, -3, 3, -3]),
+        ("X % -2", [1, -1, 1, -1]),
+        ("X / 0", [ERROR] * 4),
+        ("X % 0", [ERROR] * 4),
+        ("X % 2.0", [ERROR] * 4),
+        ("X / false", [ERROR] * 4),
+        ("8 / Y", [ERROR, 8, 4, 2]),
+    ],
+)
+def test_a_quotient_is_rounded_towards_zero_and_by_zero_it_is_an_error(text: str, wanted: list[Any]) -> None:
+    assert values_of(column(7, -7, 7, -7), text) == wanted
+
+
+def test_a_real_that_becomes_infinite_is_an_error_and_a_negative_one_is_not() -> None:
+    table = column(1e308, -1e308, 0.0, -0.0)
+    assert values_of(table, "X * 10") == [ERROR, -math.inf, 0.0, -0.0]
+    assert list(map(str, values_of(table, "X / 0"))) == ["error", "-inf", "nan", "nan"]
+    assert list(map(str, values_of(table, "0 / X"))) == ["0.0", "-0.0", "nan", "nan"]
+    check_evaluation(table, list(table), ClassAd(), parse("X * 10 / Y"))
+
+
+def test_comparisons_with_nan_are_false_and_inequality_is_true() -> None:
+    table = column(math.nan, 1.0, math.nan)
+    assert values_of(table, "X == X") == [False, True, False]
+    assert values_of(table, "X != X") == [True, False, True]
+    assert values_of(table, "X < 2 || X >= 2") == [False, True, False]
+
+
+def test_equality_of_strings_is_blind_to_the_case_of_ascii_letters_and_identity_is_not() -> None:
+    table = column("abc", "ABC", "é", "É", "", "b")
+    assert values_of(table, 'X == "Abc"') == [True, True, False, False, False, False]
+    assert values_of(table, 'X =?= "abc"') == [True, False, False, False, False, False]
+    assert values_of(table, 'X != "ABC"') == [False, False, True, True, True, True]
+    assert values_of(table, 'X =!= "ABC"') == [True, False, True, True, True, True]
+    assert values_of(table, 'X == "É"') == [False, False, False, True, False, False]
+    assert values_of(table, 'X < "B"') == [True, True, False, False, True, False]
+
+
+def test_other_types_are_never_identical_and_not_comparable() -> None:
+    table = column(1, 1.0, True, "1", None)
+    assert values_of(table, "X =?= 1") == [True, False, False, False, False]
+    assert values_of(table, "X == 1") == [True, True, True, ERROR, UNDEFINED]
+    assert values_of(table, "X =?= undefined") == [False, False, False, False, True]
+
+
+def test_integers_are_compared_with_reals_as_the_scalar_evaluation_does() -> None:
+    table = column(2**53, 2**53 + 1, INT_MAX, INT_MIN)
+    for text in ("X == 9007199254740992.0", "X < 9223372036854775807.0", "X >= -9223372036854775808.0", "X - 0.0"):
+        check_evaluation(table, list(table), ClassAd(), parse(text))
+        check_clauses(table, list(table), ClassAd({"Requirements": parse(f"TARGET.{text}")}))
+
+
+def test_an_undefined_operand_is_decided_by_what_follows_and_an_error_is_not() -> None:
+    table = column(True, False, None, parse("error"), 1, 0, "a")
+    assert values_of(table, "X && false") == [False, False, False, ERROR, False, False, ERROR]
+    assert values_of(table, "X || true") == [True, True, True, ERROR, True, True, ERROR]
+    assert values_of(table, "true && X") == [True, False, UNDEFINED, ERROR, True, False, ERROR]
+    assert values_of(table, "X ? 1 : 2") == [1, 2, UNDEFINED, ERROR, 1, 2, ERROR]
+    assert values_of(table, "X ?: 3") == [True, False, 3, ERROR, 1, 0, "a"]
+
+
+def test_what_an_operand_has_decided_is_not_evaluated() -> None:
+    assert values_of(column(True, True), "X || time() > 0") == [True, True]
+    assert values_of(column(3, None), "X > 2 || X =?= undefined || time() > 0") == [True, True]
+    assert values_of(column(True, False), "X ? 1 : Y") == [1, 1]
+    assert values_of(column(1, 2), "X > 0 ? X : time()") == [1, 2]
+    assert values_of(column(1, 2), "X ?: time()") == [1, 2]
+    for text in ("X || time() > 0", "X ? 1 : time()", "X && time() > 0"):
+        with pytest.raises(EvaluationError):
+            column(True, False).evaluate(parse(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # With a condition that is none both branches are evaluated, as by the reference.
+        *("X ? time() : 0", "X ? 0 : time()", "X ? Y : (X ? time() : 1)", "ifThenElse(X, time(), 0)"),
+        # These functions end at the first argument that decides.
+        *("strcat(X, time())", "strcat(Y, X, time())", "join(X, time())", "mergeEnvironment(X, time())"),
+        *("time() + X", "X + time()", "X[time()]", "{time()}[X]", "X =?= undefined || time() > 0"),
+    ],
+)
+def test_what_fails_is_evaluated_where_the_scalar_evaluation_does_so(text: str) -> None:
+    for values in (("a", "b"), ("a", None), (None, None), (1, True, "a"), (parse("error"), "a"), (0, 0), (1, 2)):
+        slots = [ClassAd({"X": value, "Y": place}) for place, value in enumerate(values)]
+        job = ClassAd({"Requirements": parse(text), "Rank": parse(text)})
+        check_evaluation(SlotTable(slots), slots, ClassAd(), parse(text))
+        check_rank(SlotTable(slots), slots, job)
+        check_clauses(SlotTable(slots), slots, job)
+
+
+# Examples: operators and functions on columns of all kinds -------------------------------------
+
+SPECIMENS = [
+    *("true", "false", "0", "1", "-1", "7", "63", "64", "9007199254740993", "9223372036854775807"),
+    *("-9223372036854775808", "0.0", "-0.0", "1.0", "2.5", "-7.5", "9007199254740992.0", "1e308", "1e400", "-1e400"),
+    *(
+        'real("NaN")',
+        '""',
+        '"a"',
+        '"A"',
+        '"b"',
+        '"é"',
+        '"É"',
+        '"1.0"',
+        '"a,b,c"',
+        '"1, 2"',
+        '"<="',
+        '"\\303"',
+        "undefined",
+    ),
+    *("error", "{}", '{1, 2.5, "a"}', '{"b", "A"}', "[a = 1]", "absTime(60)", "absTime(60, 3600)", "relTime(60)"),
+]
+
+
+PLAIN = [text for text in SPECIMENS if text[0] not in "{[ar"]
+
+
+OPERATORS = [
+    *("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", ">>>", "<", "<=", "==", "!=", ">=", ">", "=?=", "=!="),
+    *("&&", "||", "?:", "[]"),
+]
+
+
+def written(operator: str, left: str, right: str) -> str:
+    return f"({left})[{right}]" if operator == "[]" else f"({left}) {operator} ({right})"
+
+
+@pytest.fixture(scope="module")
+def specimens() -> list[ClassAd]:
+    """Slots with every pair of specimens."""
+    cells = [pools.expression(text) for text in SPECIMENS]
+    return [ClassAd({"X": left, "Y": right}) for left in cells for right in cells]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_operator_means_the_same_on_columns_of_all_kinds(operator: str, specimens: list[ClassAd]) -> None:
+    check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(written(operator, "X", "Y")))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: str) -> None:
+    slots = [ClassAd({"X": pools.expression(text)}) for text in SPECIMENS]
+    table = SlotTable(slots)
+    for text in SPECIMENS:
+        for left, right in (("TARGET.X", text), (text, "TARGET.X"), ("TARGET.X", "MY.C"), ("C", "X")):
+            expression = parse(written(operator, left, right))
+            check_evaluation(table, slots, ClassAd({"C": pools.expression(text)}), expression)
+        check_clauses(table, slots, ClassAd({"Requirements": parse(written(operator, "TARGET.X", text))}))
+
+
+KINDS_OF_COLUMNS = {
+    "booleans": ["true", "false"],
+    "integers": ["0", "7", "-7", "3", "9007199254740993", "9223372036854775807", "-9223372036854775808"],
+    "reals": ["0.0", "-0.0", "2.5", "-7.5", "9007199254740992.0", "1e308", "-1e400", "1e400", 'real("NaN")'],
+    "strings": ['""', '"a"', '"A"', '"b"', '"é"', '"É"', '"a,b"'],
+}
+
+
+@pytest.mark.parametrize("right", KINDS_OF_COLUMNS)
+@pytest.mark.parametrize("left", KINDS_OF_COLUMNS)
+def test_operators_mean_the_same_on_columns_of_one_kind(left: str, right: str) -> None:
+    pairs = [(x, y) for x in KINDS_OF_COLUMNS[left] for y in KINDS_OF_COLUMNS[right]]
+    slots = [ClassAd({"X": pools.expression(x), "Y": pools.expression(y)}) for x, y in pairs]
+    table = SlotTable(slots)
+    for operator in OPERATORS:
+        check_evaluation(table, slots, ClassAd(), parse(written(operator, "X", "Y")))
+        for y in KINDS_OF_COLUMNS[right]:
+            for text in (written(operator, "TARGET.X", y), written(operator, y, "TARGET.X")):
+                check_evaluation(table, slots, ClassAd(), parse(text))
+                check_clauses(table, slots, ClassAd({"Requirements": parse(text)}))
+
+
+@pytest.mark.parametrize("text", ["-X", "+X", "!X", "~X", "X ? 1 : 2", "X ? X : Nope", "(X)", "X", "X ?: 5", "{X}[0]"])
+def test_other_operators_mean_the_same_on_columns_of_all_kinds(text: str) -> None:
+    for texts in (SPECIMENS, PLAIN, *KINDS_OF_COLUMNS.values(), *([text] * 2 for text in SPECIMENS)):
+        slots = [ClassAd({"X": pools.expression(each)}) for each in texts]
+        check_evaluation(SlotTable(slots), slots, ClassAd(), parse(text))
+        check_rank(SlotTable(slots), slots, ClassAd({"Rank": parse(text)}))
+
+
+ARGUMENTS = [
+    *("", "X", "X, Y", "X, Y, Z", "X, Y, Z, X", '"a", X', 'X, "a"', "X, 2", "2, X", '"a,b", X'),
+    # Lists as they are written; some of these functions turn them into text.
+    *("{X, Y}", "X, {1, Y}", "{Y}, X", '"<=", {X, Y}, Z', "1, 1, {1, X}", "{{X}}", "X, {[a = Y], {Z}}", "{}, {X}, {Y}"),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_means_the_same_on_columns_of_all_kinds(function: str) -> None:
+    everything, plain = columns_of(SPECIMENS, 80), columns_of(PLAIN, 12)
+    tables = SlotTable(everything), SlotTable(plain)
+    for arguments in ARGUMENTS:
+        call = parse(f"{function}({arguments})")
+        check_evaluation(tables[0], everything, ClassAd(), call)
+        check_evaluation(tables[1], plain, ClassAd(), call)
+        check_evaluation(tables[1], plain, ClassAd(), parse(f"{call} =?= Y || X"))
