@@ -278,7 +278,8 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         matches[match.slot] = match
         jobs.add(job)
         pool.touched[match.slot] = None
-    pool.folds = attrs.evolve(event, matches=tuple(matches.values()))
+    if len(matches) < len(event.matches):
+        pool.folds = attrs.evolve(event, matches=tuple(matches.values()))
 
 
 def _reason(pool: JudgedPool, match: e.Match) -> None:

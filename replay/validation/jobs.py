@@ -108,7 +108,9 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned | e.Jo
         if first <= last:
             before = last
             found.append((first, last + 1))
-    pool.folds = attrs.evolve(event, procs=tuple((first, behind - 1) for first, behind in found))
+    procs = tuple((first, behind - 1) for first, behind in found)
+    if procs != event.procs:
+        pool.folds = attrs.evolve(event, procs=procs)
     return found
 
 
