@@ -32,17 +32,19 @@ _OUTPUTS = ("Out", "Err")
 Calls = list[tuple[str, str]]
 
 
-class InVain(NamedTuple):
+class UnmatchableJob(NamedTuple):
     """Why no slot can run the first job of a cluster that waits, and how many there are like it."""
 
     words: str
     jobs: int = 1
 
 
-def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: bool) -> tuple[list[str], Calls]:
+def failures(
+    found: Sequence[Fared], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
+) -> tuple[list[str], Calls]:
     """What went wrong, in paragraphs, and what to type next; nothing, if all is well.
 
-    :param misfits: the jobs that no slot can run, by the number of their cluster
+    :param unmatchable: the jobs that no slot can run, by the number of their cluster
     :param interrupted: whether somebody ended this; else it ended as nothing was left that could run
     """
     told: list[str] = []
@@ -61,38 +63,40 @@ def trouble(found: Sequence[Fared], misfits: Mapping[int, InVain], interrupted: 
                 (f"release {one.number}", "then they may run, with `poolbook resume`"),
             ]
             break
-    for number, vain in misfits.items():
+    for number, vain in unmatchable.items():
         name = f"{number}.{next(one for one in found if one.number == number).outcomes.first('idle')}"
         told.append(f"{name} waits: {vain.words}.")
         worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
     left = sum(status in _LEFT for one in found for status in one.outcomes.status.values())
-    left -= sum(vain.jobs for vain in misfits.values())
+    left -= sum(vain.jobs for vain in unmatchable.values())
     jobs, them = ("1 job is left", "it") if left == 1 else (f"{left:,} jobs are left", "them")
     if left > 0 and interrupted:
         told.append(f"{jobs}: `poolbook resume` goes on with {them}.")
         worth.insert(0, ("resume", "go on with what is left"))
-    elif left > 0 and not misfits:
+    elif left > 0 and not unmatchable:
         told.append(f"{jobs}: no slot takes {them} now.")
         waiting = [f"{one.number}.{first}" for one in found if (first := one.outcomes.first("idle")) is not None]
         worth += [(f"why {name}", "what it waits for") for name in waiting[:1]]
     return told, worth
 
 
-def in_vain(engine: Engine, one: Fared) -> InVain | None:
+def unmatchable_job(engine: Engine, one: Fared) -> UnmatchableJob | None:
     """Why no slot could ever have the first job of a cluster that waits; None: one could, or none waits."""
     proc = one.outcomes.first("idle")
-    words = "" if proc is None else misfit_of(engine, one.number, proc)
+    words = "" if proc is None else unmatchable_reason(engine, one.number, proc)
     if not words:
         return None
     refused = (
         reason.jobs
         for name, reason in engine.state.refusals.items()
-        if name.startswith(f"{one.number}.") and fits_none(reason) and misfit_of(engine, *map(int, name.split(".")))
+        if name.startswith(f"{one.number}.")
+        and fits_none(reason)
+        and unmatchable_reason(engine, *map(int, name.split(".")))
     )
-    return InVain(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
+    return UnmatchableJob(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
 
 
-def misfit_of(engine: Engine, cluster: int, proc: int) -> str:
+def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     """Why no slot of the pool, as it is offered, could ever have a job of the queue, in a sentence; empty: one could,
     or it needs none."""
     state = engine.state

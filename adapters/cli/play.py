@@ -19,7 +19,7 @@ COMMAND = Command(
     "play",
     "SCENARIO [options]",
     "Plays machines under a configuration in virtual time: tells each transition of a slot with the expression that\n"
-    "decided it, and ends with 1 where something was not as the scenario expects. The language: `poolbook doc play`.",
+    "decided it, and exits with 1 if some expectations were not met. The language: `poolbook doc play`.",
     (
         Option("config", 3, "<file>", "read this configuration first; may be given again"),
         Option("dialect", 2, "<name>", "manual or htcondor-25, whatever the scenario says"),
@@ -172,7 +172,7 @@ class _Lines:
         if violations is not None:
             print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all was allowed")
         if not good:
-            print("not all was as the scenario expects")
+            print("some expectations were not met")
 
 
 class _Json:

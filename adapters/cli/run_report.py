@@ -20,7 +20,7 @@ from ..condor_tools.terminal import folded, painted, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
 from .common import calls, shown
-from .failed_jobs import in_vain, trouble
+from .failed_jobs import failures, unmatchable_job
 
 MOST = 40
 """Jobs that the table lists."""
@@ -96,8 +96,8 @@ def report(
     where = shown(locate(url).place)
     said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
     print("\n" + painted(folded(said, width_of())))
-    misfits = {one.number: vain for one in found if (vain := in_vain(engine, one)) is not None}
-    told, worth_typing = trouble(found, misfits, interrupted)
+    unmatchable = {one.number: vain for one in found if (vain := unmatchable_job(engine, one)) is not None}
+    told, worth_typing = failures(found, unmatchable, interrupted)
     for paragraph in told:
         print("\n" + painted(folded(paragraph, width_of())))
     print("\n" + calls(worth_typing or _all_well(clusters[0]), url))

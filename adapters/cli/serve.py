@@ -57,7 +57,7 @@ RUN = Command(
 RESUME = Command(
     "resume",
     "[options]",
-    "Goes on with the jobs that a log has, until none is left that can run.",
+    "Continues the jobs of a log until none is left that can run.",
     (
         *(option for option in POOL_OPTIONS if option.name not in _NEW),
         _QUIET,
@@ -70,7 +70,7 @@ RESUME = Command(
 SERVE = Command(
     "serve",
     "[options]",
-    "Runs the pool until Ctrl-C (or SIGTERM): starts jobs, and does what other commands ask for.",
+    "Runs the pool daemon until Ctrl-C (or SIGTERM): executes jobs and serves the other commands.",
     (
         *POOL_OPTIONS,
         Option("verbose", 1, "", "print what happens to jobs and slots as it does, in the lines of `poolbook log`"),
@@ -104,7 +104,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         lost=arguments.has("lost"),
     )
     try:
-        _tell_what_stays(server, settings, spoken if dialect is not None else "")
+        _warn_of_kept_settings(server, settings, spoken if dialect is not None else "")
         _offer(command, server, arguments, measured)
         server.begin()
     except BaseException:
@@ -126,7 +126,7 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
             )
 
 
-def _tell_what_stays(server: Server, settings: Mapping[str, str], dialect: str) -> None:
+def _warn_of_kept_settings(server: Server, settings: Mapping[str, str], dialect: str) -> None:
     """Say what a log that was there already does not take over."""
     state = server.engine.state
     asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
@@ -154,8 +154,8 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
     point = ExecutionPoint(
         server.engine,
         server.world,
-        server.place.folder,
-        server.trouble,
+        server.paths.folder,
+        server.warn,
         load,
         static,
         given,
@@ -307,26 +307,26 @@ class Progress:
         self._done = 0
         self._judged: set[str] = set()
         """The refused jobs of which it is known whether any slot can run them."""
-        self._misfits: set[str] = set()
+        self._unmatchable: set[str] = set()
         """What was said of jobs that no slot can run."""
         server.engine.subscribe(self._events)
         state = server.engine.state
         self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
-        self._tell_misfits()
+        self._warn_of_unmatchable()
 
     def _events(self, first: int, events: Sequence[object]) -> None:
         from ...domain.events import CycleHeld, JobExited
 
         for event in events:
             if isinstance(event, CycleHeld) and event.unmatched:
-                self._tell_misfits()
+                self._warn_of_unmatchable()
             if isinstance(event, JobExited) and event.cluster in self._clusters and event.target == "Completed":
                 self._done += 1
 
-    def _tell_misfits(self) -> None:
+    def _warn_of_unmatchable(self) -> None:
         """Say of the jobs that the last cycles refused which of them no slot can run, whatever else changes, once."""
         from ...replay.why.rejections import fits_none
-        from .failed_jobs import misfit_of
+        from .failed_jobs import unmatchable_reason
 
         state = self._server.engine.state
         for name, reason in state.refusals.items():
@@ -334,9 +334,9 @@ class Progress:
             if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
                 continue
             self._judged.add(name)
-            words = misfit_of(self._server.engine, cluster, proc)
-            if words and words not in self._misfits:
-                self._misfits.add(words)
+            words = unmatchable_reason(self._server.engine, cluster, proc)
+            if words and words not in self._unmatchable:
+                self._unmatchable.add(words)
                 wait = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
                 self.say(f"{name}{wait}: {words}")
 

@@ -108,7 +108,7 @@ class Arguments(NamedTuple):
 
 
 LOG = Option("log", 3, "<url>", "the pool's log: sqlite:///pool.db, postgresql://..., or a file's name")
-HELP = Option("help", 1, "", "print this and end")
+HELP = Option("help", 1, "", "print this help and exit")
 FORMS = (
     Option("json", 2, "", "whole ads as JSON; --json is valid JSON even where there is no ad"),
     Option("jsonl", 5, "", "whole ads as JSON, one ad to a line"),
@@ -267,7 +267,7 @@ def usage(command: Command, width: int | None = None) -> str:
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
     parts.append(
         (
-            "options, each of which may be shortened as long as it stays clear:",
+            "options (any unambiguous prefix is accepted):",
             [(spelling(option), option.help) for option in shown],
         )
     )

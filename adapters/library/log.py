@@ -23,12 +23,12 @@ from ..runtime.queries import Queries
 from ..runtime.verdicts import Verification
 from ..stores import open_log
 from ..stores.location import shown
-from .log_queries import Told
+from .log_queries import LogQueries
 from .polling import looks, pauses
 from .python_values import plain
 
 
-class Log(Told):
+class Log(LogQueries):
     """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it."""
 
     def __init__(self, url: str, store: Store) -> None:

@@ -12,7 +12,7 @@ JobId = str | int | tuple[int, int]
 """A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
 
 
-class Told(ABC):
+class LogQueries(ABC):
     """What a log of events tells."""
 
     @property

@@ -32,7 +32,7 @@ from ...replay.virtual_world import EPOCH, SECOND, Behave, VirtualWorld, sleeps
 from ..machine.host import user_name
 from ..runtime.engine import Engine
 from ..runtime.open_pool import open_pool_log
-from .log_queries import JobId, Told
+from .log_queries import JobId, LogQueries
 from .pool_machines import Config, Configured
 from .pool_submitters import Submitters
 from .python_values import plain, seconds_of, text_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...replay.validation import Violation
 
 
-class Pool(Submitters, Told):
+class Pool(Submitters, LogQueries):
     """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
 
     def __init__(

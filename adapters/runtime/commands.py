@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from ...domain.ports.log import LogError
-from ..stores.log_paths import Place, WriterLock, place_of
+from ..stores.log_paths import LogPaths, WriterLock, log_paths
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
@@ -150,7 +150,7 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
 
     :raises LogError: the log has a writer that takes no requests
     """
-    place = place_of(url)
+    place = log_paths(url)
     until = time.monotonic() + PATIENCE
     while True:
         lock = WriterLock(url)
@@ -181,7 +181,7 @@ def is_served(url: str) -> bool:
     """Whether a server takes requests for the log now."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            connection.connect(place_of(url).socket)
+            connection.connect(log_paths(url).socket)
         except OSError:
             return False
     return True
@@ -225,7 +225,7 @@ class _Connection:
     :raises ConnectionError, FileNotFoundError: nobody listens
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LogPaths) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.settimeout(PATIENCE)
@@ -300,11 +300,11 @@ class _Writer:
 
     def _engine(self, create: Mapping[str, str] | None) -> Engine:
         from .engine import Engine
-        from .null_world import IdleWorld
+        from .null_world import NullWorld
         from .open_pool import open_pool_log
 
         self._log = open_pool_log(self._url, create=create is not None, settings=create)
-        engine = Engine(self._log, IdleWorld(), executing=False)
+        engine = Engine(self._log, NullWorld(), executing=False)
         engine.load()
         return engine
 

@@ -14,7 +14,7 @@ from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import How, Launch
 
 
-class IdleWorld:
+class NullWorld:
     steady = False
 
     def now(self) -> int:

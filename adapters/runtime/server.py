@@ -25,14 +25,14 @@ from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
 from ..machine.host import user_name
-from ..stores.log_paths import WriterLock, place_of
+from ..stores.log_paths import WriterLock, log_paths
 from .command_codec import description_of, stimulus_of
 from .commands import LONGEST_DESCRIPTION, Terms, is_served, peer_of, view_of_disk
 from .description_reader import DescriptionReader, left_to_client
 from .engine import Answer, Engine
 from .local_world import LocalWorld
 from .startd import ExecutionPoint
-from .subscribers import VIEWS_EVERY, Followers
+from .subscribers import VIEWS_EVERY, Subscribers
 
 PATIENCE = 10.0
 """Seconds that a server waits for a short command to give the log back."""
@@ -122,32 +122,32 @@ class Server:
         :raises AlreadyServed: another process has the lock
         :raises LogError: the log cannot be opened
         """
-        self.place = place_of(url)
+        self.paths = log_paths(url)
         for uid in (0, os.geteuid()):
             _name_of(uid)
         self._lock = WriterLock(url)
         self._take_lock(url)
         try:
             self.log = open_log()
-            self.world = LocalWorld(self.place.folder, self.trouble)
+            self.world = LocalWorld(self.paths.folder, self.warn)
             self.engine = Engine(self.log, self.world)
             self.engine.load()
             self.found = tuple(self.engine.state.clusters)
             """The clusters that were in the queue when the log was opened: their jobs may be over by now."""
             self.opened = self.engine.state.position
-            here = f"{os.uname().nodename}:{self.place.folder}"
+            here = f"{os.uname().nodename}:{self.paths.folder}"
             self._lost = self._strangers(here, lost)
             self.log.raise_epoch(here, self.engine.now(), "serve")
             self.engine.read_on()
         except BaseException:
             self._lock.give_up()
             raise
-        self._followers = Followers(url, self.log, self.place.folder / "userlogs", self.trouble)
+        self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn)
         self.stopping = False
         self._catching = False
         self.point: ExecutionPoint | None = None
         """This machine, if it is a member of the pool."""
-        self._of_the_point: list[tuple[_Client | None, str]] = []
+        self._machine_requests: list[tuple[_Client | None, str]] = []
         """What is asked of this machine, and by whom (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
         self._reader = DescriptionReader(self._wake)
@@ -164,7 +164,7 @@ class Server:
                 if self._lock.take():
                     return
             except OSError as error:
-                raise LogError(f"{self.place.lock} cannot be written: {error.strerror}") from None
+                raise LogError(f"{self.paths.lock} cannot be written: {error.strerror}") from None
             if is_served(url) or time.monotonic() > until:
                 raise AlreadyServed(
                     f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
@@ -177,12 +177,12 @@ class Server:
     def _listen(self) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         # It gets its name when it listens: who sees it can connect. (One of a server that was killed is replaced.)
-        unnamed = f"{self.place.socket}.new"
+        unnamed = f"{self.paths.socket}.new"
         with suppress(FileNotFoundError):
             os.unlink(unnamed)
         self._listener.bind(unnamed)
         self._listener.listen(128)
-        os.rename(unnamed, self.place.socket)
+        os.rename(unnamed, self.paths.socket)
         self.world.watch(self._listener.fileno(), self._accept)
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
@@ -277,9 +277,9 @@ class Server:
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 
-    def _ask_of_the_point(self, client: _Client, request: dict[str, Any]) -> None:
+    def _queue_for_machine(self, client: _Client, request: dict[str, Any]) -> None:
         self._check_owner(client)
-        self._of_the_point.append((client, str(request["kind"])))
+        self._machine_requests.append((client, str(request["kind"])))
 
     def _check_submitter(self, client: _Client) -> None:
         """Refuse the jobs of other users."""
@@ -298,8 +298,8 @@ class Server:
 
     def begin(self) -> None:
         """Bring up to date what follows the log, find what ran before, and start what waits."""
-        self._followers.begin(self.world.now())
-        self.engine.subscribe(lambda first, events: self._followers.follow(first, events, self.world.now()))
+        self._subscribers.begin(self.world.now())
+        self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         if self._lost:
             now = self.world.now()
             self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])
@@ -337,17 +337,17 @@ class Server:
         self.stopping = True
 
     def _on_hangup(self, number: int, frame: object) -> None:
-        self._of_the_point.append((None, "reconfigure"))
+        self._machine_requests.append((None, "reconfigure"))
 
-    def _ask_the_point(self) -> None:
+    def _handle_machine_requests(self) -> None:
         """Do what is asked of this machine, and what is to follow a drain of it."""
-        asked, self._of_the_point = self._of_the_point, []
+        asked, self._machine_requests = self._machine_requests, []
         for client, kind in asked:
-            reply = self._told(kind)
+            reply = self._ask_machine(kind)
             if client is not None:
                 client.answer(reply)
             else:
-                self.trouble(str(reply.get("refusal") or reply.get("error") or "the configuration was read again"))
+                self.warn(str(reply.get("refusal") or reply.get("error") or "the configuration was read again"))
         if self.point is not None:
             try:
                 self.point.follow_up()
@@ -356,12 +356,12 @@ class Server:
             except LogError as error:  # it is tried again with the next step
                 self._refuse([], error)
 
-    def _told(self, kind: str) -> dict[str, Any]:
+    def _ask_machine(self, kind: str) -> dict[str, Any]:
         """Tell this machine to do something; the answer."""
         if self.point is None:
             return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
         try:
-            warnings = _OF_THE_POINT[kind](self.point)
+            warnings = _MACHINE_REQUESTS[kind](self.point)
         except (Refusal, ValueError) as error:
             return {"refusal": str(error)}
         except Fenced:
@@ -373,7 +373,7 @@ class Server:
     def step(self, until: int | None = None) -> None:
         """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
-        if self._followers.behind:
+        if self._subscribers.behind:
             soon = now + VIEWS_EVERY
             until = soon if until is None else min(until, soon)
         if self._send_rest():
@@ -381,7 +381,7 @@ class Server:
             until = soon if until is None else min(until, soon)
         came = self.engine.wait(until)
         asked, self._asked = self._asked, []
-        self._followers.keep_views(self.world.now(), busy=bool(came or asked))
+        self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
         try:
             answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
         except Fenced:
@@ -396,7 +396,7 @@ class Server:
             self._complained = False
             for one, answer in zip(asked, answers[len(came) :], strict=True):
                 one.client.answer(one.reply(answer))
-        self._ask_the_point()
+        self._handle_machine_requests()
 
     def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
         """Nothing could be written down."""
@@ -404,7 +404,7 @@ class Server:
             one.client.answer({"error": str(error)})
         if not self._complained and not asked:
             self._complained = True
-            self.trouble(str(error))
+            self.warn(str(error))
 
     def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
         """One of several requests cannot be decided, which is a fault of ours: it alone is to suffer from it."""
@@ -418,10 +418,10 @@ class Server:
             except LogError as error:
                 self._refuse([one], error)
             except Exception as error:
-                self.trouble(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
+                self.warn(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
                 one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
 
-    def trouble(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """Something that the one who runs the server should know."""
         with suppress(OSError):  # nobody may be reading any more
             print(f"poolbook: {text}", flush=True)
@@ -458,20 +458,20 @@ class Server:
             client.connection.close()
         self._listener.close()
         with suppress(FileNotFoundError):
-            os.unlink(self.place.socket)
-        self._followers.close(self.world.now())
+            os.unlink(self.paths.socket)
+        self._subscribers.close(self.world.now())
         self.world.close()
         self.log.close()
         self._lock.give_up()
 
 
-_OF_THE_POINT = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
+_MACHINE_REQUESTS = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
 """What can be asked of this machine alone, by the name that the request bears."""
 
 _HANDLERS: dict[str, Callable[[Server, _Client, dict[str, Any]], None]] = {
     "ReserveCluster": Server._reserve,
     "SubmitDescription": Server._read_description,
     "reschedule": Server._reschedule,
-    **dict.fromkeys(_OF_THE_POINT, Server._ask_of_the_point),
+    **dict.fromkeys(_MACHINE_REQUESTS, Server._queue_for_machine),
 }
 """How requests are handled that are no commands of the pool's."""

@@ -23,7 +23,7 @@ RETRY = 5_000_000
 """Microseconds until what failed is tried again."""
 
 
-class Followers:
+class Subscribers:
     """Follows `log`, kept at `url`; `folder` is where the progress of the user logs is kept, `tell` is given what the
     one who runs the pool should know."""
 

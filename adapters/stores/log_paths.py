@@ -18,7 +18,7 @@ from .location import locate
 _SOCKET_NAME_LIMIT = 100
 
 
-class Place(NamedTuple):
+class LogPaths(NamedTuple):
     """Everything beside one log stands at a name that begins with ``base``."""
 
     base: Path
@@ -42,16 +42,16 @@ class Place(NamedTuple):
         return f"/tmp/poolbook-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.sock"
 
 
-def place_of(url: str) -> Place:
+def log_paths(url: str) -> LogPaths:
     """Where the things beside the log at `url` stand. Raises `LogError` if it is no log's URL."""
     location = locate(url)
     if location.kind == "sqlite":
-        return Place(Path(os.path.realpath(location.place)))  # one log has one lock, whatever links lead to it
+        return LogPaths(Path(os.path.realpath(location.place)))  # one log has one lock, whatever links lead to it
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     name = hashlib.blake2b(f"{location.kind}:{location.place}?{location.schema}".encode(), digest_size=16).hexdigest()
     folder = Path(state, "poolbook")
     folder.mkdir(parents=True, exist_ok=True)
-    return Place(folder / name)
+    return LogPaths(folder / name)
 
 
 class WriterLock:
@@ -59,7 +59,7 @@ class WriterLock:
     ends. For a log on a server, the server keeps it, too, so that it holds between machines and users."""
 
     def __init__(self, url: str) -> None:
-        self._path = place_of(url).lock
+        self._path = log_paths(url).lock
         self._location = locate(url)
         self._fd: int | None = None
         self._session: Any = None

@@ -37,7 +37,7 @@ from tests.bench import bench_log  # noqa: E402
 from tests.bench.lives import LIFE_EVENTS, long_log  # noqa: E402
 
 from poolbook.adapters.stores import open_log  # noqa: E402
-from poolbook.adapters.stores.log_paths import place_of  # noqa: E402
+from poolbook.adapters.stores.log_paths import log_paths  # noqa: E402
 from poolbook.domain.events import ClusterSubmitted, JobExited  # noqa: E402
 from poolbook.domain.state.evolve import fold  # noqa: E402
 
@@ -120,9 +120,9 @@ print(used() - before)
 COLD = """
 import sys, time
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.null_world import IdleWorld
+from poolbook.adapters.runtime.null_world import NullWorld
 from poolbook.adapters.stores import open_log
-engine = Engine(open_log(sys.argv[1], create=False, read_only=True), IdleWorld(), executing=False)
+engine = Engine(open_log(sys.argv[1], create=False, read_only=True), NullWorld(), executing=False)
 begun = time.perf_counter()
 engine.load()
 print(engine.state.position / (time.perf_counter() - begun))
@@ -194,7 +194,7 @@ def answered(folder: Path) -> bool:
     }  # fmt: skip
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(place_of(str(folder / "pool.db")).socket)
+            connection.connect(log_paths(str(folder / "pool.db")).socket)
             connection.sendall(json.dumps(request).encode() + b"\n")
             return b"answer" in connection.makefile("rb").readline()
     except (FileNotFoundError, ConnectionError):

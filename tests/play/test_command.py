@@ -62,7 +62,7 @@ def test_what_is_not_as_expected_is_told_with_the_slot_s_story(
     )
     assert [line.split()[3] for line in said[1:6]] == ["1", "6", "9", "11", "14"]
     assert said[6] == "   0:02:00  ! line 12: expected job 1.0 Running, but it is Suspended"
-    assert said[-1] == "not all was as the scenario expects"
+    assert said[-1] == "some expectations were not met"
 
 
 def test_what_the_pool_refuses_is_told_and_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,7 +210,7 @@ def test_without_the_libraries_of_the_extra_a_log_on_a_server_is_refused_with_th
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed: Python's own way to say so
     asked: list[Callable[[str], object]] = [
-        head_of, verify_seal, beside.place_of, lambda url: open_log(url, create=True)
+        head_of, verify_seal, beside.log_paths, lambda url: open_log(url, create=True)
     ]  # fmt: skip
     for ask in asked:
         with pytest.raises(LogError, match=rf"needs {library}, .* pip install 'poolbook\[postgres\]'"):

@@ -17,14 +17,14 @@ from ...runtime.commands import is_served, is_written
 from ...runtime.views import views_current
 from ...stores import open_log
 from ...stores.location import Location, locate, shown
-from ...stores.log_paths import Place, WriterLock
+from ...stores.log_paths import LogPaths, WriterLock
 from ...stores.opening import check_mark, mark_of
 from .facts import Book, Waiting
 
 _HELD = 5
 
 
-def book(url: str, place: Place | None) -> Book:
+def book(url: str, place: LogPaths | None) -> Book:
     """What can be said of the log at `url`, beside which stands what `place` names."""
     name = shown(url)
     try:
@@ -61,7 +61,7 @@ def _read(url: str, name: str) -> Book:
         log.close()
 
 
-def _beside(url: str, place: Place, found: Book) -> Book:
+def _beside(url: str, place: LogPaths, found: Book) -> Book:
     """Who has the log, and which jobs run beside it."""
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"

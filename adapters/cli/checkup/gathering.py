@@ -27,7 +27,7 @@ from ...machine.sensors.idle import logged_in
 from ...runtime.config_sources import VARIABLE, config_files, environment_settings
 from ...runtime.configuration import load
 from ...stores.location import locate
-from ...stores.log_paths import Place, place_of
+from ...stores.log_paths import LogPaths, log_paths
 from .about_log import book
 from .facts import Facts, Machine, Program, Settings, Volume
 
@@ -44,9 +44,9 @@ def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str]
     return Facts(_program(given), _machine(place, given), _settings(files, given, place), book(url, place), volumes)
 
 
-def _place(url: str) -> Place | None:
+def _place(url: str) -> LogPaths | None:
     try:
-        return place_of(url) if locate(url).kind != "memory" else None
+        return log_paths(url) if locate(url).kind != "memory" else None
     except (LogError, OSError):
         return None  # what is wrong with the URL, the log itself says
 
@@ -62,7 +62,7 @@ def _program(environment: Mapping[str, str]) -> Program:
 # The machine
 
 
-def _machine(place: Place | None, environment: Mapping[str, str]) -> Machine:
+def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> Machine:
     has = detected(Path.cwd() if place is None else place.folder)
     cores, memory = granted()
     inputs = [os.access(device, os.R_OK) for device in Path("/dev/input").glob("event*")]
@@ -139,7 +139,7 @@ def _unknown_zone(name: str) -> str:
 # The folders
 
 
-def _volumes(place: Place) -> Iterator[tuple[str, Volume]]:
+def _volumes(place: LogPaths) -> Iterator[tuple[str, Volume]]:
     mounts = _mounts(Path("/proc/self/mountinfo"))
     for name, folder in (("log", place.base.parent), ("execute", place.folder)):
         there = folder
@@ -179,7 +179,7 @@ def _mount_of(mounts: Mapping[str, tuple[str, list[str]]], folder: Path) -> tupl
 # The configuration
 
 
-def _settings(files: Sequence[str], environment: Mapping[str, str], place: Place | None) -> Settings:
+def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPaths | None) -> Settings:
     named = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current folder"
     variables = tuple(environment_settings(environment))
     paths = config_files(files, environment)

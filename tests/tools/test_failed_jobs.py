@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.failed_jobs import TAIL, InVain, trouble
+from poolbook.adapters.cli.failed_jobs import TAIL, UnmatchableJob, failures
 from poolbook.adapters.cli.run_report import Fared
 from poolbook.domain import events as e
 from poolbook.domain.state.job_ad import quoted
@@ -55,7 +55,7 @@ def test_the_counts_are_by_outcome_and_by_the_way_of_failing(tmp_path: Path) -> 
 )
 def test_the_first_failure_is_told_with_the_end_of_its_stderr(tmp_path: Path, written: bytes, shown: list[str]) -> None:
     (tmp_path / "err1").write_bytes(written)
-    (told, *rest), worth = trouble([fared(tmp_path, 2, ended(1, 2), ended(0, 1), each="err")], {}, False)
+    (told, *rest), worth = failures([fared(tmp_path, 2, ended(1, 2), ended(0, 1), each="err")], {}, False)
     first, *lines = told.split("\n")
     assert first == (
         f"3.1 failed (exit 2); the end of its stderr ({tmp_path}/err1):" if shown else "3.1 failed (exit 2)."
@@ -68,26 +68,26 @@ def test_the_first_failure_is_told_with_the_end_of_its_stderr(tmp_path: Path, wr
 
 def test_a_stderr_that_is_not_the_jobs_alone_or_not_kept_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "err").write_text("oh\n")
-    (told,), _ = trouble([fared(tmp_path, 2, ended(0, 1), ended(1))], {}, False)
+    (told,), _ = failures([fared(tmp_path, 2, ended(0, 1), ended(1))], {}, False)
     assert told.startswith(f"3.0 failed (exit 1); the end of its stderr ({tmp_path}/err, which other jobs write, too):")
-    (told,), _ = trouble([fared(tmp_path, 1, ended(0, 1), err=os.devnull)], {}, False)
+    (told,), _ = failures([fared(tmp_path, 1, ended(0, 1), err=os.devnull)], {}, False)
     assert told == "3.0 failed (exit 1); its stderr was not kept (no `error =` in its submit file)."
 
 
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "err")
-    told, _ = trouble([fared(tmp_path, 1, ended(0, 1))], {}, False)
+    told, _ = failures([fared(tmp_path, 1, ended(0, 1))], {}, False)
     assert told == ["3.0 failed (exit 1)."]
 
 
 def test_jobs_held_for_one_reason_are_one_sentence_with_the_way_out(tmp_path: Path) -> None:
     reason = f"stdout {tmp_path}/out/o: No such file or directory"
-    told, worth = trouble([fared(tmp_path, 3, held(0, 2, "7", reason))], {}, False)
+    told, worth = failures([fared(tmp_path, 3, held(0, 2, "7", reason))], {}, False)
     way = f"`mkdir -p {tmp_path}/out`, then `poolbook release 3` and `poolbook resume`."
     assert told == [f"3 jobs are held for the same reason; 3.0: {reason}. {way}"]
     assert [call for call, _ in worth] == ["why 3.0", "release 3"]
     (tmp_path / "out").mkdir()
-    (told_again,), _ = trouble([fared(tmp_path, 3, held(0, 2, "7", reason))], {}, False)
+    (told_again,), _ = failures([fared(tmp_path, 3, held(0, 2, "7", reason))], {}, False)
     assert told_again.endswith("When that is mended: `poolbook release 3` and `poolbook resume`.")
 
 
@@ -104,36 +104,36 @@ def test_reasons_that_differ_in_more_than_the_jobs_numbers_are_several(
     tmp_path: Path, names: tuple[str, ...], one: bool
 ) -> None:
     events = (held(proc, proc, "7", f"stdout {name}: No such file") for proc, name in enumerate(names))
-    (told,), _ = trouble([fared(tmp_path, 3, *events)], {}, False)
+    (told,), _ = failures([fared(tmp_path, 3, *events)], {}, False)
     assert told.startswith("3 jobs are held for the same reason; " if one else "3 jobs are held, for several reasons; ")
 
 
 def test_a_job_that_was_submitted_on_hold_needs_no_mending(tmp_path: Path) -> None:
-    (told,), worth = trouble([fared(tmp_path, 1, held(0, 0, "15", "submitted on hold at user's request"))], {}, False)
+    (told,), worth = failures([fared(tmp_path, 1, held(0, 0, "15", "submitted on hold at user's request"))], {}, False)
     assert told.endswith(". You submitted it on hold: `poolbook release 3` and `poolbook resume` let it run.")
     assert worth[1] == ("release 3", "then they may run, with `poolbook resume`")
 
 
 def test_jobs_held_for_several_reasons_are_told_by_the_first(tmp_path: Path) -> None:
-    (told,), _ = trouble([fared(tmp_path, 3, held(1, 2, "1", "lunch"), held(0, 0, "7", "no room"))], {}, False)
+    (told,), _ = failures([fared(tmp_path, 3, held(1, 2, "1", "lunch"), held(0, 0, "7", "no room"))], {}, False)
     assert told.startswith("3 jobs are held, for several reasons; 3.1: lunch. When that is mended: ")
-    (one,), _ = trouble([fared(tmp_path, 1, held(0, 0, "1", "lunch"))], {}, False)
+    (one,), _ = failures([fared(tmp_path, 1, held(0, 0, "1", "lunch"))], {}, False)
     assert one.startswith("3.0 is held: lunch. ")
 
 
 def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_path: Path) -> None:
-    vain = InVain("no slot can run it: it asks for 64 cores", 2)
+    vain = UnmatchableJob("no slot can run it: it asks for 64 cores", 2)
     for interrupted in (False, True):
-        told, worth = trouble([fared(tmp_path, 2)], {3: vain}, interrupted)
+        told, worth = failures([fared(tmp_path, 2)], {3: vain}, interrupted)
         assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
         assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
-    told, worth = trouble([fared(tmp_path, 3)], {3: vain}, True)
+    told, worth = failures([fared(tmp_path, 3)], {3: vain}, True)
     assert told[1:] == ["1 job is left: `poolbook resume` goes on with it."]
     assert [call for call, _ in worth] == ["resume", "why 3.0", "rm 3"]
 
 
 def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path: Path) -> None:
-    told, worth = trouble([fared(tmp_path, 3, ended(0))], {}, False)
+    told, worth = failures([fared(tmp_path, 3, ended(0))], {}, False)
     assert told == ["2 jobs are left: no slot takes them now."]
     assert worth == [("why 3.1", "what it waits for")]
 
@@ -146,10 +146,10 @@ def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path
     ],
 )
 def test_after_an_interruption_it_is_said_how_to_go_on(tmp_path: Path, jobs: int, words: str) -> None:
-    told, worth = trouble([fared(tmp_path, 3, *(ended(proc) for proc in range(3 - jobs)))], {}, True)
+    told, worth = failures([fared(tmp_path, 3, *(ended(proc) for proc in range(3 - jobs)))], {}, True)
     assert told == [words]
     assert worth == [("resume", "go on with what is left")]
 
 
 def test_of_jobs_that_are_all_well_nothing_is_told(tmp_path: Path) -> None:
-    assert trouble([fared(tmp_path, 2, ended(0), ended(1))], {}, False) == ([], [])
+    assert failures([fared(tmp_path, 2, ended(0), ended(1))], {}, False) == ([], [])
