@@ -54,7 +54,7 @@ OF_THE_MOMENT = {"QDate", "EnteredCurrentStatus", "GlobalJobId", "ServerTime"}
 def call(folder: Folder, *words: str, more: Mapping[str, str] | None = None, **options: Any) -> tuple[int, str, str]:
     """The exit code of a command, and what it prints."""
     done = subprocess.run(
-        [*POOLBOOK, *words], cwd=folder.path, env=environment() | {"DINNER": "soup"} | dict(more or {}),
+        [sys.executable, *POOLBOOK, *words], cwd=folder.path, env=environment() | {"DINNER": "soup"} | dict(more or {}),
         capture_output=True, text=True, errors="surrogateescape", timeout=60,
         **{"stdin": subprocess.DEVNULL, **options},
     )  # fmt: skip
