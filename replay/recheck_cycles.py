@@ -32,7 +32,7 @@ _NOTHING = "nothing"
 
 
 @frozen
-class Difference:
+class RecheckDifference:
     """A cycle that comes out otherwise: at ``position`` the log has ``logged`` of ``what``, where now it is ``again``.
     It is the first thing in which they differ."""
 
@@ -44,7 +44,7 @@ class Difference:
 
 
 @define
-class Decisions:
+class RecheckedCycles:
     """What came of taking cycles again: how many were ``taken``, and how many were not, since a version with other
     rules decided them; how many of those taken differ, and the first differences. ``stopped`` says why the rest of the
     log was not looked at."""
@@ -52,7 +52,7 @@ class Decisions:
     taken: int = 0
     others: int = 0
     differing: int = 0
-    differences: list[Difference] = field(factory=list)
+    differences: list[RecheckDifference] = field(factory=list)
     stopped: str = ""
 
     @property
@@ -60,13 +60,13 @@ class Decisions:
         return not self.differing and not self.stopped
 
 
-def take_again(events: Iterable[Told], tell: Callable[[int, int], None] | None = None) -> Decisions:
+def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
     """Take each cycle of a whole log again. Raises nothing of its own, whatever the events say.
 
     :param events: all of the log's events, in order, each with its position
     :param tell: told after each cycle where in the log it stands, and how many were taken
     """
-    found, state, zones = Decisions(), State(), _Zones()
+    found, state, zones = RecheckedCycles(), State(), _Zones()
     for _, members in groupby(events, lambda told: told[1].stimulus):
         group = list(members)
         try:
@@ -103,7 +103,7 @@ class _Zones:
     rules: int = RULES
 
 
-def _take(found: Decisions, state: State, group: Sequence[Told], zones: _Zones) -> Sequence[Told]:
+def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Zones) -> Sequence[Told]:
     """Hold a cycle again on the state before it, and compare. Returns the events to go on with."""
     position, first = group[0]
     held = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
@@ -129,7 +129,7 @@ def _take(found: Decisions, state: State, group: Sequence[Told], zones: _Zones) 
     if difference is not None:
         found.differing += 1
         if len(found.differences) < MOST:
-            found.differences.append(Difference(position, first.at, *difference))
+            found.differences.append(RecheckDifference(position, first.at, *difference))
     if difference is None or logged is None or again is None or again.held is None:
         return group
     if logged.matches != again.held.matches:

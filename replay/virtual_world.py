@@ -70,7 +70,7 @@ def sleeps(launch: Launch) -> Behaviour:
 
 
 @define
-class _Run:
+class _VirtualRun:
     behaviour: Behaviour
     slot: str
     left: int
@@ -98,7 +98,7 @@ class VirtualWorld:
     """By machine: what the jobs on its slots add to its load; what runs without any is not here."""
     _loaded: dict[str, Readings] = field(factory=dict)
     """The readings of a machine with the load of its jobs."""
-    _runs: dict[str, _Run] = field(factory=dict)
+    _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
     _started: list[Stimulus] = field(factory=list)
@@ -167,11 +167,11 @@ class VirtualWorld:
         self._begin(key, slot, behaviour, ends)
 
     def _begin(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
-        run = self._runs[key] = _Run(behaviour, slot, round(behaviour.seconds * SECOND), self.clock, ends)
+        run = self._runs[key] = _VirtualRun(behaviour, slot, round(behaviour.seconds * SECOND), self.clock, ends)
         self._burden(run, behaviour.load)
         self._plan(key, run)
 
-    def _burden(self, run: _Run, load: float) -> None:
+    def _burden(self, run: _VirtualRun, load: float) -> None:
         """From now on the run makes this load."""
         if run.behaviour.load:
             machine = run.slot.partition("@")[2]
@@ -182,7 +182,7 @@ class VirtualWorld:
             if load:
                 loads[run.slot] = load
 
-    def _plan(self, key: str, run: _Run) -> None:
+    def _plan(self, key: str, run: _VirtualRun) -> None:
         self._serial += 1
         run.version = self._serial
         heapq.heappush(self._agenda, (run.since + run.left, self._serial, key, run.version))
@@ -202,12 +202,12 @@ class VirtualWorld:
         elif how == "hard" or (how in _SOFTLY and run.killed_by is None):
             self._kill(key, run, hard=how == "hard")
 
-    def _resume(self, key: str, run: _Run) -> None:
+    def _resume(self, key: str, run: _VirtualRun) -> None:
         run.running, run.since = True, self.clock
         self._burden(run, run.behaviour.load)
         self._plan(key, run)
 
-    def _kill(self, key: str, run: _Run, hard: bool) -> None:
+    def _kill(self, key: str, run: _VirtualRun, hard: bool) -> None:
         if not run.running:  # what is stopped goes on to hear of it
             self._resume(key, run)
         grace = 0.0 if hard else run.behaviour.grace
@@ -257,7 +257,7 @@ class VirtualWorld:
             heapq.heappop(self._agenda)
         return None
 
-    def _end(self, key: str, run: _Run) -> Ended:
+    def _end(self, key: str, run: _VirtualRun) -> Ended:
         done = run.behaviour
         signal = run.killed_by if run.killed_by is not None else done.signal
         return Ended(

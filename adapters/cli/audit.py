@@ -13,7 +13,7 @@ from ..condor_tools.terminal import folded, painted, width_of
 from .common import log_of, shown
 
 if TYPE_CHECKING:
-    from ...replay.forensics.audit.verdict import Audit, Contradiction, Finding, Gap, Unaccounted
+    from ...replay.forensics.audit.verdict import Audit, AuditFinding, Contradiction, MissingRecords, UnaccountedTime
 
 _INDENT = 4
 """How much deeper what is folded off a line goes on."""
@@ -188,7 +188,7 @@ def _section(title: str, count: int, items: Iterable[list[str]], most: int | Non
         yield from (f"  {line}" for line in lines)
 
 
-def _finding(finding: Finding, zone: tzinfo) -> list[str]:
+def _finding(finding: AuditFinding, zone: tzinfo) -> list[str]:
     from ...replay.narration.wording import instant
 
     where = _where(finding.file, finding.line)
@@ -247,10 +247,10 @@ def as_json(name: str, found: Audit) -> dict[str, object]:
     def when(at: int) -> str | None:
         return iso(at) if at else None
 
-    def listed(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    def listed(findings: Sequence[AuditFinding]) -> list[dict[str, object]]:
         return [asdict(finding) | {"at": iso(finding.at)} for finding in findings]
 
-    def spans(items: Sequence[Gap | Unaccounted]) -> list[dict[str, object]]:
+    def spans(items: Sequence[MissingRecords | UnaccountedTime]) -> list[dict[str, object]]:
         return [asdict(each) | {"since": when(each.since), "until": when(each.until)} for each in items]
 
     return {

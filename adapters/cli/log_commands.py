@@ -15,7 +15,7 @@ from .time_window import here, instant_of, window_of
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
-    from ...replay.recheck_cycles import Decisions
+    from ...replay.recheck_cycles import RecheckedCycles
     from ..runtime.verdicts import Verification
 
 WHY = Command(
@@ -228,7 +228,7 @@ class _Progress:
             sys.stderr.write(f"\r{'':<{self._width}}\r")
 
 
-def _on_decisions(found: Decisions) -> Iterator[str]:
+def _on_decisions(found: RecheckedCycles) -> Iterator[str]:
     """What came of taking the cycles again, in lines."""
     from ...replay.narration.wording import counted, instant
 

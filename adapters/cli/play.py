@@ -12,8 +12,8 @@ from ..condor_tools.options import HELP, Arguments, Command, Option, Refusal, Us
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
-    from ...replay.scenario.transcript import Tale
-    from ..simulation import Stage, Told
+    from ...replay.scenario.transcript import Transcript
+    from ..simulation import PlayEvent, Simulation
 
 COMMAND = Command(
     "play",
@@ -125,11 +125,11 @@ def _log(arguments: Arguments) -> Log:
 
 
 def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Arguments) -> int:
-    from ..simulation import Machines, Stage
+    from ..simulation import ScenarioMachines, Simulation
     from ..simulation import play as perform
 
     seed = arguments.last("seed")
-    machines = Machines(
+    machines = ScenarioMachines(
         scenario,
         name,
         Path(name).absolute().parent if name != "-" else Path.cwd(),
@@ -139,15 +139,15 @@ def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Argumen
     for warning in machines.warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)
     teller = _Json() if arguments.has("json") else _Lines(quiet=arguments.has("quiet"))
-    stage = Stage(scenario, machines, log, lambda told: teller.hear(told), dialect)
-    teller.tale = stage.tale
+    stage = Simulation(scenario, machines, log, lambda told: teller.hear(told), dialect)
+    teller.transcript = stage.transcript
     good = perform(stage)
     violations = _judged(stage) if arguments.has("audit") else None
     teller.end(good, violations)
     return 0 if good and not violations else 1
 
 
-def _judged(stage: Stage) -> list[str]:
+def _judged(stage: Simulation) -> list[str]:
     from ...replay.validation import examine
 
     return [str(violation) for violation in examine(stage.log.read()).violations]
@@ -156,19 +156,19 @@ def _judged(stage: Stage) -> list[str]:
 class _Lines:
     """A play told in lines, as it goes."""
 
-    tale: Tale
+    transcript: Transcript
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: PlayEvent) -> None:
         from ..simulation.transcript_lines import lines
 
-        for line in lines(self.tale, told, quiet=self._quiet):
+        for line in lines(self.transcript, told, quiet=self._quiet):
             print(line)
 
     def end(self, good: bool, violations: list[str] | None) -> None:
-        print("\n" * (not self._quiet) + "\n".join(self.tale.summary()))
+        print("\n" * (not self._quiet) + "\n".join(self.transcript.summary()))
         if violations is not None:
             print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all was allowed")
         if not good:
@@ -178,36 +178,36 @@ class _Lines:
 class _Json:
     """A play told as one JSON object at its end."""
 
-    tale: Tale
+    transcript: Transcript
 
     def __init__(self) -> None:
         self._told: list[dict[str, object]] = []
         self._failed: list[dict[str, object]] = []
         self._refused: list[dict[str, object]] = []
 
-    def hear(self, told: Told) -> None:
-        from ...replay.scenario.transcript import Entry, entry_dict
-        from ..simulation import Failed, Refused
+    def hear(self, told: PlayEvent) -> None:
+        from ...replay.scenario.transcript import TranscriptEntry, entry_dict
+        from ..simulation import FailedExpectation, RefusedStep
 
-        if isinstance(told, Entry):
+        if isinstance(told, TranscriptEntry):
             self._told.append(entry_dict(told))
-        elif isinstance(told, Refused):
+        elif isinstance(told, RefusedStep):
             self._refused.append({"line": told.step.line, "words": told.step.words, "why": told.why})
-        elif isinstance(told, Failed):
+        elif isinstance(told, FailedExpectation):
             self._failed.append({"line": told.step.line, "words": told.step.words, "found": told.found})
 
     def end(self, good: bool, violations: list[str] | None) -> None:
         whole = {"as_expected": good, "failed": self._failed, "refused": self._refused, "story": self._told}
         if violations is not None:
             whole["violations"] = violations
-        print(json.dumps({**whole, "summary": self.tale.as_dict()}, indent=2))
+        print(json.dumps({**whole, "summary": self.transcript.as_dict()}, indent=2))
 
 
 def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
     """What was recorded of a real pool, played."""
     from ...domain.config import ConfigError
     from ...replay.narration.wording import counted
-    from ..conformance.golden_traces import DIALECT, REWRITES, compare
+    from ..conformance.golden_traces import COMPARISON_RULES, DIALECT, compare
 
     try:
         found = compare(folder, dialect or DIALECT)
@@ -224,7 +224,7 @@ def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
     print(f"{folder}: {counted(found.slots, 'slot')}, {counted(found.entries, 'transition')}: {verdict}")
     for difference in found.differences:
         print(f"  {difference}")
-    why = {rewrite.name: rewrite.why for rewrite in REWRITES}
+    why = {rewrite.name: rewrite.why for rewrite in COMPARISON_RULES}
     for name, count in found.rewrites.items():
         print(f"  rewritten, x{count}: {name}: {why.get(name, '')}")
     return 0 if found.equal else 1
@@ -233,13 +233,13 @@ def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
 def _cycles(folder: Path, dialect: str, arguments: Arguments) -> int:
     """The cycles of a real negotiator, held by ours."""
     from ...domain.config import ConfigError
-    from ...replay.conformance import compare
+    from ...replay.conformance import compare_cycles
     from ...replay.conformance.report import as_dict, lines
     from ..conformance.golden_traces import DIALECT
     from ..conformance.trace_cycles import record
 
     try:
-        found = compare(record(folder, dialect or DIALECT))
+        found = compare_cycles(record(folder, dialect or DIALECT))
     except (OSError, ConfigError) as error:
         raise Refusal(f"poolbook play -trace: {error}") from None
     print(json.dumps(as_dict(found), indent=2) if arguments.has("json") else "\n".join(lines(found)))

@@ -43,7 +43,7 @@ def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: i
 
     :raises UsageError: it is no time
     """
-    from ...replay.forensics.imported_log import is_imported, span_told
+    from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing import is_clock, since
 
     given = arguments.last(name)
@@ -51,7 +51,7 @@ def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: i
         return None
     text, now = given.values[0], time.time_ns() // 1000
     if is_clock(text) and after is None and is_imported(log):
-        now = min(now, span_told(log)[1])
+        now = min(now, time_span(log)[1])
     try:
         return since(text, now, here(), after)
     except ValueError as error:

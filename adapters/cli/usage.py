@@ -127,11 +127,11 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
 
 def _span(log: Log) -> str:
     """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
-    from ...replay.forensics.imported_log import span_told
+    from ...replay.forensics.imported_log import time_span
     from ...replay.narration.wording import instant
     from .time_window import here
 
-    first, last = span_told(log)
+    first, last = time_span(log)
     return f"; the log tells of {instant(first, here())} to {instant(last, here())}" if last else ""
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-class Found(NamedTuple):
+class CutAd(NamedTuple):
     """An ad's place in the text, and the ad in the form of lines; or why it is none. Neither: what may stand between
     ads stands there."""
 
@@ -28,7 +28,7 @@ _BETWEEN = re.compile(r"[\s,\[\]]*")
 _AGAIN = re.compile(r"\n(?=\{)")
 
 
-def of_json(text: str) -> Iterator[Found]:
+def of_json(text: str) -> Iterator[CutAd]:
     """The ads of a text in JSON. What is none reaches to the next line that begins with an ad."""
     decoder = json.JSONDecoder()
     at = 0
@@ -36,7 +36,7 @@ def of_json(text: str) -> Iterator[Found]:
         between = _BETWEEN.match(text, at)
         begin = between.end() if between else at
         if begin > at:
-            yield Found(at, begin, "", "")
+            yield CutAd(at, begin, "", "")
         if begin == len(text):
             return
         try:
@@ -53,7 +53,7 @@ def of_json(text: str) -> Iterator[Found]:
                 ad = _old(ClassAd.from_json(text[begin:end]))
             except (ClassAdSyntaxError, ValueError, RecursionError) as error:
                 wrong = f"this is no ad: {error}"
-        yield Found(begin, end, ad, wrong)
+        yield CutAd(begin, end, ad, wrong)
         at = end
 
 
@@ -61,18 +61,18 @@ _BEGIN = re.compile(r"^<c>", re.M)
 _PASSED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
 
 
-def of_xml(text: str) -> Iterator[Found]:
+def of_xml(text: str) -> Iterator[CutAd]:
     """The ads of a text in XML, each from a line ``<c>`` to a line ``</c>``."""
     at = 0
     while True:
         while passed := _PASSED.match(text, at):
-            yield Found(at, passed.end(), "", "")
+            yield CutAd(at, passed.end(), "", "")
             at = passed.end()
         begin = _BEGIN.search(text, at)
         if begin is None:
             return
         if text[at : begin.start()].strip():
-            yield Found(at, begin.start(), "", "this is no ad")
+            yield CutAd(at, begin.start(), "", "this is no ad")
         end = text.find("\n</c>", begin.end())
         if end < 0:
             return
@@ -83,7 +83,7 @@ def of_xml(text: str) -> Iterator[Found]:
             ad = _old(ClassAd.from_new(f"[{ad}]"))
         except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
             wrong = f"this is no ad: {error}"
-        yield Found(begin.start(), end, ad, wrong)
+        yield CutAd(begin.start(), end, ad, wrong)
         at = end
 
 
@@ -121,5 +121,5 @@ def _value(element: Element) -> str:
             return text
 
 
-FORMS: Final[dict[str, Callable[[str], Iterator[Found]]]] = {"json": of_json, "xml": of_xml}
+FORMS: Final[dict[str, Callable[[str], Iterator[CutAd]]]] = {"json": of_json, "xml": of_xml}
 """What cuts the ads out of a text, by the form's name."""

@@ -23,7 +23,7 @@ from typing import Final
 
 from ...domain.events import AdsKept, Event, SourceGap
 from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, grouped, pack, plain
-from .reader import Source, State, is_private, without_secrets
+from .reader import SourceFile, State, is_private, without_secrets
 
 LONGEST: Final = 1 << 25
 """So many bytes without the end of an ad are no ad: they are refused."""
@@ -53,7 +53,7 @@ _UNSURE = re.compile(r"\s*\[?\s*")
 class AdsReader:
     """Reads a file of ads of any form."""
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self._source = source
         self.line = line
         state = state or {}

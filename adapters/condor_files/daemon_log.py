@@ -14,12 +14,12 @@ from typing import ClassVar, NamedTuple
 from attrs import frozen
 
 from ...domain.events import DaemonReported, Event, JobReported
-from .log_lines import GAP, Lines
-from .reader import Source, State, without_secrets
+from .log_lines import GAP, LogLines
+from .reader import SourceFile, State, without_secrets
 
 
 @frozen
-class Said:
+class LogMessage:
     """A message that fits a pattern: where and when it stands, and the pattern's groups by their names (one that is
     not there is empty)."""
 
@@ -34,7 +34,7 @@ class Said:
 Rows = Sequence[tuple[str, str]]
 """Pattern and the name of the method that takes what fits it. The first word of a pattern is plain text."""
 
-LIFE: Rows = (
+DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
     (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_version"),
     (r"\*\* PID = (?P<pid>\d+).*", "_pid"),
@@ -45,41 +45,41 @@ LIFE: Rows = (
 """What every daemon says of its own beginning and end."""
 
 
-class Rule(NamedTuple):
+class MessageRule(NamedTuple):
     pattern: re.Pattern[str]
     method: str
 
 
-def table(*rows: Rows) -> dict[str, tuple[Rule, ...]]:
+def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
     """The rules by the first word of the messages that they are for."""
-    rules: dict[str, tuple[Rule, ...]] = {}
+    rules: dict[str, tuple[MessageRule, ...]] = {}
     for pattern, method in (row for group in rows for row in group):
         word = re.split(r" |\\\.", pattern, maxsplit=1)[0].replace("\\", "")
         word = re.sub(r"\(.*", "", word)
-        rules[word] = (*rules.get(word, ()), Rule(re.compile(pattern), method))
+        rules[word] = (*rules.get(word, ()), MessageRule(re.compile(pattern), method))
     return rules
 
 
 class DaemonLog:
-    """What the readers of daemons' logs share. A subclass has ``PATTERNS``, the methods that it names, and ``_books``:
-    what it has to remember, JSON."""
+    """The base of the readers of daemons' logs. A subclass has ``PATTERNS`` and the methods that these name, and keeps
+    what it has to remember in ``_remembered`` (JSON)."""
 
-    PATTERNS: ClassVar[dict[str, tuple[Rule, ...]]] = {}
+    PATTERNS: ClassVar[dict[str, tuple[MessageRule, ...]]] = {}
     DAEMON: ClassVar[str] = ""
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
         self.line = line
         self.source = source
-        self._lines = Lines(source, state.get("lines"), line)
-        self._books: State = state.get("books", {})
+        self._lines = LogLines(source, state.get("lines"), line)
+        self._remembered: State = state.get("books", {})
         self._events: list[Event] = []
-        self._methods: dict[str, Callable[[Said], None]] = {
+        self._methods: dict[str, Callable[[LogMessage], None]] = {
             rule.method: getattr(self, rule.method) for rules in self.PATTERNS.values() for rule in rules
         }
 
     def state(self) -> State:
-        return {"lines": self._lines.state(), "books": deepcopy(self._books)}
+        return {"lines": self._lines.state(), "books": deepcopy(self._remembered)}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
         """The events of the whole lines of `data`, and how many bytes these were."""
@@ -100,7 +100,7 @@ class DaemonLog:
         for pattern, method in self.PATTERNS.get(word, ()):
             found = pattern.fullmatch(text)
             if found:
-                self._methods[method](Said(line, at, found))
+                self._methods[method](LogMessage(line, at, found))
                 return
 
     def _before(self, line: int, at: int, text: str) -> None:
@@ -108,12 +108,12 @@ class DaemonLog:
 
     def _forget(self) -> None:
         """Lines are missing: what was remembered may no longer hold."""
-        self._books = {}
+        self._remembered = {}
 
     def place(self, line: int) -> str:
         return f"{self.source.number}:{line}"
 
-    def job(self, said: Said, what: str, facts: dict[str, str], job: str = "") -> None:
+    def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         """Tell something of a job: of the one that the message names, or of another."""
         cluster, _, proc = (job or said["job"]).partition(".")
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
@@ -122,31 +122,31 @@ class DaemonLog:
 
     # -- a daemon's life
 
-    def _daemon(self, said: Said, what: str, facts: dict[str, str], line: int = 0) -> None:
+    def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0) -> None:
         place = self.place(line or said.line)
         self._events.append(DaemonReported(said.at, "reported", place, self.source.machine, self.DAEMON, what, facts))
 
-    def _starting(self, said: Said) -> None:
+    def _starting(self, said: LogMessage) -> None:
         self._forget()
-        self._books["began"] = said.line
+        self._remembered["began"] = said.line
 
-    def _version(self, said: Said) -> None:
-        if "began" in self._books:
-            self._books["version"] = said["version"]
+    def _version(self, said: LogMessage) -> None:
+        if "began" in self._remembered:
+            self._remembered["version"] = said["version"]
 
-    def _pid(self, said: Said) -> None:
-        if "began" in self._books:
-            line = self._books.pop("began")
-            facts = {"version": self._books.pop("version", ""), "pid": said["pid"]}
+    def _pid(self, said: LogMessage) -> None:
+        if "began" in self._remembered:
+            line = self._remembered.pop("began")
+            facts = {"version": self._remembered.pop("version", ""), "pid": said["pid"]}
             self._daemon(said, "began", {name: text for name, text in facts.items() if text}, line)
 
-    def _shutdown(self, said: Said) -> None:
-        self._books["how"] = said["how"]
+    def _shutdown(self, said: LogMessage) -> None:
+        self._remembered["how"] = said["how"]
 
-    def _exiting(self, said: Said) -> None:
-        how = self._books.get("how") or f"status {said['status']}"
+    def _exiting(self, said: LogMessage) -> None:
+        how = self._remembered.get("how") or f"status {said['status']}"
         self._forget()
         self._daemon(said, "ended", {"how": how, "status": said["status"], "pid": said["pid"]})
 
-    def _reconfigured(self, said: Said) -> None:
+    def _reconfigured(self, said: LogMessage) -> None:
         self._daemon(said, "reconfigured", {})

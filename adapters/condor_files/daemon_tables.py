@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from ...domain.events import Event, SourceGap, TableWritten
 from ...replay.forensics.daemon_tables import BEGIN, DELETE, DESTROY, END, NEW, NUMBERED, SET
-from .reader import Source, State, is_private, without_secrets
+from .reader import SourceFile, State, is_private, without_secrets
 
 Operation = tuple[int, str, str, str]
 
@@ -83,7 +83,7 @@ _TRIMMED = re.compile(rb"(?:#+|\.{3,})[ \t]*trimmed")
 _ENDS = re.compile(rb"^[ \t]*(?:106(?![^ \t\r\n#])|105(?![^ \t\r\n])|(?:#+|\.{3,})[ \t]*trimmed)", re.MULTILINE)
 
 
-class _Line(NamedTuple):
+class _TableLine(NamedTuple):
     """A line of the file: its number in it, where it stands in the data and where the next one does, and its bytes."""
 
     number: int
@@ -95,7 +95,7 @@ class _Line(NamedTuple):
 class TableReader:
     """Reads a table's log (kinds "queue" and "accountant")."""
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
         self.line = line
         self._source = source
@@ -119,13 +119,13 @@ class TableReader:
             position = end
         return events, position
 
-    def _next(self, data: bytes, position: int, number: int = 0) -> _Line | None:
+    def _next(self, data: bytes, position: int, number: int = 0) -> _TableLine | None:
         newline = data.find(b"\n", position)
         if newline < 0:
             return None
-        return _Line(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
+        return _TableLine(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
 
-    def _take(self, data: bytes, line: _Line, events: list[Event]) -> int | None:
+    def _take(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
         """Read what begins with `line`; return where the next thing begins, None if this one is not complete."""
         if _TRIMMED.match(line.text):
             events.append(self._gap(line))
@@ -144,7 +144,7 @@ class TableReader:
         self.line = line.number
         return line.end
 
-    def _nonsense(self, data: bytes, line: _Line, events: list[Event]) -> int | None:
+    def _nonsense(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
         """A line outside of transactions that is no operation: refused, unless it is blank or was cut."""
         if line.text.strip():
             follower = self._next(data, line.end, line.number + 1)
@@ -155,7 +155,7 @@ class TableReader:
         self.line = line.number
         return line.end
 
-    def _transaction(self, data: bytes, begin: _Line, events: list[Event]) -> int | None:
+    def _transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
         """A transaction; `begin` is the line of its 105."""
         found = _ENDS.search(data, begin.end)
         if found is None or (last := data.find(b"\n", found.start())) < 0:
@@ -170,7 +170,7 @@ class TableReader:
         operations: list[Operation] = []
         lines = data[begin.begin : last].split(b"\n")
         for number, text in enumerate(lines, begin.number):
-            line = _Line(number, 0, 0, text.rstrip(b"\r"))
+            line = _TableLine(number, 0, 0, text.rstrip(b"\r"))
             operation = self._operation(line)
             if operation is not None and operation[0] != NUMBERED:
                 operations.append(operation)
@@ -180,7 +180,7 @@ class TableReader:
         self.line = begin.number + len(lines) - 1
         return last + 1
 
-    def _operation(self, line: _Line) -> Operation | None:
+    def _operation(self, line: _TableLine) -> Operation | None:
         found = _NUMBER.match(line.text)
         if found is None:
             return None
@@ -221,9 +221,9 @@ class TableReader:
         if not self._source.now or seconds <= self._source.now // 1_000_000 + LATER:
             self._at = max(self._at, seconds * 1_000_000)
 
-    def _refused(self, line: _Line, words: str) -> Event:
+    def _refused(self, line: _TableLine, words: str) -> Event:
         return self._source.refused(line.number, words, line.text.decode("utf-8", "backslashreplace"), self._at)
 
-    def _gap(self, line: _Line) -> SourceGap:
+    def _gap(self, line: _TableLine) -> SourceGap:
         place, words = f"{self._source.number}:{line.number}", "lines were taken out of the file"
         return SourceGap(self._at, "read", place, self._source.number, line.number, words, self._at, 0)

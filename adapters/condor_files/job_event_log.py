@@ -26,8 +26,8 @@ from typing import Any, Final
 from ...domain.events import Entry as Taken
 from ...domain.events import Event, JobsLogged, SourceGap
 from .job_event_log_ads import Unreadable, entry_of_json, entry_of_xml
-from .log_times import Clock, compiled
-from .reader import Source, State, without_secrets
+from .log_times import LogClock, compiled
+from .reader import SourceFile, State, without_secrets
 
 LONGEST: Final = 1 << 22
 """Bytes after which what has no end is no entry. Real ones are below 100 kB."""
@@ -79,14 +79,14 @@ def _may_be_xml(data: bytes, at: int) -> bool:
     return any(begin.startswith(sign) or sign.startswith(begin) for sign in (b"<c>", *_PROLOGUE))
 
 
-class UserLogReader:
+class JobEventLogReader:
     """Reads a job event log in any of its forms."""
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self.line = line
         self._source = source
         state = state or {}
-        self._clock = Clock(source.zone, source.modified, state.get("last", 0))
+        self._clock = LogClock(source.zone, source.modified, state.get("last", 0))
         self._header: dict[str, Any] = state.get("header", {})
         self._gap: list[Any] | None = state.get("gap")
         self._known: dict[str, int] = {}

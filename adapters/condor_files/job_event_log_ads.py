@@ -13,7 +13,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 Values = dict[str, Any]
-"""An ad's attributes by their names: texts, numbers, booleans, None, nested ads, and ``Expression``."""
+"""An ad's attributes by their names: texts, numbers, booleans, None, nested ads, and ``ExpressionText``."""
 Entry = tuple[int, int, int, int, str, str]
 """Number, cluster, proc, subproc, time, text."""
 
@@ -22,7 +22,7 @@ class Unreadable(Exception):
     """An ad that is no entry; the text says why."""
 
 
-class Expression(str):
+class ExpressionText(str):
     """The text of an expression."""
 
 
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(part) for part in value]
     if isinstance(value, str) and value.startswith("/Expr(") and value.endswith(")/"):
-        return Expression(value[6:-2])
+        return ExpressionText(value[6:-2])
     return value
 
 
@@ -79,7 +79,7 @@ _XML_VALUES: Final[dict[str, Callable[[str], Any]]] = {
     "s": lambda text: re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text),
     "i": int,
     "r": float,
-    "e": Expression,
+    "e": ExpressionText,
 }
 
 
@@ -129,7 +129,7 @@ _WORDS: Final = {None: "undefined", True: "true", False: "false"}
 
 def _unparsed(value: Any) -> str:
     """A value as an ad's line has it."""
-    if isinstance(value, Expression):
+    if isinstance(value, ExpressionText):
         return str(value)
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -18,8 +18,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from ...domain.events import Event, SourceGap
-from .log_times import KNOWN, Clock, Format, compiled
-from .reader import Source, State
+from .log_times import KNOWN, LogClock, TimeFormat, compiled
+from .reader import SourceFile, State
 
 GAP: Final = "\0gap"
 """The text of the record that stands for a gap: what was known of the things in the log need no longer be so."""
@@ -44,26 +44,26 @@ _BEGINS, _SAVED = "Now in new log file ", "Saving log file to "
 _MOMENT = 1_000_000
 
 
-class _Shape(NamedTuple):
+class _LineFormat(NamedTuple):
     """A format of times, and what cuts a text of whole lines into (time, fraction, message, line without a time)."""
 
-    form: Format
+    form: TimeFormat
     lines: re.Pattern[str]
 
 
 @cache
-def _shape(text: str) -> _Shape:
+def _shape(text: str) -> _LineFormat:
     form = compiled(text)
     timed = rf"({form.shape})(?:\.(\d{{3}}|\d{{6}}))? {_FLAGS}([^\n]*)"
-    return _Shape(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
+    return _LineFormat(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
 
 
-def _cut(shape: _Shape, text: str) -> tuple[_Shape, str, str, str] | None:
+def _cut(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
     found = shape.lines.match(text + "\n")
     return (shape, found[1], found[2] or "", found[3]) if found and found[1] else None
 
 
-class Lines:
+class LogLines:
     """The records of one log, or chain of rotated logs. A reader owns one, and reads so::
 
         events: list[Event] = []
@@ -75,14 +75,14 @@ class Lines:
     Raises ``ValueError`` if the source's ``time_format`` is none.
     """
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
         self.source = source
         self.line = line
         self.consumed = 0
         own = (source.time_format,) if source.time_format else ()
         self._shapes = {name: _shape(name) for name in (*own, *KNOWN)}
-        self._clock = Clock(source.zone, source.modified, int(state.get("at", 0)))
+        self._clock = LogClock(source.zone, source.modified, int(state.get("at", 0)))
         self._using = self._shapes.get(str(state.get("format", "")))
         self._gap = bool(state.get("gap", False))
         self._long = bool(state.get("long", False))
@@ -92,7 +92,7 @@ class Lines:
         """Whether the next record is the first of its part, with another part before it."""
 
     def state(self) -> State:
-        """What later ``Lines`` have to be given."""
+        """What later ``LogLines`` have to be given."""
         name = next((name for name, shape in self._shapes.items() if shape is self._using), "")
         state: State = {"at": self._clock.last, "format": name}
         return state | {key: value for key, value in self._rest().items() if value}
@@ -148,7 +148,7 @@ class Lines:
                 yield from self._one(lines[done], events)
                 done, odd = done + 1, odd + 1
 
-    def _quickly(self, text: str, shape: _Shape) -> Iterator[Record]:
+    def _quickly(self, text: str, shape: _LineFormat) -> Iterator[Record]:
         """The records of lines whose times are of one format, as far as nothing else comes."""
         instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
         for stamp, fraction, message, other in shape.lines.findall(text):
@@ -168,7 +168,7 @@ class Lines:
                 line += 1
         self.line, self._last = line, last
 
-    def _recognized(self, text: str) -> tuple[_Shape, str, str, str] | None:
+    def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
         """How a line begins with a time: the format, the time, its fraction, the message. The format in use goes first;
         another one must make sense after the times before."""
         if self._using is not None and (found := _cut(self._using, text)):
@@ -178,9 +178,9 @@ class Lines:
         cuts = (_cut(shape, text) for shape in self._shapes.values())
         return next((found for found in cuts if found and self._makes_sense(found[0].form, found[1])), None)
 
-    def _makes_sense(self, form: Format, stamp: str) -> bool:
+    def _makes_sense(self, form: TimeFormat, stamp: str) -> bool:
         try:
-            at = Clock(self.source.zone, self.source.modified, self.at).instant(form, stamp)
+            at = LogClock(self.source.zone, self.source.modified, self.at).instant(form, stamp)
         except ValueError:
             return False
         day = 86_400_000_000

@@ -1,9 +1,8 @@
-"""The times that a daemon writes before its messages: a strftime format compiled to what reads it.
+"""The times that a daemon writes before its messages: a strftime format compiled to a parser.
 
-The usual formats are known (``KNOWN``); any other is what DEBUG_TIME_FORMAT says. Names of days and months are those of
-the C locale, which is a daemon's. A time says neither its zone nor whether it is the first or the second pass through
-the hour that is repeated when daylight saving ends, and an old one not its year: ``Clock`` tells these from the times
-before.
+The usual formats are known (``KNOWN``); DEBUG_TIME_FORMAT gives any other. Names of days and months are those of the C
+locale. A time lacks its zone, and says not whether it is the first or second pass through the hour that daylight saving
+repeats; an old format lacks the year. ``LogClock`` finds these from the times before.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ _PART = re.compile(r"%[-_0^#]?[EO]?(.)|([^%]+)|(%)", re.DOTALL)
 _DAYS = ({"day", "month"}, {"day", "month_name"}, {"day_of_year"})
 
 
-class Format(NamedTuple):
+class TimeFormat(NamedTuple):
     """A strftime format: what a time in it looks like (``shape``, without groups), what its parts are (``fields``), and
     whether it ends with its seconds."""
 
@@ -92,7 +91,7 @@ class Format(NamedTuple):
 
 
 @cache
-def compiled(text: str) -> Format:
+def compiled(text: str) -> TimeFormat:
     """What reads the times of a strftime format.
 
     Raises ``ValueError`` for one that cannot be read, or that leaves out the day or the hour.
@@ -118,10 +117,10 @@ def compiled(text: str) -> Format:
             raise ValueError(f"a time format cannot be read: no day stands in {text!r}")
         if not (names & {"hour", "half_hour"} and "minute" in names):
             raise ValueError(f"a time format cannot be read: no time of day stands in {text!r}")
-    return Format(whole, shape, re.compile(fields, re.ASCII), whole.endswith("%S"))
+    return TimeFormat(whole, shape, re.compile(fields, re.ASCII), whole.endswith("%S"))
 
 
-class Clock:
+class LogClock:
     """Turns the times of one file (or chain of rotated files), in their order, into instants in microseconds.
 
     ``last`` is the instant of the last one (0: none yet). ``limit`` is when the file was modified, in seconds: what has
@@ -134,7 +133,7 @@ class Clock:
         self.last = last
         self._base = ("", "", 0)
 
-    def instant(self, form: Format, stamp: str) -> int:
+    def instant(self, form: TimeFormat, stamp: str) -> int:
         """The instant of a time that has the format's shape. Raises ``ValueError`` if there is no such time."""
         if not form.seconds_last:
             at = self._read(form, stamp)
@@ -147,7 +146,7 @@ class Clock:
         self.last = at
         return at
 
-    def _read(self, form: Format, stamp: str) -> int:
+    def _read(self, form: TimeFormat, stamp: str) -> int:
         found = form.fields.fullmatch(stamp)
         if found is None:
             raise ValueError(f"no time: {stamp!r}")

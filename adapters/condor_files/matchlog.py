@@ -8,7 +8,7 @@ of the slot's startd.
 
 from __future__ import annotations
 
-from .daemon_log import DaemonLog, Rows, Said, table
+from .daemon_log import DaemonLog, LogMessage, Rows, table
 
 _JOB = r"(?P<job>\d{1,10}\.-?\d{1,10})"
 _WHOSE = rf"{_JOB} (?P<user>\S+) (?P<source><[^>]*>)"
@@ -28,9 +28,9 @@ class MatchLogReader(DaemonLog):
     PATTERNS = table(MATCHES)
     DAEMON = "negotiator"
 
-    def _matched(self, said: Said) -> None:
+    def _matched(self, said: LogMessage) -> None:
         facts = {name: said[name] for name in ("slot", "user", "preempting", "source", "startd")}
         self.job(said, "matched", facts | ({"words": "offline"} if said["offline"] else {}))
 
-    def _rejected(self, said: Said) -> None:
+    def _rejected(self, said: LogMessage) -> None:
         self.job(said, "rejected", {name: said[name] for name in ("user", "words", "source")})

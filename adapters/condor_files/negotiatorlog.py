@@ -9,7 +9,7 @@ The numbers of the pie and of its slices are there with D_FULLDEBUG; they keep t
 from __future__ import annotations
 
 from ...domain.events import CycleReported, SubmitterReported
-from .daemon_log import LIFE, Rows, Said, table
+from .daemon_log import DAEMON_LIFE, LogMessage, Rows, table
 from .matchlog import MATCHES, MatchLogReader
 
 _VALUE = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
@@ -48,93 +48,97 @@ EVERYONE = "*"
 
 
 class NegotiatorLogReader(MatchLogReader):
-    """Reads a NegotiatorLog. ``_books``: the cycle, the block of numbers that is being read, who is negotiated with and
-    for which job, and the slot of the last match."""
+    """Reads a NegotiatorLog. ``_remembered``: the cycle, the block of numbers that is being read, who is negotiated
+    with and for which job, and the slot of the last match."""
 
-    PATTERNS = table(LIFE, CYCLES, SETTINGS, MATCHES)
+    PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES)
 
     # -- cycles
 
-    def _began(self, said: Said) -> None:
+    def _began(self, said: LogMessage) -> None:
         self._block_over()
-        self._books = {"cycle": {"began": str(said.at), "matches": 0, "rejections": 0}}
+        self._remembered = {"cycle": {"began": str(said.at), "matches": 0, "rejections": 0}}
         self._cycle(said.at, said.line, "began", {})
 
-    def _aborted(self, said: Said) -> None:
+    def _aborted(self, said: LogMessage) -> None:
         self._finish(said, {"words": "aborted"})
 
-    def _ended(self, said: Said) -> None:
+    def _ended(self, said: LogMessage) -> None:
         self._finish(said, {})
 
-    def _finish(self, said: Said, facts: dict[str, str]) -> None:
+    def _finish(self, said: LogMessage, facts: dict[str, str]) -> None:
         self._block_over()
-        cycle = self._books.get("cycle", {})
+        cycle = self._remembered.get("cycle", {})
         self._cycle(said.at, said.line, "ended", {name: str(value) for name, value in cycle.items()} | facts)
-        self._books = {}
+        self._remembered = {}
 
-    def _ads(self, said: Said) -> None:
-        if "cycle" in self._books:
-            self._books["cycle"] |= {"slots": said["slots"], "submitters": said["submitters"]}
+    def _ads(self, said: LogMessage) -> None:
+        if "cycle" in self._remembered:
+            self._remembered["cycle"] |= {"slots": said["slots"], "submitters": said["submitters"]}
 
     def _cycle(self, at: int, line: int, what: str, facts: dict[str, str]) -> None:
         self._events.append(CycleReported(at, "reported", self.place(line), what, facts))
 
     def _count(self, what: str) -> None:
-        if "cycle" in self._books:
-            self._books["cycle"][what] += 1
+        if "cycle" in self._remembered:
+            self._remembered["cycle"][what] += 1
 
     # -- matches
 
-    def _negotiating(self, said: Said) -> None:
-        self._books |= {"user": said["user"], "source": said["source"]}
-        self._books.pop("job", None)
+    def _negotiating(self, said: LogMessage) -> None:
+        self._remembered |= {"user": said["user"], "source": said["source"]}
+        self._remembered.pop("job", None)
 
-    def _request(self, said: Said) -> None:
-        self._books["job"] = f"{int(said['cluster'])}.{int(said['proc'])}"
+    def _request(self, said: LogMessage) -> None:
+        self._remembered["job"] = f"{int(said['cluster'])}.{int(said['proc'])}"
         for name in ("matched", "preempting"):
-            self._books.pop(name, None)
+            self._remembered.pop(name, None)
 
-    def _preempting(self, said: Said) -> None:
-        self._books["preempting"] = [said["slot"], said["preempting"]]
+    def _preempting(self, said: LogMessage) -> None:
+        self._remembered["preempting"] = [said["slot"], said["preempting"]]
 
-    def _matched(self, said: Said) -> None:
+    def _matched(self, said: LogMessage) -> None:
         super()._matched(said)
-        self._books["matched"] = said["slot"]
+        self._remembered["matched"] = said["slot"]
         self._count("matches")
 
-    def _rejected(self, said: Said) -> None:
+    def _rejected(self, said: LogMessage) -> None:
         super()._rejected(said)
         self._count("rejections")
 
-    def _successfully(self, said: Said) -> None:
+    def _successfully(self, said: LogMessage) -> None:
         """The end of a match: it was told already, or is told here, as far as it is known."""
-        if self._books.pop("matched", None) == said["slot"] or "job" not in self._books:
+        if self._remembered.pop("matched", None) == said["slot"] or "job" not in self._remembered:
             return
-        facts = {"slot": said["slot"], "user": self._books.get("user", ""), "source": self._books.get("source", "")}
-        slot, user = self._books.pop("preempting", ("", ""))
+        facts = {
+            "slot": said["slot"],
+            "user": self._remembered.get("user", ""),
+            "source": self._remembered.get("source", ""),
+        }
+        slot, user = self._remembered.pop("preempting", ("", ""))
         if slot == said["slot"]:
             facts["preempting"] = user
         if said["offline"]:
             facts["words"] = "offline"
-        self.job(said, "matched", facts, self._books["job"])
+        self.job(said, "matched", facts, self._remembered["job"])
         self._count("matches")
 
     # -- the pie and its slices
 
     def _before(self, line: int, at: int, text: str) -> None:
         """A block of numbers is over where something else comes, if its last number did not."""
-        if "block" in self._books and text.split(None, 1)[:1] not in _WORDS[self._books["block"]["of"]]:
+        if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
             self._block_over()
 
-    def _of_pie(self, said: Said) -> None:
+    def _of_pie(self, said: LogMessage) -> None:
         self._number(said, "pie", _PIE)
 
-    def _of_slice(self, said: Said) -> None:
-        if "user" in self._books:
+    def _of_slice(self, said: LogMessage) -> None:
+        if "user" in self._remembered:
             self._number(said, "slice", _SLICE)
 
-    def _number(self, said: Said, of: str, names: tuple[str, ...]) -> None:
-        block = self._books.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
+    def _number(self, said: LogMessage, of: str, names: tuple[str, ...]) -> None:
+        block = self._remembered.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
         name = said.found[0].partition("=")[0].strip()
         block["facts"][name] = said["value"]
         if said["more"]:
@@ -143,28 +147,28 @@ class NegotiatorLogReader(MatchLogReader):
             self._block_over()
 
     def _block_over(self) -> None:
-        block = self._books.pop("block", None)
+        block = self._remembered.pop("block", None)
         if block is None:
             return
         at, line, facts = block["at"], block["line"], block["facts"]
         if block["of"] == "pie":
             self._cycle(at, line, "pie", facts)
         else:
-            self._submitter(at, line, self._books["user"], "slice", facts)
+            self._submitter(at, line, self._remembered["user"], "slice", facts)
 
     # -- what is set
 
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
         self._events.append(SubmitterReported(at, "reported", self.place(line), user, what, facts))
 
-    def _set(self, said: Said) -> None:
+    def _set(self, said: LogMessage) -> None:
         self._submitter(said.at, said.line, said["user"], "set", {"what": said["what"], "value": said["value"]})
 
-    def _reset(self, said: Said) -> None:
+    def _reset(self, said: LogMessage) -> None:
         user = EVERYONE if said["user"] == "all users" else said["user"]
         self._submitter(said.at, said.line, user, "set", {"what": "usage", "value": "0"})
 
-    def _deleted(self, said: Said) -> None:
+    def _deleted(self, said: LogMessage) -> None:
         self._submitter(said.at, said.line, said["user"], "set", {"what": "record", "value": "deleted"})
 
 

@@ -28,7 +28,7 @@ KEPT = 200
 
 
 @frozen
-class Source:
+class SourceFile:
     """What is being read. ``modified`` is the file's time of modification (seconds), for times without a year;
     ``now`` the instant of the import in microseconds; ``time_format`` is DEBUG_TIME_FORMAT where the user says it,
     else empty: readers know the usual ones by themselves."""
@@ -48,12 +48,12 @@ class Source:
         return SourceRefused(at or self.now, "refused", f"{self.number}:{line}", self.number, line, words, text)
 
 
-class Reader(Protocol):
+class SourceReader(Protocol):
     """Reads one source. ``line`` is the number of lines that were read so far."""
 
     line: int
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         """`state` is what an earlier reader of this source, or of the one that it continues, left; None at first."""
 
     def read(self, data: bytes) -> tuple[list[Event], int]:

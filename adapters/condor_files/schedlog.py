@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from ...domain.events import SlotReported
-from .daemon_log import LIFE, DaemonLog, Rows, Said, table
+from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
 
 _JOB = r"(?P<job>\d{1,10}\.\d{1,10})"
 _ANY = r"(?P<job>-?\d{1,10}\.-?\d{1,10})"
@@ -32,66 +32,66 @@ Held = dict[str, str]
 
 
 class SchedLogReader(DaemonLog):
-    """Reads a SchedLog. ``_books``: the shadows that run, by pid (job and claim); the claim that was last given another
-    job; and the slots of the claims, by their ids."""
+    """Reads a SchedLog. ``_remembered``: the shadows that run, by pid (job and claim); the claim that was last given
+    another job; and the slots of the claims, by their ids."""
 
-    PATTERNS = table(LIFE, SHADOWS)
+    PATTERNS = table(DAEMON_LIFE, SHADOWS)
     DAEMON = "schedd"
 
     def _forget(self) -> None:
-        self._books = {"claims": self._claims()}
+        self._remembered = {"claims": self._claims()}
 
     def _claims(self) -> dict[str, str]:
-        claims: dict[str, str] = self._books.get("claims", {})
+        claims: dict[str, str] = self._remembered.get("claims", {})
         return claims
 
     def _shadows(self) -> dict[str, tuple[str, Held]]:
-        shadows: dict[str, tuple[str, Held]] = self._books.setdefault("shadows", {})
+        shadows: dict[str, tuple[str, Held]] = self._remembered.setdefault("shadows", {})
         return shadows
 
-    def _held(self, said: Said) -> Held:
+    def _held(self, said: LogMessage) -> Held:
         claim = f"{said['address']}{said['claim']}" if said["claim"] else ""
         slot = said["slot"] or self._claims().get(claim, "")
         if claim and slot:
-            self._books.setdefault("claims", {})[claim] = slot
+            self._remembered.setdefault("claims", {})[claim] = slot
         return {"slot": slot, "user": said["user"], "claim": claim}
 
-    def _began(self, said: Said, held: Held) -> None:
+    def _began(self, said: LogMessage, held: Held) -> None:
         self._shadows()[said["shadow"]] = (said["job"], held)
         self.job(said, "shadow_began", held | {"shadow": said["shadow"]})
 
-    def _started(self, said: Said) -> None:
+    def _started(self, said: LogMessage) -> None:
         self._began(said, self._held(said))
 
-    def _switching(self, said: Said) -> None:
-        self._books["switching"] = (said["job"], self._held(said))
+    def _switching(self, said: LogMessage) -> None:
+        self._remembered["switching"] = (said["job"], self._held(said))
 
-    def _switched(self, said: Said) -> None:
-        job, held = self._books.pop("switching", ("", {}))
+    def _switched(self, said: LogMessage) -> None:
+        job, held = self._remembered.pop("switching", ("", {}))
         if job != said["job"]:
             _, held = self._shadows().get(said["shadow"], ("", {}))
         self._began(said, held)
 
-    def _exited(self, said: Said) -> None:
+    def _exited(self, said: LogMessage) -> None:
         self._shadows().pop(said["shadow"], None)
         self.job(said, "shadow_gone", {"shadow": said["shadow"], "status": said["status"]})
 
-    def _reported(self, said: Said) -> None:
+    def _reported(self, said: LogMessage) -> None:
         self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["reason"]})
 
-    def _died(self, said: Said) -> None:
+    def _died(self, said: LogMessage) -> None:
         job, _ = self._shadows().pop(said["shadow"], ("", {}))
         if job:
             self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["words"]}, job)
 
-    def _forgotten(self, said: Said) -> None:
+    def _forgotten(self, said: LogMessage) -> None:
         """The record of a match is gone, with its job's number unless the claim had none any more."""
         if "-" in said["job"]:
             self._released(said)
         else:
             self.job(said, "match_gone", self._held(said))
 
-    def _released(self, said: Said) -> None:
+    def _released(self, said: LogMessage) -> None:
         held = self._held(said)
         self._claims().pop(held["claim"], None)
         if slot := held.pop("slot"):

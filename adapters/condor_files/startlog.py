@@ -26,8 +26,8 @@ from attrs import Factory, define
 
 from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
-from .log_lines import GAP, Lines
-from .reader import Source, State, without_secrets
+from .log_lines import GAP, LogLines
+from .reader import SourceFile, State, without_secrets
 
 CAUSE: Final = "reported"
 DAEMON: Final = "startd"
@@ -54,7 +54,7 @@ _LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Mat
 
 
 @define
-class _Slot:
+class _LoggedSlot:
     """What is known of a slot: its whole name, its pair ("" if it is not known), the reasons that no transition has had
     yet (place, instant, words), its job, and who asks for it."""
 
@@ -66,7 +66,7 @@ class _Slot:
 
 
 @define
-class _Begun:
+class _StartdBanner:
     """A startd that begins, as far as its banner was read."""
 
     place: str
@@ -75,7 +75,7 @@ class _Begun:
 
 
 @define
-class _Birth:
+class _NewSlot:
     """A slot that begins, until the line of its resources."""
 
     place: str
@@ -87,22 +87,22 @@ class _Birth:
 class StartLogReader:
     """Reads StartLogs: see the module. Refuses a transition's line that does not say from where to where."""
 
-    def __init__(self, source: Source, state: State | None, line: int) -> None:
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
-        self.lines = Lines(source, state.get("lines"), line)
+        self.lines = LogLines(source, state.get("lines"), line)
         self.source = source
         self.machine = str(state.get("machine", source.machine))
         self._fresh = bool(state.get("fresh", False))
         """Whether all that this startd's slots did was read."""
         self._slots = {
-            name: _Slot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
+            name: _LoggedSlot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
             for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()
         }
         self._starters: dict[str, str] = dict(state.get("starters", {}))
         self._general: tuple[int, str] = tuple(state.get("general", (0, "")))
         self._how = str(state.get("how", ""))
-        self._begun = _Begun(**state["begun"]) if "begun" in state else None
-        self._birth = _Birth(**state["birth"]) if "birth" in state else None
+        self._begun = _StartdBanner(**state["begun"]) if "begun" in state else None
+        self._birth = _NewSlot(**state["birth"]) if "birth" in state else None
         self._events: list[Event] = []
         self._moves: dict[str, tuple[str, str, str]] = {}
         """What a line says -> what changes, from, to; only of words that the table knows."""
@@ -187,16 +187,16 @@ class StartLogReader:
         if self._birth is not None:
             self._born({})
 
-    def _slot(self, name: str) -> _Slot:
+    def _slot(self, name: str) -> _LoggedSlot:
         """The slot of that name in the log; in Owner/Idle if it is new and the startd's beginning was read."""
         self._settle()
         slot = self._slots.get(name)
         if slot is None:
             full = name if "@" in name else f"{name}@{self.machine}"
-            slot = self._slots[name] = _Slot(full, BORN if self._fresh else "")
+            slot = self._slots[name] = _LoggedSlot(full, BORN if self._fresh else "")
         return slot
 
-    def _reason(self, slot: _Slot, at: int, target: str) -> str:
+    def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
         """What was said before a transition, and is said of it."""
         if slot.reasons:
             said = " / ".join(words for _, _, words in slot.reasons)
@@ -208,7 +208,7 @@ class StartLogReader:
             return ""
         return words if target.startswith(_LEAVING) else ""
 
-    def _report(self, slot: _Slot, said: str, facts: dict[str, str]) -> None:
+    def _report(self, slot: _LoggedSlot, said: str, facts: dict[str, str]) -> None:
         kept = {name: without_secrets(value) for name, value in facts.items() if value}
         self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, said, kept))
 
@@ -309,8 +309,8 @@ class StartLogReader:
             kind = "dynamic"
         self._slots.pop(name, None)
         full = name if "@" in name else f"{name}@{self.machine}"
-        self._slots[name] = _Slot(full, BORN)
-        self._birth = _Birth(self._place(), self._at, name, kind)
+        self._slots[name] = _LoggedSlot(full, BORN)
+        self._birth = _NewSlot(self._place(), self._at, name, kind)
 
     def on_resources(self, name: str, job: str, text: str) -> None:
         if self._birth is not None and self._birth.slot == name:
@@ -344,7 +344,7 @@ class StartLogReader:
         begun = self._begun
         if text.endswith("STARTING UP"):
             self._forget()
-            self._begun = _Begun(self._place(), self._at, {})
+            self._begun = _StartdBanner(self._place(), self._at, {})
             self._fresh, self._how = True, ""
         elif begun is not None and text.startswith("** $CondorVersion: "):
             begun.facts["version"] = text.removeprefix("** $CondorVersion: ").split(" ")[0]

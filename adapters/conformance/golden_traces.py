@@ -1,11 +1,11 @@
 """Golden traces: what a real startd did, and what a machine of ours does when the same happens to it.
 
-``trace`` takes from a folder what happened to its startd from outside (``trace_log``) and under which configuration
-(``trace_settings``), ``play`` lets it happen to the live engine in virtual time (``trace_play``), ``compare`` puts the
-slots' transitions beside those of the folder's StartLog. Nothing here is special to a folder.
+``trace`` reads from a folder what happened to its startd from outside (``trace_startd``), and its configuration
+(``trace_settings``). ``play`` lets it happen to the live engine in virtual time (``trace_play``). ``compare`` compares
+the slots' transitions with those of the StartLog. Nothing here is special to a folder.
 
-Where the two cannot be equal although the policy is, a rule of ``REWRITES`` says what is left out of the comparison,
-and why. It is applied to whatever it fits, and counted.
+Where the two cannot be equal although the policy is, a rule of ``COMPARISON_RULES`` says what is left out, and why. A
+rule applies wherever it fits, and is counted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from attrs import frozen
 
 from ...domain.events import SlotTransitioned
 from ...domain.state_machines import SlotRow
-from ..condor_files.reader import Source
+from ..condor_files.reader import SourceFile
 from ..condor_files.startlog import StartLogReader
 from .trace_files import TraceFiles
-from .trace_play import Move, Play, Refused
-from .trace_startd import MACHINE, runs
-from .trace_steps import Run
+from .trace_play import PlayedTransition, RefusedStimulus, TracePlay
+from .trace_startd import MACHINE, startd_runs
+from .trace_steps import StartdRun
 
 DIALECT: Final = "htcondor-25"
 
@@ -35,21 +35,23 @@ class Trace:
     """A folder's startds, and its files."""
 
     files: TraceFiles
-    runs: tuple[Run, ...]
+    runs: tuple[StartdRun, ...]
 
 
 @frozen
-class Rewrite:
+class ComparisonRule:
     """A difference that is not the policy's. ``apply`` takes the real transitions of a slot and ours, and returns both
     without what it is about."""
 
     name: str
     why: str
-    apply: Callable[[list[Move], list[Move]], tuple[list[Move], list[Move]]]
+    apply: Callable[
+        [list[PlayedTransition], list[PlayedTransition]], tuple[list[PlayedTransition], list[PlayedTransition]]
+    ]
 
 
 @frozen
-class Difference:
+class TraceDifference:
     """The first entry in which a slot's sequences differ: its number from 1, what the real one was and what ours."""
 
     slot: str
@@ -62,7 +64,7 @@ class Difference:
 
 
 @frozen
-class Comparison:
+class TraceComparison:
     """A folder's slots and the number of their real entries, how many of those are the ``same`` before the first that
     differs, whether all are ``equal``, the first difference of each slot that has one, how often each rewrite was
     needed, and what the pool refused."""
@@ -71,9 +73,9 @@ class Comparison:
     slots: int
     entries: int
     same: int
-    differences: tuple[Difference, ...]
+    differences: tuple[TraceDifference, ...]
     rewrites: dict[str, int]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedStimulus, ...]
 
     @property
     def equal(self) -> bool:
@@ -83,8 +85,10 @@ class Comparison:
 _ECHO = (SlotRow.START_BENCHMARKS, SlotRow.END_BENCHMARKS)
 
 
-def _without_echoes(real: list[Move], ours: list[Move]) -> tuple[list[Move], list[Move]]:
-    kept: list[Move] = []
+def _without_echoes(
+    real: list[PlayedTransition], ours: list[PlayedTransition]
+) -> tuple[list[PlayedTransition], list[PlayedTransition]]:
+    kept: list[PlayedTransition] = []
     for move in real:
         if (
             kept
@@ -97,8 +101,8 @@ def _without_echoes(real: list[Move], ours: list[Move]) -> tuple[list[Move], lis
     return kept, ours
 
 
-REWRITES: Final[tuple[Rewrite, ...]] = (
-    Rewrite(
+COMPARISON_RULES: Final[tuple[ComparisonRule, ...]] = (
+    ComparisonRule(
         "benchmarks elsewhere",
         "The real startd lets a second slot enter Benchmarking while the machine's benchmarks already run for a first "
         "one, finds that none can be started, and takes it out again in the same instant (3, 4). Ours asks whether "
@@ -118,46 +122,48 @@ def trace(folder: Path) -> Trace:
     data = files.data("StartLog")
     if data is None:
         raise FileNotFoundError(f"{folder}: there is no StartLog, nor StartLog.gz: a trace is a folder that has one")
-    found = tuple(runs(data, files.jobs, files.owner_told))
+    found = tuple(startd_runs(data, files.jobs, files.owner_told))
     if not any(run.slots for run in found):
         raise FileNotFoundError(f"{folder}: its StartLog tells of no slot that a startd made: nothing can be compared")
     return Trace(files, found)
 
 
-def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[Move], list[Refused]]]:
+def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[PlayedTransition], list[RefusedStimulus]]]:
     """What the slots of each of the trace's startds would have done, and the stimuli that were refused."""
     played = []
     for run in found.runs:
         if run.slots:
-            one = Play(found.files, run, dialect)
+            one = TracePlay(found.files, run, dialect)
             played.append((one.moves(), one.refused))
         else:
             played.append(([], []))
     return played
 
 
-def recorded(found: Trace) -> list[list[Move]]:
+def recorded(found: Trace) -> list[list[PlayedTransition]]:
     """What the slots of each of the trace's startds did."""
-    source = Source(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
+    source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
     data = found.files.data("StartLog") or b""
     events, _ = StartLogReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
-    moves: list[list[Move]] = [[] for _ in found.runs]
+    moves: list[list[PlayedTransition]] = [[] for _ in found.runs]
     for event in events:
         if isinstance(event, SlotTransitioned):
             line = int(event.stimulus.partition(":")[2])
             for run, some in zip(found.runs, moves, strict=True):
                 if run.first <= line <= run.last:
-                    some.append(Move(event.at, event.slot, event.source, event.target, event.row, event.reason))
+                    some.append(
+                        PlayedTransition(event.at, event.slot, event.source, event.target, event.row, event.reason)
+                    )
     return moves
 
 
-def compare(folder: Path, dialect: str = DIALECT) -> Comparison:
+def compare(folder: Path, dialect: str = DIALECT) -> TraceComparison:
     """Put what the slots of a folder's startds did beside what ours do of the same."""
     found = trace(folder)
-    differences: list[Difference] = []
+    differences: list[TraceDifference] = []
     rewrites: dict[str, int] = defaultdict(int)
     slots = entries = equal = 0
-    refused: list[Refused] = []
+    refused: list[RefusedStimulus] = []
     for real, (ours, words) in zip(recorded(found), play(found, dialect), strict=True):
         refused += words
         theirs, mine = _by_slot(real), _by_slot(ours)
@@ -166,19 +172,21 @@ def compare(folder: Path, dialect: str = DIALECT) -> Comparison:
             same = _same(left, right)
             slots, entries, equal = slots + 1, entries + len(left), equal + same
             if same < max(len(left), len(right)):
-                differences.append(Difference(slot, same + 1, _entry(left, same), _entry(right, same)))
-    return Comparison(folder.name, slots, entries, equal, tuple(differences), dict(rewrites), tuple(refused))
+                differences.append(TraceDifference(slot, same + 1, _entry(left, same), _entry(right, same)))
+    return TraceComparison(folder.name, slots, entries, equal, tuple(differences), dict(rewrites), tuple(refused))
 
 
-def _by_slot(moves: Sequence[Move]) -> dict[str, list[Move]]:
-    found: dict[str, list[Move]] = defaultdict(list)
+def _by_slot(moves: Sequence[PlayedTransition]) -> dict[str, list[PlayedTransition]]:
+    found: dict[str, list[PlayedTransition]] = defaultdict(list)
     for move in moves:
         found[move.slot].append(move)
     return found
 
 
-def _rewritten(real: list[Move], ours: list[Move], rewrites: dict[str, int]) -> tuple[list[Move], list[Move]]:
-    for rewrite in REWRITES:
+def _rewritten(
+    real: list[PlayedTransition], ours: list[PlayedTransition], rewrites: dict[str, int]
+) -> tuple[list[PlayedTransition], list[PlayedTransition]]:
+    for rewrite in COMPARISON_RULES:
         before = len(real) + len(ours)
         real, ours = rewrite.apply(real, ours)
         if len(real) + len(ours) < before:
@@ -186,12 +194,12 @@ def _rewritten(real: list[Move], ours: list[Move], rewrites: dict[str, int]) -> 
     return real, ours
 
 
-def _same(real: list[Move], ours: list[Move]) -> int:
+def _same(real: list[PlayedTransition], ours: list[PlayedTransition]) -> int:
     """How many entries are equal before the first that is not."""
     pairs = zip(real, ours, strict=False)
     found = (n for n, (a, b) in enumerate(pairs) if (a.source, a.target) != (b.source, b.target))
     return next(found, min(len(real), len(ours)))
 
 
-def _entry(moves: list[Move], number: int) -> str:
+def _entry(moves: list[PlayedTransition], number: int) -> str:
     return f"{moves[number].source} -> {moves[number].target}" if number < len(moves) else "(none)"

@@ -18,10 +18,10 @@ from ...domain import events as e
 from ...domain.negotiator.settings import offered
 from ...domain.state.evolve import fold
 from ...domain.state.settings import unfit
-from ...replay.conformance.recording import Record, Submitted
+from ...replay.conformance.recording import NegotiatorRecording, RecordedSubmission
 from .golden_traces import DIALECT, Trace, recorded, trace
 from .trace_negotiator import AccountReader, negotiator, samples
-from .trace_play import Move, Play
+from .trace_play import PlayedTransition, TracePlay
 from .trace_queue import queue
 from .trace_settings import configuration
 
@@ -29,7 +29,7 @@ DOMAIN: Final = "localhost"
 """The recorded pools' UID_DOMAIN, where no log of a startd tells another."""
 
 
-def record(folder: Path, dialect: str = DIALECT) -> Record:
+def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
     """What a folder tells.
 
     :raises FileNotFoundError: it has no StartLog or no NegotiatorLog
@@ -40,7 +40,7 @@ def record(folder: Path, dialect: str = DIALECT) -> Record:
     pool = list(_pool(found, dialect))
     domain = next((run.machine for run in found.runs), DOMAIN)
     jobs, left_out = queue(found.files, domain, dialect, configuration(found.files, found.runs[0], 0), pool)
-    return Record(
+    return NegotiatorRecording(
         folder.name,
         tuple(_counting(pool, jobs)),
         tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
@@ -61,7 +61,7 @@ def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
     for run, moves in zip(found.runs, recorded(found), strict=True):
         if not run.slots:
             continue
-        play = Play(found.files, run, dialect)
+        play = TracePlay(found.files, run, dialect)
         play.moves()
         settings = offered(configuration(found.files, run, 0))
         for event in _timed((event for _, event in play.log.read()), moves):
@@ -73,10 +73,10 @@ def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
                 yield event
 
 
-def _timed(events: Iterable[e.Event], moves: Iterable[Move]) -> list[e.Event]:
+def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list[e.Event]:
     """The events, each transition of a slot at the instant at which the real slot went through it, as long as that
     leaves a log that makes sense."""
-    real: dict[str, deque[Move]] = defaultdict(deque)
+    real: dict[str, deque[PlayedTransition]] = defaultdict(deque)
     for move in moves:
         real[move.slot].append(move)
     own, found = list(events), []
@@ -96,7 +96,7 @@ def _timed(events: Iterable[e.Event], moves: Iterable[Move]) -> list[e.Event]:
     return found
 
 
-def _counting(pool: Iterable[e.Event], jobs: Iterable[Submitted]) -> Iterator[e.Event]:
+def _counting(pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission]) -> Iterator[e.Event]:
     """The events of the pool, each claim with the submitter that its job counts for."""
     submitters = {one.event.cluster: one.event.submitter for one in jobs}
     of_claims: dict[str, str] = {}

@@ -25,7 +25,7 @@ from attrs import frozen
 from ...domain.events import Ad, AdsKept
 from ...domain.imported.packed_ads import unpack
 from ..condor_files.ads import AdsReader
-from ..condor_files.reader import Source
+from ..condor_files.reader import SourceFile
 
 SECOND: Final = 1_000_000
 SCENARIO: Final = "scenario.conf"
@@ -53,7 +53,7 @@ _STATIC: Final = frozenset({'"static"', '"partitionable"'})
 
 
 @frozen
-class Entry:
+class TimelineEntry:
     """What the timeline says of an instant."""
 
     at: int
@@ -61,7 +61,7 @@ class Entry:
 
 
 @frozen
-class Snapshot:
+class AdSnapshot:
     """The ads of a machine's slots, static and partitionable, at an instant; ``reconfigurations``: how many of them the
     timeline tells before it."""
 
@@ -92,13 +92,13 @@ class TraceFiles:
         return (self.data(name) or b"").decode("utf-8", "replace")
 
     @cached_property
-    def timeline(self) -> list[Entry]:
+    def timeline(self) -> list[TimelineEntry]:
         """What the timeline says, in its order; the rest of what a command printed is left out."""
         entries = []
         for line in self.text("timeline.txt").splitlines():
             if found := _ENTRY.match(line):
                 at = datetime.strptime(found[1], "%m/%d/%y %H:%M:%S").replace(tzinfo=UTC)
-                entries.append(Entry(int(at.timestamp()) * SECOND, found[2]))
+                entries.append(TimelineEntry(int(at.timestamp()) * SECOND, found[2]))
         return entries
 
     @cached_property
@@ -123,7 +123,7 @@ class TraceFiles:
         return [first, *(f"{first}\n{self.text(name)}" for name in later)]
 
     @cached_property
-    def snapshots(self) -> list[Snapshot]:
+    def snapshots(self) -> list[AdSnapshot]:
         """The snapshots that the timeline tells, of which the folder has the machine's ads."""
         found, reconfigurations = [], 0
         for entry in self.timeline:
@@ -132,7 +132,9 @@ class TraceFiles:
             elif number := _SNAPSHOT.fullmatch(entry.words):
                 ads = [ad for ad in self.ads(f"machine-ads-{number[1]}.txt") if _is_of_the_machine(ad)]
                 if ads:
-                    found.append(Snapshot(int(ads[0].get("MyCurrentTime", "0")) * SECOND, tuple(ads), reconfigurations))
+                    found.append(
+                        AdSnapshot(int(ads[0].get("MyCurrentTime", "0")) * SECOND, tuple(ads), reconfigurations)
+                    )
         return found
 
     def ads(self, name: str) -> Iterator[Ad]:
@@ -140,7 +142,7 @@ class TraceFiles:
         data = self.data(name)
         if not data:
             return
-        source = Source(1, name, "job_ads", "", UTC, 0.0, 0)
+        source = SourceFile(1, name, "job_ads", "", UTC, 0.0, 0)
         events, _ = AdsReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
         for event in events:
             if isinstance(event, AdsKept):

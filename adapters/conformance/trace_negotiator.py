@@ -28,13 +28,20 @@ from ...domain.events import (
 )
 from ...domain.state.job_ad import unquoted
 from ...domain.state.settings import NEGOTIATOR
-from ...replay.conformance.recording import Claimed, Counted, Happened, Known, Sample, Told
+from ...replay.conformance.recording import (
+    CountedClaim,
+    KnownAccount,
+    RecordedAccounting,
+    RecordedCycle,
+    RecordedMatch,
+    UserprioSample,
+)
 from ...replay.forensics.daemon_tables import BEGIN, SET
-from ..condor_files.daemon_log import LIFE, Rows, Said, table
+from ..condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
 from ..condor_files.daemon_tables import TableReader
 from ..condor_files.matchlog import MATCHES
 from ..condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
-from ..condor_files.reader import Source
+from ..condor_files.reader import SourceFile
 from .trace_files import SECOND, TraceFiles
 
 LOG: Final = "NegotiatorLog"
@@ -75,15 +82,15 @@ class _Cycle:
     at: int = 0
     after: int = 0
     until: int = 0
-    matches: list[Told] = Factory(list)
+    matches: list[RecordedMatch] = Factory(list)
     asked: dict[str, bool | None] = Factory(dict)
     requested: set[str] = Factory(set)
     usage: dict[str, float] = Factory(dict)
     effective: dict[str, float] = Factory(dict)
     whole: bool = False
 
-    def happened(self) -> Happened:
-        return Happened(
+    def happened(self) -> RecordedCycle:
+        return RecordedCycle(
             self.at, tuple(self.matches), tuple(self.asked), frozenset(self.requested), self.usage, self.effective,
             self.whole, self.after, self.until,
         )  # fmt: skip
@@ -93,7 +100,7 @@ class CycleReader(NegotiatorLogReader):
     """Reads a NegotiatorLog as a trace needs it. ``lost`` counts the cycles of which there is no accounting: their
     beginning was taken out, or they were given up before it. ``reconfigured``: when it read its configuration again."""
 
-    PATTERNS = table(LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
+    PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
 
     def __init__(self, data: bytes) -> None:
         super().__init__(_source(LOG, "negotiatorlog"), None, 0)
@@ -104,7 +111,7 @@ class CycleReader(NegotiatorLogReader):
         self.read(_ended(data))
 
     @property
-    def cycles(self) -> tuple[Happened, ...]:
+    def cycles(self) -> tuple[RecordedCycle, ...]:
         return tuple(one.happened() for one in self._all if one.at)
 
     @property
@@ -131,52 +138,54 @@ class CycleReader(NegotiatorLogReader):
             self._all.append(_Cycle())
         return self._all[-1]
 
-    def _began(self, said: Said) -> None:
+    def _began(self, said: LogMessage) -> None:
         super()._began(said)
         before = self._all[-1].at if self._all and not self._cut else 0
         self._all.append(_Cycle(after=before))
         self._cut = False
 
-    def _accounting(self, said: Said) -> None:
+    def _accounting(self, said: LogMessage) -> None:
         """The priorities are brought up to date behind the last of these lines."""
         self._now.at, self._now.until = said.at, 0
 
-    def _finish(self, said: Said, facts: dict[str, str]) -> None:
-        self._now.whole = "cycle" in self._books and not facts
+    def _finish(self, said: LogMessage, facts: dict[str, str]) -> None:
+        self._now.whole = "cycle" in self._remembered and not facts
         self._now.asked = {user: None for user, offered in self._now.asked.items() if offered is not False}
         super()._finish(said, facts)
 
-    def _prefetching(self, said: Said) -> None:
+    def _prefetching(self, said: LogMessage) -> None:
         self._now.asked.setdefault(said["user"])
 
-    def _prefetched(self, said: Said) -> None:
+    def _prefetched(self, said: LogMessage) -> None:
         """If not all access points have answered, those count that are negotiated with after all."""
         if said["tried"] != said["got"]:
             self._now.asked = {user: offered for user, offered in self._now.asked.items() if offered}
 
-    def _skipped(self, said: Said) -> None:
+    def _skipped(self, said: LogMessage) -> None:
         """Its ad says that nothing of it waits, whatever its access point has just said."""
         self._now.asked.pop(said["user"], None)
 
-    def _negotiating(self, said: Said) -> None:
+    def _negotiating(self, said: LogMessage) -> None:
         super()._negotiating(said)
         if not self._now.asked.get(said["user"]):  # offered nothing, as long as nothing else is told
             self._now.asked[said["user"]] = False
 
-    def _limited(self, said: Said) -> None:
-        if "user" in self._books:
-            self._now.asked[self._books["user"]] = True
+    def _limited(self, said: LogMessage) -> None:
+        if "user" in self._remembered:
+            self._now.asked[self._remembered["user"]] = True
 
-    def _request(self, said: Said) -> None:
+    def _request(self, said: LogMessage) -> None:
         super()._request(said)
-        self._now.requested.add(self._books["job"])
+        self._now.requested.add(self._remembered["job"])
         self._limited(said)
 
-    def job(self, said: Said, what: str, facts: dict[str, str], job: str = "") -> None:
+    def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         super().job(said, what, facts, job)
         if what == "matched":
             gone, user, slot = facts.get("preempting", "none"), facts["user"], facts["slot"]
-            self._now.matches.append(Told(said.at, user, slot, "" if gone == "none" else gone, job or said["job"]))
+            self._now.matches.append(
+                RecordedMatch(said.at, user, slot, "" if gone == "none" else gone, job or said["job"])
+            )
 
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
         if what == "slice":
@@ -192,11 +201,11 @@ class CycleReader(NegotiatorLogReader):
         late = bool(self._all) and self._all[-1].at == at
         return at + late
 
-    def _reconfigured(self, said: Said) -> None:
+    def _reconfigured(self, said: LogMessage) -> None:
         super()._reconfigured(said)
         self.reconfigured.append(self._from(said.at))
 
-    def _told_setting(self, said: Said) -> None:
+    def _told_setting(self, said: LogMessage) -> None:
         name, _, value = said.found[0].partition(" = ")
         text = "" if value in _UNSET else value
         self.settings.append(PoolConfigured(self._from(said.at), "reconfigured", "", {name: text}))
@@ -234,18 +243,18 @@ class AccountReader:
 
     def __init__(self, files: TraceFiles) -> None:
         self.began = 0
-        self.known: tuple[Known, ...] = ()
-        self.counted: dict[int, Counted] = {}
+        self.known: tuple[KnownAccount, ...] = ()
+        self.counted: dict[int, RecordedAccounting] = {}
         for name in files.names("Accountantnew*.log"):
             self._read(_ended(files.data(name) or b""))
 
     def _read(self, data: bytes) -> None:
         events, _ = TableReader(_source("Accountantnew.log", "accountant"), None, 0).read(data)
         first: dict[str, Ad] = {}
-        begins, now = True, _Account()
+        begins, now = True, _AccountingRead()
         for event in events:
             if isinstance(event, SourceGap):
-                now = _Account()  # of the cycle that was told of, something is missing
+                now = _AccountingRead()  # of the cycle that was told of, something is missing
             if not isinstance(event, TableWritten):
                 continue
             ads = _written(event)
@@ -256,12 +265,12 @@ class AccountReader:
                     first.setdefault(key, {}).update(ad)
             if at := _updated(ads):
                 self._keep(now)
-                now = _Account(at, now.at, earlier=now.held if now.at else [])
+                now = _AccountingRead(at, now.at, earlier=now.held if now.at else [])
             now.take(ads)
         self._keep(now)
         self._begins(first)
 
-    def _keep(self, one: _Account) -> None:
+    def _keep(self, one: _AccountingRead) -> None:
         if one.at:
             known = self.counted.get(one.at)
             self.counted[one.at] = one.counted(known.after if known else 0)
@@ -275,22 +284,22 @@ class AccountReader:
 
 
 @define
-class _Account:
+class _AccountingRead:
     """What is read of a cycle's accounting."""
 
     at: int = 0
     after: int = 0
     since: int = 0
-    claims: list[Claimed] = Factory(list)
+    claims: list[CountedClaim] = Factory(list)
     priorities: dict[str, float] = Factory(dict)
     usage: dict[str, float] = Factory(dict)
-    earlier: list[Claimed] = Factory(list)
+    earlier: list[CountedClaim] = Factory(list)
     counts: bool = False
     """Whether the claims were counted again; when it is reconfigured, the negotiator brings the priorities up to date
     by those that it had counted ``earlier``."""
 
     @property
-    def held(self) -> list[Claimed]:
+    def held(self) -> list[CountedClaim]:
         return self.claims if self.counts or self.claims else self.earlier
 
     def take(self, ads: Mapping[str, Ad]) -> None:
@@ -301,8 +310,10 @@ class _Account:
         self.priorities |= _numbers(ads, "Priority")
         self.usage |= _numbers(ads, "WeightedAccumulatedUsage")
 
-    def counted(self, after: int) -> Counted:
-        return Counted(self.at, tuple(self.held), self.priorities, self.usage, self.after or after, self.since)
+    def counted(self, after: int) -> RecordedAccounting:
+        return RecordedAccounting(
+            self.at, tuple(self.held), self.priorities, self.usage, self.after or after, self.since
+        )
 
 
 _CUSTOMER: Final = "Customer."
@@ -332,12 +343,12 @@ def _updated(ads: Mapping[str, Ad]) -> int:
     return int(_number(ads.get("Accountant.", {}), "LastUpdateTime", 0)) * SECOND
 
 
-def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[Claimed, int]]:
+def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[CountedClaim, int]]:
     """Each claim that is counted, and from when on."""
     for key, ad in ads.items():
         if key.startswith(_RESOURCE) and "RemoteUser" in ad:
             slot = key.removeprefix(_RESOURCE).partition("@<")[0]
-            claim = Claimed(slot, unquoted(ad["RemoteUser"]), round(_number(ad, "SlotWeight", 1) * 1000))
+            claim = CountedClaim(slot, unquoted(ad["RemoteUser"]), round(_number(ad, "SlotWeight", 1) * 1000))
             yield claim, int(_number(ad, "StartTime", 0)) * SECOND
 
 
@@ -350,8 +361,8 @@ def _numbers(ads: Mapping[str, Ad], name: str) -> dict[str, float]:
     return {key: number for key, number in found.items() if not isnan(number)}
 
 
-def _known(user: str, ad: Ad) -> Known:
-    return Known(
+def _known(user: str, ad: Ad) -> KnownAccount:
+    return KnownAccount(
         user,
         _number(ad, "Priority", 0.5),
         _number(ad, "PriorityFactor", 0),
@@ -362,14 +373,14 @@ def _known(user: str, ad: Ad) -> Known:
 # Samples
 
 
-def samples(files: TraceFiles) -> Iterator[Sample]:
+def samples(files: TraceFiles) -> Iterator[UserprioSample]:
     """What condor_userprio -l said of submitters, in the order of the files; accounting groups are left out."""
     for where in files.names("userprio-*.txt"):
         for ad in files.ads(where):
             if ad.get("IsAccountingGroup", "true").lower() == "true" or "LastUpdate" not in ad:
                 continue
             with suppress(ValueError, KeyError):
-                yield Sample(
+                yield UserprioSample(
                     int(ad["LastUpdate"]) * SECOND,
                     where,
                     unquoted(ad["Name"]),
@@ -379,8 +390,8 @@ def samples(files: TraceFiles) -> Iterator[Sample]:
                 )
 
 
-def _source(path: str, kind: str) -> Source:
-    return Source(1, path, kind, "", UTC, 0.0, 1 << 62)
+def _source(path: str, kind: str) -> SourceFile:
+    return SourceFile(1, path, kind, "", UTC, 0.0, 1 << 62)
 
 
 def _ended(data: bytes) -> bytes:

@@ -26,12 +26,12 @@ from ...replay.virtual_world import VirtualWorld
 from ..runtime.engine import Engine
 from ..stores import open_log
 from .trace_files import SECOND, TraceFiles
-from .trace_settings import Sensed, configuration, equipment, sensed, system
-from .trace_steps import Reading, Reconfigured, Run, Step
+from .trace_settings import SensorReading, configuration, equipment, sensed, system
+from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceStep
 
 
 @frozen
-class Move:
+class PlayedTransition:
     """A slot's transition: when (microseconds), of which slot, from where to where, by which row, why."""
 
     at: int
@@ -43,7 +43,7 @@ class Move:
 
 
 @frozen
-class Refused:
+class RefusedStimulus:
     """A stimulus that the pool refused, by the log's line."""
 
     line: int
@@ -51,22 +51,22 @@ class Refused:
     words: str
 
 
-class Play:
+class TracePlay:
     """One startd's life, lived by a machine of ours."""
 
-    def __init__(self, files: TraceFiles, run: Run, dialect: str) -> None:
+    def __init__(self, files: TraceFiles, run: StartdRun, dialect: str) -> None:
         self.files, self.run = files, run
         self.world = VirtualWorld(clock=run.began)
         self.log = open_log("memory:", create=True)
         self.engine = Engine(self.log, self.world)
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedStimulus] = []
         self.readings = Readings()
         self.looked = run.began - SECOND
         self._tell(s.FoundPool("founding", run.machine, dialect, run.machine, "", {}), 0)
         self.equipment = equipment(run.slots, system(files))
         self._tell(offer("machine", run.machine, configuration(files, run, run.configured), self.equipment), 0)
 
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[PlayedTransition]:
         """Play it, and return what the slots did."""
         own = {one.at: one for one in sensed(self.files, self.run)}
         steps = deque(self.run.steps)
@@ -80,7 +80,7 @@ class Play:
             self._second(now)
         return list(_moves(event for _, event in self.log.read()))
 
-    def _second(self, steps: list[Step]) -> None:
+    def _second(self, steps: list[TraceStep]) -> None:
         if not any(isinstance(step.what, s.EvaluatePolicies) for step in steps) and self._due():
             self._tell(s.EvaluatePolicies(f"round-{self.world.clock}", (self.run.machine,)), 0)
         for step in steps:
@@ -92,16 +92,16 @@ class Play:
         machine = self.engine.state.machines.get(self.run.machine)
         return machine is not None and self.world.clock >= self.looked + interval(self.engine.state, machine)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: TraceStep) -> None:
         what = step.what
-        if isinstance(what, Reading):
+        if isinstance(what, PublishedReadings):
             self._publish(evolve(self.readings, attributes={**self.readings.attributes, **what.attributes}))
         elif isinstance(what, Reconfigured):
             self._reconfigure(what.number, step.line)
         else:
             self._tell(what, step.line)
 
-    def _sense(self, said: Sensed) -> None:
+    def _sense(self, said: SensorReading) -> None:
         self._publish(evolve(self.readings, load=said.load, last_input=said.last_input, last_console=said.last_console))
 
     def _publish(self, readings: Readings) -> None:
@@ -120,17 +120,17 @@ class Play:
             self.looked = self.world.clock
         (answer,) = self.engine.handle([what])
         if answer.refusal:
-            self.refused.append(Refused(line, type(what).__name__, answer.refusal))
+            self.refused.append(RefusedStimulus(line, type(what).__name__, answer.refusal))
 
 
-def _moves(events: Iterable[Event]) -> Iterator[Move]:
+def _moves(events: Iterable[Event]) -> Iterator[PlayedTransition]:
     """The transitions in a log. A dynamic slot that is given back has one of its own, as in a StartLog."""
     pairs: dict[str, str] = {}
     for event in events:
         if isinstance(event, SlotTransitioned):
             pairs[event.slot] = event.target
-            yield Move(event.at, event.slot, event.source, event.target, event.row, event.cause)
+            yield PlayedTransition(event.at, event.slot, event.source, event.target, event.row, event.cause)
         elif isinstance(event, SlotDestroyed) and event.cause == "merged":
             pair = pairs.pop(event.slot, BORN)
             row = classify(HTCONDOR_25, pair, DELETED)
-            yield Move(event.at, event.slot, pair, DELETED, row[0].number if row else "", event.cause)
+            yield PlayedTransition(event.at, event.slot, pair, DELETED, row[0].number if row else "", event.cause)

@@ -33,9 +33,9 @@ from ...domain.state.settings import for_submissions
 from ...domain.state.state import State
 from ...domain.state_machines import job_machine, slot_machine
 from ...domain.submit import Facts, SubmitError, parse_submit
-from ...replay.conformance.recording import Moved, Submitted
-from ..condor_files.job_event_log import UserLogReader
-from ..condor_files.reader import Source
+from ...replay.conformance.recording import JobMove, RecordedSubmission
+from ..condor_files.job_event_log import JobEventLogReader
+from ..condor_files.reader import SourceFile
 from ..machine.host import CONDOR_VERSION
 from .trace_files import SECOND, TraceFiles
 from .trace_settings import system
@@ -51,7 +51,7 @@ _NEAR: Final = 5 * SECOND
 
 
 @frozen
-class Command:
+class SubmitCommand:
     """A submission of the timeline: who submitted what as which cluster; ``arguments`` are condor_submit's."""
 
     at: int
@@ -60,7 +60,7 @@ class Command:
     cluster: int
 
 
-class _Disk:
+class _NoDisk:
     """The disk of the recorded pool, of which nothing is left."""
 
     def read(self, path: str) -> str:
@@ -73,7 +73,7 @@ class _Disk:
         return 0
 
 
-def commands(files: TraceFiles) -> Iterator[Command]:
+def commands(files: TraceFiles) -> Iterator[SubmitCommand]:
     """The submissions of the timeline that were accepted."""
     instants = iter(files.timeline)
     found: tuple[int, str, str] | None = None
@@ -83,13 +83,13 @@ def commands(files: TraceFiles) -> Iterator[Command]:
             command = _COMMAND.fullmatch(line)
             found = (at, command[1], command[2]) if command else None
         elif found is not None and (answer := _ANSWER.match(line)):
-            yield Command(found[0], found[1], tuple(shlex.split(found[2])), int(answer[1] or answer[2]))
+            yield SubmitCommand(found[0], found[1], tuple(shlex.split(found[2])), int(answer[1] or answer[2]))
             found = None
 
 
 def queue(
     files: TraceFiles, domain: str, dialect: str, configuration: Configuration, pool: Sequence[e.Event]
-) -> tuple[list[Submitted], list[str]]:
+) -> tuple[list[RecordedSubmission], list[str]]:
     """The submissions in their order, and those that are left out, with the reasons."""
     settings = for_submissions(submissions(configuration))
     entries = _entries(files, max((event.at for event in pool), default=0))
@@ -99,7 +99,7 @@ def queue(
     state = State()
     decide(state, s.FoundPool("founding", domain, dialect, domain, "", {}), 1, tables)
     moves = _moves(entries, pool)
-    found: list[Submitted] = []
+    found: list[RecordedSubmission] = []
     left_out: list[str] = []
     for cluster in sorted(told.keys() | ads.keys()):
         first = next((at for at, proc, number in entries.get(cluster, ()) if number == 0), 0)
@@ -113,12 +113,12 @@ def queue(
             left_out.append(f"cluster {cluster}: {error}")
             continue
         event = next(event for event in events if isinstance(event, e.ClusterSubmitted))
-        found.append(Submitted(event, tuple(moves.get(cluster, ()))))
+        found.append(RecordedSubmission(event, tuple(moves.get(cluster, ()))))
     return found, left_out
 
 
 def _described(
-    files: TraceFiles, command: Command, domain: str, at: int, settings: Mapping[str, str]
+    files: TraceFiles, command: SubmitCommand, domain: str, at: int, settings: Mapping[str, str]
 ) -> s.Submit | None:
     """The request that a submit description makes; None if there is none."""
     words, append, name = list(command.arguments), [], ""
@@ -145,7 +145,7 @@ def _described(
         cluster=command.cluster,
         settings=settings,
     )
-    parsed = parse_submit(text, facts, _Disk(), append=append)
+    parsed = parse_submit(text, facts, _NoDisk(), append=append)
     ad, columns = parsed.ad, pack(parsed.columns)
     return s.Submit(f"cluster-{command.cluster}", command.user, command.cluster, ad, parsed.count, columns, name)
 
@@ -176,21 +176,21 @@ def _entries(files: TraceFiles, last: int) -> _Entries:
     """What the job event logs say, which end about the instant ``last``; what several of them say counts once."""
     found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for name in (*files.names("EventLog"), *files.names("*job.log")):
-        source = Source(1, name, "userlog", "", UTC, last / SECOND, 1 << 62)
+        source = SourceFile(1, name, "userlog", "", UTC, last / SECOND, 1 << 62)
         data = files.data(name) or b""
-        for event in UserLogReader(source, None, 0).read(data)[0]:
+        for event in JobEventLogReader(source, None, 0).read(data)[0]:
             if isinstance(event, JobsLogged):
                 found[event.cluster] |= {(at, proc, number) for at, _, proc, _, number, _ in event.entries}
     return {cluster: sorted(entries) for cluster, entries in found.items()}
 
 
-def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[Moved]]:
+def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[JobMove]]:
     """The moves of each cluster's jobs, in order."""
-    found: dict[tuple[int, int], list[Moved]] = defaultdict(list)
+    found: dict[tuple[int, int], list[JobMove]] = defaultdict(list)
     for cluster, lines in entries.items():
         for at, proc, number in lines:
             if number in _MOVES:
-                found[cluster, proc].append(Moved(at - at % SECOND, proc, _MOVES[number]))
+                found[cluster, proc].append(JobMove(at - at % SECOND, proc, _MOVES[number]))
     for job, moves in _of_machines(pool).items():
         logged = [move for move in found[job] if move.status in _ENDS]
         for move, following in pairwise([*moves, None]):
@@ -199,7 +199,7 @@ def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[Moved]]
                 found[job].append(move)
             elif not any(abs(one.at - move.at) <= _NEAR for one in logged):
                 found[job].append(evolve(move, status="Idle" if following is not None else "Completed"))
-    by_cluster: dict[int, list[Moved]] = defaultdict(list)
+    by_cluster: dict[int, list[JobMove]] = defaultdict(list)
     for (cluster, _), moves in found.items():
         by_cluster[cluster] += moves
     return {
@@ -208,19 +208,19 @@ def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[Moved]]
     }
 
 
-def _of_machines(pool: Iterable[e.Event]) -> dict[tuple[int, int], list[Moved]]:
+def _of_machines(pool: Iterable[e.Event]) -> dict[tuple[int, int], list[JobMove]]:
     """What the machines tell of jobs: a claim was requested for one, or one was started (Running), or it ended."""
-    found: dict[tuple[int, int], list[Moved]] = defaultdict(list)
+    found: dict[tuple[int, int], list[JobMove]] = defaultdict(list)
     waiting: dict[str, str] = {}
     for event in pool:
         if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimActivated) and event.job:
-            found[_job(event.job)].append(Moved(event.at, _job(event.job)[1], "Running", event.slot))
+            found[_job(event.job)].append(JobMove(event.at, _job(event.job)[1], "Running", event.slot))
             if isinstance(event, e.ClaimQueued):
                 waiting[event.slot] = event.job
         elif isinstance(event, e.ClaimDeactivated) and event.job:
-            found[_job(event.job)].append(Moved(event.at, _job(event.job)[1], "Idle", event.slot))
+            found[_job(event.job)].append(JobMove(event.at, _job(event.job)[1], "Idle", event.slot))
         elif isinstance(event, e.ClaimWithdrawn) and (job := waiting.pop(event.slot, "")):
-            found[_job(job)].append(Moved(event.at, _job(job)[1], "Idle", event.slot))
+            found[_job(job)].append(JobMove(event.at, _job(job)[1], "Idle", event.slot))
     return found
 
 

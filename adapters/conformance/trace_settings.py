@@ -25,8 +25,8 @@ from ...domain.config import Configuration, read
 from ...domain.events import Ad
 from ...domain.startd.provisioning import EXECUTE, Equipment, Volume
 from ...domain.state.job_ad import quoted
-from .trace_files import BASE, SCENARIO, SECOND, Snapshot, TraceFiles, number
-from .trace_steps import Run, Slot
+from .trace_files import BASE, SCENARIO, SECOND, AdSnapshot, TraceFiles, number
+from .trace_steps import StartdRun, TraceSlot
 
 SHOWN: Final = {"MaxJobRetirementTime": "MAXJOBRETIREMENTTIME", "MachineMaxVacateTime": "MachineMaxVacateTime",
                 "Start": "START", "Rank": "RANK"}  # fmt: skip
@@ -48,7 +48,7 @@ MINUTE: Final = 60
 
 
 @frozen
-class Sensed:
+class SensorReading:
     """What the machine's own sensors said from an instant on: its load average, and when the last key was pressed."""
 
     at: int
@@ -57,7 +57,7 @@ class Sensed:
     last_console: int | None
 
 
-def configuration(files: TraceFiles, run: Run, number: int) -> Configuration:
+def configuration(files: TraceFiles, run: StartdRun, number: int) -> Configuration:
     """What was in force after the `number`-th reconfiguration; 0: from the beginning."""
     texts = files.configurations
     sources = [("base", BASE), (SCENARIO, texts[number] if number < len(texts) else texts[0])]
@@ -66,12 +66,12 @@ def configuration(files: TraceFiles, run: Run, number: int) -> Configuration:
     return _read(sources, run)
 
 
-def _read(sources: list[tuple[str, str]], run: Run) -> Configuration:
+def _read(sources: list[tuple[str, str]], run: StartdRun) -> Configuration:
     made = equipment(run.slots, {})
     return read(sources, detected={"DETECTED_CPUS": str(made.cpus), "DETECTED_MEMORY": str(made.memory)})
 
 
-def _changes(files: TraceFiles, run: Run, number: int, known: Configuration) -> Iterator[str]:
+def _changes(files: TraceFiles, run: StartdRun, number: int, known: Configuration) -> Iterator[str]:
     """Settings that were changed by a reconfiguration of which the folder does not have the text."""
     if number < len(files.configurations):
         return
@@ -96,7 +96,7 @@ def _written(text: str) -> str:
     return unparse(parse(text)) if text else ""
 
 
-def equipment(slots: list[Slot], ad: Ad) -> Equipment:
+def equipment(slots: list[TraceSlot], ad: Ad) -> Equipment:
     """What the machine has: what its slots have together, as far as the log says."""
     whole = {
         name: max(len(slots), round(sum(float(slot.resources.get(name, usual)) for slot in slots)))
@@ -137,7 +137,7 @@ def _of_startd(log: str) -> Ad:
     return ad
 
 
-def sensed(files: TraceFiles, run: Run) -> Iterator[Sensed]:
+def sensed(files: TraceFiles, run: StartdRun) -> Iterator[SensorReading]:
     """What the machine's own sensors said, from its first second to the last."""
     shots = [shot for shot in files.snapshots if run.began <= shot.at <= run.ended]
     if not shots:
@@ -156,13 +156,13 @@ def sensed(files: TraceFiles, run: Run) -> Iterator[Sensed]:
             yield _said(at, shot, load * fade + asymptote * (1 - fade))
 
 
-def _load(shot: Snapshot) -> float:
+def _load(shot: AdSnapshot) -> float:
     return number(shot.ads, "TotalLoadAvg") or 0.0
 
 
-def _said(at: int, shot: Snapshot, load: float) -> Sensed:
+def _said(at: int, shot: AdSnapshot, load: float) -> SensorReading:
     idle, console = (number(shot.ads, name) for name in ("KeyboardIdle", "ConsoleIdle"))
-    return Sensed(
+    return SensorReading(
         at,
         load,
         None if idle is None else shot.at - int(idle) * SECOND,

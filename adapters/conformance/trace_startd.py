@@ -34,10 +34,10 @@ from attrs import Factory, define, evolve
 from ...domain.events import Ad
 from ...domain.ports import stimuli as s
 from ...domain.state.job_ad import unquoted
-from ..condor_files.log_lines import GAP, Lines, Record
-from ..condor_files.reader import Source
+from ..condor_files.log_lines import GAP, LogLines, Record
+from ..condor_files.reader import SourceFile
 from .trace_files import SECOND
-from .trace_steps import Reading, Reconfigured, Run, Slot, Step
+from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceSlot, TraceStep
 
 LEASE: Final = 1800
 """Seconds of a claim's lease where the log does not say: HTCondor's ALIVE_INTERVAL times MAX_CLAIM_ALIVES_MISSED."""
@@ -53,7 +53,7 @@ COMPLETIONS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig
 
 
 @define
-class _Known:
+class _StartdSlot:
     """What is known of a slot at a line. ``request`` is the line of its last claim's request (0: all was told of it),
     ``waiting`` whether that is a better match which has to wait, ``accepted`` whether another was accepted at once.
     ``user`` holds it, ``job`` is the last that was to start, ``starter`` the process that runs it; it is ``reaped``
@@ -72,16 +72,18 @@ class _Known:
     amounts: Ad = Factory(dict)
 
 
-class Extraction:
+class StimulusExtraction:
     """Takes the records of one startd's life, in their order."""
 
-    def __init__(self, run: Run, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]], rest: Mapping[int, Ad]) -> None:
+    def __init__(
+        self, run: StartdRun, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]], rest: Mapping[int, Ad]
+    ) -> None:
         self.run = run
         self.jobs = jobs
         self.owner = list(owner)
         self.rest = rest
         """What stands behind the first line of a record that has several: attributes, by the record's line."""
-        self.known: dict[str, _Known] = {}
+        self.known: dict[str, _StartdSlot] = {}
         self.starters: dict[str, str] = {}
         self.reconfigured = run.configured
         self.sensor = 0
@@ -107,8 +109,8 @@ class Extraction:
 
     # What is put down
 
-    def _step(self, what: s.Stimulus | Reading | Reconfigured) -> None:
-        self.run.steps.append(Step(self.at, self.line, what))
+    def _step(self, what: s.Stimulus | PublishedReadings | Reconfigured) -> None:
+        self.run.steps.append(TraceStep(self.at, self.line, what))
 
     def _id(self, kind: str) -> str:
         return f"{kind}-{self.line}"
@@ -116,8 +118,8 @@ class Extraction:
     def _full(self, name: str) -> str:
         return name if "@" in name else f"{name}@{self.run.machine}"
 
-    def _slot(self, name: str) -> _Known:
-        return self.known.setdefault(name, _Known())
+    def _slot(self, name: str) -> _StartdSlot:
+        return self.known.setdefault(name, _StartdSlot())
 
     # The policy is looked at, timers ring
 
@@ -149,8 +151,8 @@ class Extraction:
         if not self.run.slots:
             self.run.began = self.at
         if kind is not None and not _DYNAMIC.search(name):
-            self.run.slots.append(Slot(self._full(name), kind, {}))
-        self.known[name] = _Known()
+            self.run.slots.append(TraceSlot(self._full(name), kind, {}))
+        self.known[name] = _StartdSlot()
 
     def on_resources(self, name: str, found: re.Match[str]) -> None:
         amounts = {what: value.removesuffix(".00") for what, value in _AMOUNT.findall(found[0])}
@@ -200,13 +202,13 @@ class Extraction:
         if slot.waiting:
             self._complete(slot, submitter=found[1])
 
-    def _request(self, slot: _Known, asked: str, user: str, job: str) -> None:
+    def _request(self, slot: _StartdSlot, asked: str, user: str, job: str) -> None:
         slot.lease, slot.request = LEASE, self.line
         claim = f"claim-{self.line}"
         self._step(s.RequestClaim(self._id("request"), self._full(asked), claim, HOLDER, user, "", {}, LEASE))
         self._complete(slot, job=job)
 
-    def _complete(self, slot: _Known, submitter: str = "", job: str = "") -> None:
+    def _complete(self, slot: _StartdSlot, submitter: str = "", job: str = "") -> None:
         """Say of a claim's request what is told only now."""
         for place in range(len(self.run.steps) - 1, -1, -1):
             step = self.run.steps[place]
@@ -216,7 +218,7 @@ class Extraction:
                 self.run.steps[place] = evolve(step, what=what)
                 return
 
-    def _ad(self, slot: _Known, job: str, submitter: str) -> Ad:
+    def _ad(self, slot: _StartdSlot, job: str, submitter: str) -> Ad:
         """A job's ad: its own, else that of another job of its cluster, else what the log itself says of it."""
         cluster = job.partition(".")[0] + "."
         found = self.jobs.get(job) or next((ad for id, ad in self.jobs.items() if id.startswith(cluster)), None)
@@ -377,7 +379,7 @@ class Extraction:
 
     def _publish(self, until: int) -> None:
         while self.owner and self.owner[0][0] <= until:
-            self._step(Reading(self.owner.pop(0)[1]))
+            self._step(PublishedReadings(self.owner.pop(0)[1]))
 
 
 _OF_SLOT: Final = re.compile(r"([A-Za-z][^\s:\[]*\d)(?:\[[^\]\s]*\])?: (.*)", re.DOTALL)
@@ -398,7 +400,7 @@ _COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
 }
 """The commands that a startd tells by their names, whether it obeys ("received") or not ("ignoring")."""
 
-_Handler = Callable[[Extraction, str, re.Match[str]], None]
+_Handler = Callable[[StimulusExtraction, str, re.Match[str]], None]
 _Table = tuple[tuple[re.Pattern[str], _Handler], ...]
 
 
@@ -406,7 +408,7 @@ def _table(*rows: tuple[str, _Handler]) -> _Table:
     return tuple((re.compile(pattern), handler) for pattern, handler in rows)
 
 
-E = Extraction
+E = StimulusExtraction
 _LINES: Final = _table(
     (r"eval_policy state should be: ", E.on_decided),
     (r"New (?:broken |backfill )*([dp]?)[Ss]lot", E.on_new),
@@ -458,17 +460,17 @@ _GENERAL: Final = _table(
 """What is read of the other lines."""
 
 
-def runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]) -> list[Run]:
+def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]) -> list[StartdRun]:
     """The lives of startds that a StartLog tells, each with what happened to it from outside."""
-    found: list[Run] = []
-    extraction: Extraction | None = None
+    found: list[StartdRun] = []
+    extraction: StimulusExtraction | None = None
     rest = _rest(data)
     for line, instant, text in _records(data):
         at = instant - instant % SECOND
         if text.startswith("** ") and text.endswith("STARTING UP"):
             configured = 0 if extraction is None else extraction.reconfigured
-            found.append(Run(line, line, MACHINE, at, at, configured))
-            extraction = Extraction(found[-1], jobs, owner, rest)
+            found.append(StartdRun(line, line, MACHINE, at, at, configured))
+            extraction = StimulusExtraction(found[-1], jobs, owner, rest)
         if extraction is None or text == GAP:
             continue
         run = extraction.run
@@ -483,8 +485,8 @@ _ALIAS: Final = re.compile(r"[?&]alias=([^&>\s]+)")
 
 
 def _records(data: bytes) -> Iterator[Record]:
-    source = Source(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
-    return Lines(source, None, 0).split(data if data.endswith(b"\n") else data + b"\n", [])
+    source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
+    return LogLines(source, None, 0).split(data if data.endswith(b"\n") else data + b"\n", [])
 
 
 def _rest(data: bytes) -> dict[int, Ad]:

@@ -9,7 +9,7 @@ from ...domain.ports import stimuli as s
 
 
 @frozen
-class Reading:
+class PublishedReadings:
     """What the owner's sensors published from here on."""
 
     attributes: Ad
@@ -23,16 +23,16 @@ class Reconfigured:
 
 
 @frozen
-class Step:
+class TraceStep:
     """What happened at an instant (microseconds), by the log's line."""
 
     at: int
     line: int
-    what: s.Stimulus | Reading | Reconfigured
+    what: s.Stimulus | PublishedReadings | Reconfigured
 
 
 @frozen
-class Slot:
+class TraceSlot:
     """A slot as the startd made it, with the resources that the log names. ``kind``: static or partitionable."""
 
     name: str
@@ -41,7 +41,7 @@ class Slot:
 
 
 @define
-class Run:
+class StartdRun:
     """One startd's life: from its first line to the last, and what happened to it. ``began`` is when it made its slots,
     ``configured`` how many reconfigurations the startds before it had seen, ``stated`` what the log says of the values
     of its policy's expressions (after which reconfiguration, the expression's name, its value)."""
@@ -52,6 +52,6 @@ class Run:
     began: int
     ended: int
     configured: int = 0
-    slots: list[Slot] = Factory(list)
-    steps: list[Step] = Factory(list)
+    slots: list[TraceSlot] = Factory(list)
+    steps: list[TraceStep] = Factory(list)
     stated: list[tuple[int, str, str]] = Factory(list)

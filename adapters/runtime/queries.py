@@ -248,9 +248,9 @@ class Queries:
 
     def places(self) -> Callable[[str], str]:
         """Return what names the place of a record by the stimulus of its event; an event of no import has none."""
-        from ...replay.forensics.imported_log import Places, is_imported
+        from ...replay.forensics.imported_log import PlaceNames, is_imported
 
-        return Places(self.log).name if is_imported(self.log) else lambda stimulus: ""
+        return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
     def why(self, name: str, at: int | None, zone: tzinfo) -> list[Sentence]:
         """Return why a job, cluster or slot is where it is; the first sentence is the answer.

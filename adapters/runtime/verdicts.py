@@ -13,7 +13,7 @@ from ...domain.ports.log import LogError
 from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.audit.verdict import Audit
 from ...replay.forensics.imported_log import is_imported
-from ...replay.recheck_cycles import Decisions, take_again
+from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import Verdict, Violation, validate
 from ..stores import Problem, open_log, verify_seal
 
@@ -28,7 +28,7 @@ class Verification:
     """Where the log is not what was written to it, each with its position (None: the log as a whole) and words."""
     verdict: Verdict = Factory(Verdict)
     """What the judge counted, and the events that no rule allows."""
-    decisions: Decisions | None = None
+    decisions: RecheckedCycles | None = None
     """What came of taking the negotiation cycles again; None: they were not, since nobody asked."""
     unreadable: str = ""
     """Why the events could not be read; the seal then says where it is broken."""
@@ -61,7 +61,7 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
             found.verdict.violations = list(validate(log.read(), found.verdict))
             if decisions:
                 last = log.head.position
-                found.decisions = take_again(
+                found.decisions = recheck(
                     log.read(), None if tell is None else lambda position, taken: tell(position, taken, last)
                 )
     except LogError as error:

@@ -1,16 +1,17 @@
-"""Scenarios played: the live engine over a log in memory and a world without processes.
+"""The simulation: plays a scenario with the live engine, a log in memory and a world without processes.
 
-``machines`` makes of a scenario's machines what joins the pool, ``jobs`` of its jobs what is submitted and what each of
-them does, ``sensors`` of its readings what the machines' sensors say; ``elsewhere`` is the access point of claims that
-come from outside. ``stage`` holds all of it together, ``deeds`` is what each line of a scenario does there, and
-``performance`` does them in their order. The language itself is ``replay/scenario``.
+* ``machines`` makes machines of the scenario's lines, ``jobs`` submissions and behaviours, ``sensors`` readings.
+* ``remote_schedds`` holds the claims of access points outside the pool.
+* ``simulation`` holds all of it together; ``actions`` has a function for each verb; ``runner`` runs the lines in order.
+
+The language is ``replay/scenario``.
 """
 
 if __name__ != "poolbook.adapters.simulation":
     raise ImportError(f"import this folder as poolbook.adapters.simulation, not as {__name__}")
 
-from .machines import Machines
+from .machines import ScenarioMachines
 from .runner import play
-from .simulation import Failed, Refused, Stage, Told
+from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation
 
-__all__ = ["Failed", "Machines", "Refused", "Stage", "Told", "play"]
+__all__ = ["FailedExpectation", "PlayEvent", "RefusedStep", "ScenarioMachines", "Simulation", "play"]

@@ -5,96 +5,98 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...domain.ports import stimuli as s
-from ...replay.scenario import PlayError, Step
+from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
 from ...replay.scenario.verbs import OPTIONS
 from ...replay.virtual_world import Speed
 from .jobs import behaviour, outside, submission
-from .remote_schedds import Job
-from .simulation import Refused, Stage
+from .remote_schedds import RemoteJob
+from .simulation import RefusedStep, Simulation
 
-Deed = Callable[[Stage, Step], Iterator[s.Stimulus]]
+ScenarioAction = Callable[[Simulation, ScenarioStep], Iterator[s.Stimulus]]
 ROOT = "root"
 
 
-def _option(step: Step, name: str) -> str:
+def _option(step: ScenarioStep, name: str) -> str:
     return step.options.get(name, OPTIONS[name].default)
 
 
-def _of_jobs(step: Step) -> s.Selection:
+def _of_jobs(step: ScenarioStep) -> s.Selection:
     cluster, dot, proc = step.thing.partition(".")
     return s.Selection(jobs=((int(cluster), int(proc)),)) if dot else s.Selection(clusters=(int(cluster),))
 
 
-def _of_a_job(step: Step) -> bool:
+def _of_a_job(step: ScenarioStep) -> bool:
     return step.thing[:1].isdigit()
 
 
 # Jobs
 
 
-def _submit(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    number = stage.engine.state.next_cluster
-    stage.behaviours[number] = behaviour(step.options)
-    yield submission(step, stage.engine.id("submit"), number, stage.world.now(), stage.engine.state.settings)
+def _submit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    number = simulation.engine.state.next_cluster
+    simulation.behaviours[number] = behaviour(step.options)
+    yield submission(
+        step, simulation.engine.id("submit"), number, simulation.world.now(), simulation.engine.state.settings
+    )
 
 
-def _there(stage: Stage, step: Step) -> bool:
+def _is_queued(simulation: Simulation, step: ScenarioStep) -> bool:
     """Whether the line's job is in the queue; if not, that is told."""
     cluster, dot, proc = step.thing.partition(".")
-    found = stage.engine.state.clusters.get(int(cluster))
+    found = simulation.engine.state.clusters.get(int(cluster))
     if found is not None and (not dot or int(proc) in found):
         return True
-    stage.hear(Refused(step, f"there is no job {step.thing} in the queue"))
+    simulation.hear(RefusedStep(step, f"there is no job {step.thing} in the queue"))
     return False
 
 
-def _act(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    if not _there(stage, step):
+def _act(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    if not _is_queued(simulation, step):
         return
     fast = "fast" in step.flags
-    yield s.Act(stage.engine.id(step.verb), stage.owner(step.thing), step.verb, _of_jobs(step), fast=fast)
+    yield s.Act(simulation.engine.id(step.verb), simulation.owner(step.thing), step.verb, _of_jobs(step), fast=fast)
 
 
-def _measure(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     cluster, _, proc = step.thing.partition(".")
-    activation = stage.engine.state.by_job.get((int(cluster), int(proc or 0)))
+    activation = simulation.engine.state.by_job.get((int(cluster), int(proc or 0)))
     if activation is None:
-        raise PlayError(f"job {step.thing} does not run at {stage.tale.time(step.at)}", step.line)
+        raise PlayError(f"job {step.thing} does not run at {simulation.transcript.time(step.at)}", step.line)
     memory, disk = int(_option(step, "memory")) * 1024, int(_option(step, "disk"))
     cpu = length(_option(step, "cpu"))
-    yield s.Measured(stage.engine.id("measure"), activation.key, memory, memory, disk, cpu, 0)
+    yield s.Measured(simulation.engine.id("measure"), activation.key, memory, memory, disk, cpu, 0)
 
 
-def _edit(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    if not _there(stage, step):
+def _edit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    if not _is_queued(simulation, step):
         return
-    yield s.Edit(stage.engine.id("edit"), stage.owner(step.thing), _of_jobs(step), dict(step.attributes))
+    yield s.Edit(simulation.engine.id("edit"), simulation.owner(step.thing), _of_jobs(step), dict(step.attributes))
 
 
-def _vacate(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _vacate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if _of_a_job(step):
-        yield from _act(stage, step)
+        yield from _act(simulation, step)
         return
-    for slot in stage.slots(step):
-        yield s.VacateSlot(stage.engine.id("vacate"), ROOT, slot, "fast" in step.flags)
+    for slot in simulation.slots(step):
+        yield s.VacateSlot(simulation.engine.id("vacate"), ROOT, slot, "fast" in step.flags)
 
 
-def _suspend(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _suspend(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if _of_a_job(step):
-        yield from _act(stage, step)
+        yield from _act(simulation, step)
         return
-    for slot in stage.slots(step):
+    for slot in simulation.slots(step):
         kind = s.SuspendClaim if step.verb == "suspend" else s.ContinueClaim
-        yield kind(stage.engine.id(step.verb), ROOT, slot)
+        yield kind(simulation.engine.id(step.verb), ROOT, slot)
 
 
-def _release(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _release(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if _of_a_job(step):
-        yield from _act(stage, step)
+        yield from _act(simulation, step)
         return
-    for slot in stage.slots(step):
-        yield s.ReleaseClaim(stage.engine.id("release"), slot)
+    for slot in simulation.slots(step):
+        yield s.ReleaseClaim(simulation.engine.id("release"), slot)
 
 
 # Machines
@@ -102,113 +104,121 @@ def _release(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
 _COMPLETIONS = ("resume", "reconfig", "exit", "restart")
 
 
-def _one(stage: Stage, step: Step) -> str:
+def _machine(simulation: Simulation, step: ScenarioStep) -> str:
     """The machine that the line names, if it is there."""
-    if step.machine not in stage.engine.state.machines:
+    if step.machine not in simulation.engine.state.machines:
         raise PlayError(
-            f"{step.machine} is not there at {stage.tale.time(step.at)}: it was shut down; `on` starts it", step.line
+            f"{step.machine} is not there at {simulation.transcript.time(step.at)}: it was shut down; `on` starts it",
+            step.line,
         )
     return step.machine
 
 
-def _drain(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _drain(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     schedules = [name for name in ("graceful", "quick", "fast") if name in step.flags] or ["graceful"]
     completion = next((name for name in _COMPLETIONS if name in step.flags), "")
     reason, check, start = (_option(step, name) for name in ("reason", "check", "start"))
     yield s.Drain(
-        stage.engine.id("drain"), ROOT, _one(stage, step), schedules[0].capitalize(), reason, completion, check, start
+        simulation.engine.id("drain"),
+        ROOT,
+        _machine(simulation, step),
+        schedules[0].capitalize(),
+        reason,
+        completion,
+        check,
+        start,
     )
 
 
-def _cancel(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    yield s.CancelDrain(stage.engine.id("cancel"), ROOT, _one(stage, step))
+def _cancel(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    yield s.CancelDrain(simulation.engine.id("cancel"), ROOT, _machine(simulation, step))
 
 
-def _off(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _off(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     how = next(iter(step.flags), "graceful").capitalize()
-    yield s.ShutDown(stage.engine.id("off"), ROOT, _one(stage, step), how)
+    yield s.ShutDown(simulation.engine.id("off"), ROOT, _machine(simulation, step), how)
 
 
-def _on(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    if step.machine in stage.engine.state.machines:
-        ending = stage.engine.state.machines[step.machine].shutdown
+def _on(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    if step.machine in simulation.engine.state.machines:
+        ending = simulation.engine.state.machines[step.machine].shutdown
         why = "was told to shut down, but jobs are not done there yet" if ending else "is there already"
-        raise PlayError(f"{step.machine} {why}, at {stage.tale.time(step.at)}", step.line)
-    stage.join(step.machine)
+        raise PlayError(f"{step.machine} {why}, at {simulation.transcript.time(step.at)}", step.line)
+    simulation.join(step.machine)
     yield from ()
 
 
-def _benchmarks(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _benchmarks(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     takes = length(_option(step, "takes")) / SECOND
-    stage.world.speeds[step.machine] = Speed(int(_option(step, "mips")), int(_option(step, "kflops")), takes)
+    simulation.world.speeds[step.machine] = Speed(int(_option(step, "mips")), int(_option(step, "kflops")), takes)
     yield from ()
 
 
-def _reconfigure(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    machines = stage.named(step)
+def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    machines = simulation.named(step)
     for machine in machines:
         if step.verb == "set":
             ((name, value),) = step.attributes.items()
-            stage.machines.add(machine, name, value, step.line)
+            simulation.machines.add(machine, name, value, step.line)
         else:
-            stage.machines.replace(machine, step.sources)
-        if machine in stage.engine.state.machines:
-            id = stage.engine.id("reconfigure")
-            yield stage.machines.reconfigured(id, machine, stage.engine.state, step.line)
-    if stage.machines.first in machines:
-        yield stage.machines.configured(stage.engine.id("reconfigure"), step.line)
+            simulation.machines.replace(machine, step.sources)
+        if machine in simulation.engine.state.machines:
+            id = simulation.engine.id("reconfigure")
+            yield simulation.machines.reconfigured(id, machine, simulation.engine.state, step.line)
+    if simulation.machines.first in machines:
+        yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
 
 
 # Holders of claims outside of the pool
 
 
-def _claim(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
+def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     user, holder = _option(step, "by") or "somebody", _option(step, "from")
-    slots = [step.thing] if not any(sign in step.thing for sign in "*?") else stage.slots(step)
+    slots = [step.thing] if not any(sign in step.thing for sign in "*?") else simulation.slots(step)
     for slot in slots:
-        number = stage.elsewhere.number()
-        ad = outside(step, user, stage.world.now(), stage.engine.state.settings)
+        number = simulation.remote_schedds.number()
+        ad = outside(step, user, simulation.world.now(), simulation.engine.state.settings)
         job, claim = f"{number}.0", f"{holder}#{number}"
         if "run" in step.options:
-            stage.elsewhere.comes(claim, Job(job, ad, behaviour(step.options)))
+            simulation.remote_schedds.comes(claim, RemoteJob(job, ad, behaviour(step.options)))
         lease = length(_option(step, "lease")) // SECOND
-        id = stage.engine.id("claim")
+        id = simulation.engine.id("claim")
         yield s.RequestClaim(id, slot, claim, holder, f"{user}@{holder}", job, ad, lease)
 
 
-def _activate(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    for slot in stage.slots(step):
-        claim = stage.engine.state.slots[slot].claim
+def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    for slot in simulation.slots(step):
+        claim = simulation.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
-        stage.elsewhere.activates(slot, behaviour(step.options))
-        ad = outside(step, user, stage.world.now(), stage.engine.state.settings)
-        yield s.ActivateClaim(stage.engine.id("activate"), slot, f"{stage.elsewhere.number()}.0", ad)
+        simulation.remote_schedds.activates(slot, behaviour(step.options))
+        ad = outside(step, user, simulation.world.now(), simulation.engine.state.settings)
+        yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
 
 
-def _deactivate(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    for slot in stage.slots(step):
-        yield s.DeactivateClaim(stage.engine.id("deactivate"), slot, "fast" in step.flags, "closing" in step.flags)
+def _deactivate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    for slot in simulation.slots(step):
+        yield s.DeactivateClaim(simulation.engine.id("deactivate"), slot, "fast" in step.flags, "closing" in step.flags)
 
 
-def _said(kind: Callable[[str, str], s.Stimulus]) -> Deed:
+def _slot_message(kind: Callable[[str, str], s.Stimulus]) -> ScenarioAction:
     """A line whose stimulus names a slot and nothing else."""
 
-    def deed(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-        for slot in stage.slots(step):
-            yield kind(stage.engine.id(step.verb), slot)
+    def action(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+        for slot in simulation.slots(step):
+            yield kind(simulation.engine.id(step.verb), slot)
 
-    return deed
+    return action
 
 
-def _access_point(stage: Stage, step: Step) -> Iterator[s.Stimulus]:
-    for slot in stage.claimed():
+def _access_point(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    for slot in simulation.claimed():
         if "silent" in step.flags:
-            yield s.HolderSilent(stage.engine.id("silent"), slot.name, stage.world.now())
+            yield s.HolderSilent(simulation.engine.id("silent"), slot.name, simulation.world.now())
         else:
-            yield s.HolderHeard(stage.engine.id("heard"), slot.name)
+            yield s.HolderHeard(simulation.engine.id("heard"), slot.name)
 
 
-DEEDS: dict[str, Deed] = {
+ACTIONS: dict[str, ScenarioAction] = {
     "submit": _submit,
     "hold": _act,
     "remove": _act,
@@ -225,11 +235,11 @@ DEEDS: dict[str, Deed] = {
     "benchmarks": _benchmarks,
     "reconfigure": _reconfigure,
     "set": _reconfigure,
-    "match": _said(s.NotifyMatch),
+    "match": _slot_message(s.NotifyMatch),
     "claim": _claim,
     "activate": _activate,
     "deactivate": _deactivate,
-    "withdraw": _said(s.WithdrawClaim),
-    "fail": _said(s.FailClaim),
+    "withdraw": _slot_message(s.WithdrawClaim),
+    "fail": _slot_message(s.FailClaim),
     "access-point": _access_point,
 }

@@ -10,7 +10,7 @@ from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.submit import Facts, from_mapping
 from ...domain.submit.submit_context import SubmitError
-from ...replay.scenario import PlayError, Step
+from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
 from ...replay.virtual_world import Behaviour
 from ..machine.host import CONDOR_VERSION
@@ -35,7 +35,7 @@ class _NoFiles:
         return 0
 
 
-def submission(step: Step, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
+def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
     """What the line of a scenario submits to a pool of these settings.
 
     :raises PlayError: no job can be like that
@@ -65,9 +65,9 @@ def submission(step: Step, id: str, cluster: int, now: int, settings: Mapping[st
     return Submit(id, step.thing, cluster, ad, count, pack(columns))
 
 
-def outside(step: Step, user: str, now: int, settings: Mapping[str, str]) -> Ad:
+def outside(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str]) -> Ad:
     """The ad of a job of an access point outside."""
-    named = Step(step.line, step.at, "submit", step.words, thing=user, attributes=step.attributes)
+    named = ScenarioStep(step.line, step.at, "submit", step.words, thing=user, attributes=step.attributes)
     ad = submission(named, "", 1, now, settings).ad
     if "lease" in step.options and LEASE.lower() not in map(str.lower, step.attributes):
         ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own counts

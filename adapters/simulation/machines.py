@@ -20,7 +20,7 @@ from ...domain.startd.provisioning import Equipment, Volume, offer, reconfigured
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.state import State
-from ...replay.scenario import Machine, PlayError, Scenario, Source
+from ...replay.scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine
 from ..machine.host import CONDOR_VERSION
 from ..runtime.configuration import Disk
 
@@ -43,14 +43,14 @@ def system() -> Ad:
     }
 
 
-def _equipment(machine: Machine) -> Equipment:
+def _equipment(machine: ScenarioMachine) -> Equipment:
     """What is detected on a machine."""
     volume = Volume("disk", machine.disk, machine.disk)
     return Equipment(machine.cores, machine.memory, machine.memory * 1024, {"": volume}, system())
 
 
 @define
-class Machines:
+class ScenarioMachines:
     """The machines, and the configuration of each as it is now. ``name`` is what the scenario's file is called,
     ``folder`` where it lies: the files that it names are looked for there. ``before`` are configuration files that
     count for all machines, before what the scenario says."""
@@ -69,7 +69,7 @@ class Machines:
             mine = [source for source in self.scenario.sources if source.machine in ("", machine.name)]
             self._texts[machine.name] = (*before, *map(self._text, mine))
 
-    def _text(self, source: Source) -> Text:
+    def _text(self, source: ConfigurationSource) -> Text:
         if source.file:
             return self._file(str(self.folder / source.file), source.line)
         # The lines keep the numbers that they have in the scenario.
@@ -81,10 +81,10 @@ class Machines:
         except OSError as error:
             raise PlayError(f"the configuration {path} cannot be read: {error.strerror or error}", line) from None
 
-    def machine(self, name: str) -> Machine:
+    def machine(self, name: str) -> ScenarioMachine:
         return next(machine for machine in self.scenario.machines if machine.name == name)
 
-    def configuration(self, machine: Machine, daemon: str = "STARTD") -> Configuration:
+    def configuration(self, machine: ScenarioMachine, daemon: str = "STARTD") -> Configuration:
         """The machine's configuration as it is now. Machines alike share one, unless it asks for their names."""
         texts = self._texts[machine.name]
         named = any("HOSTNAME" in text.upper() for _, text in texts)
@@ -112,7 +112,7 @@ class Machines:
         found = [self.configuration(machine).warnings for machine in self.scenario.machines]
         return list(dict.fromkeys(warning for warnings in found for warning in warnings))
 
-    def joining(self, id: str, machine: Machine) -> AddMachine:
+    def joining(self, id: str, machine: ScenarioMachine) -> AddMachine:
         """The machine joins the pool.
 
         :raises PlayError: its configuration cannot be
@@ -150,7 +150,7 @@ class Machines:
         except ConfigError as error:
             raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 
-    def replace(self, name: str, sources: Sequence[Source]) -> None:
+    def replace(self, name: str, sources: Sequence[ConfigurationSource]) -> None:
         """From now on this is all that the scenario says of the machine's configuration."""
         before = self._texts[name][: len(self.before)]
         self._texts[name] = (*before, *map(self._text, sources))

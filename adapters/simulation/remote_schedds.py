@@ -19,7 +19,7 @@ _SUSPENDED = "Claimed/Suspended"
 
 
 @frozen
-class Job:
+class RemoteJob:
     """A job of an access point outside, and what it does."""
 
     id: str
@@ -28,10 +28,10 @@ class Job:
 
 
 @define
-class Elsewhere:
+class RemoteSchedds:
     world: VirtualWorld
     _serial: int = 0
-    _jobs: dict[str, Job] = field(factory=dict)
+    _jobs: dict[str, RemoteJob] = field(factory=dict)
     """By claim: the job with which it comes."""
     _next: dict[str, Behaviour] = field(factory=dict)
     """By slot: what the job does that is activated there next."""
@@ -45,7 +45,7 @@ class Elsewhere:
         self._serial += 1
         return self._serial
 
-    def comes(self, claim: str, job: Job) -> None:
+    def comes(self, claim: str, job: RemoteJob) -> None:
         """The claim brings this job."""
         self._jobs[claim] = job
 
@@ -78,7 +78,7 @@ class Elsewhere:
         for slot, at in released.items():
             self.world.plan(at, s.ReleaseClaim(f"release-{self._ending.pop(slot)}", slot))
 
-    def _activate(self, made: e.ClaimMade, job: Job) -> None:
+    def _activate(self, made: e.ClaimMade, job: RemoteJob) -> None:
         self._next[made.slot] = job.behaviour
         self._ending[made.slot] = made.claim
         self.world.plan(made.at, s.ActivateClaim(f"activate-{made.claim}", made.slot, job.id, job.ad))

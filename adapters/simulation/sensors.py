@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import define, evolve, field
 
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
-from ...replay.scenario import Step
+from ...replay.scenario import ScenarioStep
 from ...replay.scenario.statements import NEVER
 from ...replay.scenario.times import SECOND, length
 
@@ -15,7 +15,7 @@ _IDLE = ("KeyboardIdle", "ConsoleIdle")
 
 
 @define
-class Sensors:
+class ScenarioSensors:
     """One machine's. ``lasting`` is what was said for good; ``passing`` what holds for a while, by the line that says
     so: it lies over what lasts."""
 
@@ -23,7 +23,7 @@ class Sensors:
     passing: dict[int, Readings] = field(factory=dict)
     _said: dict[int, frozenset[str]] = field(factory=dict)
 
-    def say(self, step: Step, now: int, slots: tuple[str, ...], start: int) -> None:
+    def say(self, step: ScenarioStep, now: int, slots: tuple[str, ...], start: int) -> None:
         """Take a line of readings: of these slots, or of the whole machine."""
         if step.verb == "unread":
             self.passing.pop(step.line, None)

@@ -14,62 +14,62 @@ from ...domain.ports.world import Launch
 from ...domain.state.job_ad import unquoted
 from ...domain.state.state import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
-from ...replay.scenario import PlayError, Scenario, Step
-from ...replay.scenario.transcript import Entry, Tale
+from ...replay.scenario import PlayError, Scenario, ScenarioStep
+from ...replay.scenario.transcript import Transcript, TranscriptEntry
 from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
-from .machines import DOMAIN, Machines
-from .remote_schedds import Elsewhere
-from .sensors import Sensors
+from .machines import DOMAIN, ScenarioMachines
+from .remote_schedds import RemoteSchedds
+from .sensors import ScenarioSensors
 
 
 @frozen
-class Refused:
+class RefusedStep:
     """The pool would not do what a line asked for."""
 
-    step: Step
+    step: ScenarioStep
     why: str
 
 
 @frozen
-class Failed:
+class FailedExpectation:
     """An expectation was not met: what is there instead, and the last lines of the slot's story."""
 
-    step: Step
+    step: ScenarioStep
     found: str
-    story: tuple[Entry, ...] = ()
+    story: tuple[TranscriptEntry, ...] = ()
 
 
-Told = Entry | Step | Refused | Failed
+PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation
 """What a play tells: what happened, what the scenario does, and where the two do not fit."""
 
 
 @define
-class Stage:
+class Simulation:
     """The play of one scenario. ``hear`` is called with all that is told, as it happens."""
 
     scenario: Scenario
-    machines: Machines
+    machines: ScenarioMachines
     log: Log
-    hear: Callable[[Told], None]
+    hear: Callable[[PlayEvent], None]
     dialect: str = ""
     steady: bool = True
     """Whether time jumps to when a rule of the policy may hold; if not, each round is held, which takes long."""
-    tale: Tale = field(init=False)
+    transcript: Transcript = field(init=False)
     world: VirtualWorld = field(init=False)
     engine: Engine = field(init=False)
-    elsewhere: Elsewhere = field(init=False)
+    remote_schedds: RemoteSchedds = field(init=False)
     behaviours: dict[int, Behaviour] = field(factory=dict)
     """What the jobs of each cluster do."""
-    sensors: dict[str, Sensors] = field(factory=dict)
+    sensors: dict[str, ScenarioSensors] = field(factory=dict)
     """By machine, those that were told to say something."""
 
     def __attrs_post_init__(self) -> None:
-        self.tale = Tale(self.scenario)
+        self.transcript = Transcript(self.scenario)
         self.world = VirtualWorld(self._behave, self.start, self.steady)
         self.engine = Engine(self.log, self.world, zone=self.scenario.calendar.zone)
-        self.elsewhere = Elsewhere(self.world)
+        self.remote_schedds = RemoteSchedds(self.world)
         self.engine.subscribe(self._heard)
 
     @property
@@ -102,11 +102,11 @@ class Stage:
         """Let the pool deal with a stimulus. Returns why it would not; empty if it did."""
         return self.engine.handle([stimulus])[0].refusal
 
-    def named(self, step: Step) -> list[str]:
+    def named(self, step: ScenarioStep) -> list[str]:
         """The machines that a line means: the one that it names, or all."""
         return [step.machine] if step.machine else [machine.name for machine in self.scenario.machines]
 
-    def slots(self, step: Step) -> list[str]:
+    def slots(self, step: ScenarioStep) -> list[str]:
         """The slots that a line means.
 
         :raises PlayError: there are none
@@ -117,7 +117,9 @@ class Stage:
         found = [name for name in known if fnmatchcase(name, step.thing)]
         if not found:
             some = ", ".join(list(known)[:8]) or "none"
-            raise PlayError(f"there is no slot {step.thing} at {self.tale.time(step.at)}; there are {some}", step.line)
+            raise PlayError(
+                f"there is no slot {step.thing} at {self.transcript.time(step.at)}; there are {some}", step.line
+            )
         return found
 
     # What follows in the world
@@ -126,9 +128,9 @@ class Stage:
         return self.behaviours.get(launch.cluster) or sleeps(launch)
 
     def _heard(self, first: int, events: Sequence[Event]) -> None:
-        for entry in self.tale.hear(first, events):
+        for entry in self.transcript.hear(first, events):
             self.hear(entry)
-        self.elsewhere.hear(events)
+        self.remote_schedds.hear(events)
 
     def claimed(self) -> list[Slot]:
         """The slots that somebody holds."""

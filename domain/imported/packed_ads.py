@@ -67,7 +67,7 @@ class KeptAd(NamedTuple):
     head: Mapping[str, str] = MappingProxyType({})
 
 
-class Column(NamedTuple):
+class PackedColumn(NamedTuple):
     """What the ads of a group say in the same place: ``text`` has a line each, or one for all if they agree."""
 
     text: str
@@ -86,7 +86,7 @@ class Group(NamedTuple):
     prefixes: tuple[str, ...]
     own: int
     members: list[int]
-    columns: list[Column]
+    columns: list[PackedColumn]
 
     def said(self, name: str) -> list[str]:
         """What the ads say of an attribute; nothing, if they do not have it."""
@@ -99,7 +99,7 @@ class Group(NamedTuple):
 def pack(ads: Sequence[KeptAd], groups: Sequence[Group] | None = None) -> tuple[bytes, bytes]:
     """The ads and their index, as ``AdsKept`` keeps them. `groups`: those of these ads, where they are known."""
     groups = grouped(ads) if groups is None else groups
-    columns: list[tuple[str, int, int, Column]] = []
+    columns: list[tuple[str, int, int, PackedColumn]] = []
     told: dict[str, list[str]] = {}
     of = [0] * len(ads)
     for number, (prefixes, own, members, found) in enumerate(groups):
@@ -165,20 +165,20 @@ def _prefix(line: str) -> str:
     return name + between if between else ""
 
 
-def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = False) -> list[Column] | None:
+def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = False) -> list[PackedColumn] | None:
     """The columns of lines; None if some line of a column does not begin as it should. `like`: all are known to."""
     count = len(rows)
     columns = []
     for prefix, lines in zip(prefixes, zip(*rows, strict=True), strict=True):
         first = lines[0]
         if first == lines[-1] and lines.count(first) == count:
-            columns.append(Column(first[len(prefix) :], True))
+            columns.append(PackedColumn(first[len(prefix) :], True))
             continue
         text = "\n" + "\n".join(lines)
         rest = text.replace("\n" + prefix, "\n") if prefix else text
         if not like and (not prefix or len(text) - len(rest) != count * len(prefix)):
             return None
-        columns.append(Column(rest[1:], False))
+        columns.append(PackedColumn(rest[1:], False))
     return columns
 
 
@@ -194,7 +194,7 @@ def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> 
         yield Group(prefixes, own, some, _columns(prefixes, lines_of, like=True) or [])
 
 
-def _joined(head: dict[str, Any], columns: Sequence[Column]) -> bytes:
+def _joined(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
     """A head and columns, compressed. The head tells which columns have one value for all."""
     head["single"] = "".join("1" if column.single else "0" for column in columns)
     parts = [json.dumps(head, separators=(",", ":")), *(column.text for column in columns)]
@@ -427,10 +427,10 @@ def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes
     return _joined(head, [_column(column) for column in columns.values()])
 
 
-def _column(values: list[str]) -> Column:
+def _column(values: list[str]) -> PackedColumn:
     if values.count(values[0]) == len(values):
-        return Column(values[0], True)
-    return Column("\n".join(values), False)
+        return PackedColumn(values[0], True)
+    return PackedColumn("\n".join(values), False)
 
 
 def _shortened(job: str, end: str) -> str:

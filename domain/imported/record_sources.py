@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Kind(NamedTuple):
+class SourceKind(NamedTuple):
     """A kind of source: the letter by which tables name it, what people call it, and who writes it."""
 
     letter: str
@@ -17,21 +17,21 @@ class Kind(NamedTuple):
     writer: str
 
 
-KINDS: Final[dict[str, Kind]] = {
-    "startlog": Kind("L", "StartLog", "the execution point's startd"),
-    "schedlog": Kind("D", "SchedLog", "the access point's schedd"),
-    "negotiatorlog": Kind("N", "NegotiatorLog", "the central manager's negotiator"),
-    "matchlog": Kind("M", "MatchLog", "the central manager's negotiator"),
-    "userlog": Kind("U", "a user's job event log", "the access point's schedd and shadows"),
-    "eventlog": Kind("E", "the pool-wide EventLog", "the access point's schedd and shadows"),
-    "history": Kind("H", "the job history", "the access point's schedd"),
-    "epochs": Kind("P", "the epoch history", "the access point's shadows"),
-    "startd_history": Kind("S", "the startd's history", "the execution point's starters"),
-    "queue": Kind("Q", "job_queue.log", "the access point's schedd"),
-    "accountant": Kind("K", "Accountantnew.log", "the central manager's negotiator"),
-    "job_ads": Kind("A", "ads that condor_q printed", "the access point's schedd"),
-    "machine_ads": Kind("C", "ads that condor_status printed", "the central manager's collector"),
-    "submitter_ads": Kind("V", "ads that condor_userprio printed", "the central manager's negotiator"),
+KINDS: Final[dict[str, SourceKind]] = {
+    "startlog": SourceKind("L", "StartLog", "the execution point's startd"),
+    "schedlog": SourceKind("D", "SchedLog", "the access point's schedd"),
+    "negotiatorlog": SourceKind("N", "NegotiatorLog", "the central manager's negotiator"),
+    "matchlog": SourceKind("M", "MatchLog", "the central manager's negotiator"),
+    "userlog": SourceKind("U", "a user's job event log", "the access point's schedd and shadows"),
+    "eventlog": SourceKind("E", "the pool-wide EventLog", "the access point's schedd and shadows"),
+    "history": SourceKind("H", "the job history", "the access point's schedd"),
+    "epochs": SourceKind("P", "the epoch history", "the access point's shadows"),
+    "startd_history": SourceKind("S", "the startd's history", "the execution point's starters"),
+    "queue": SourceKind("Q", "job_queue.log", "the access point's schedd"),
+    "accountant": SourceKind("K", "Accountantnew.log", "the central manager's negotiator"),
+    "job_ads": SourceKind("A", "ads that condor_q printed", "the access point's schedd"),
+    "machine_ads": SourceKind("C", "ads that condor_status printed", "the central manager's collector"),
+    "submitter_ads": SourceKind("V", "ads that condor_userprio printed", "the central manager's negotiator"),
 }
 
 OF_DAEMONS: Final[dict[str, str]] = {
@@ -72,7 +72,7 @@ OF_CYCLES: Final[dict[str, str]] = {
 }
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record stands: the number of its source and its line (the first, if it has several)."""
 
     source: int
@@ -84,7 +84,7 @@ class Place(NamedTuple):
         return f"{self.source}:{self.line}"
 
 
-def place_of(stimulus: str) -> Place | None:
+def place_of(stimulus: str) -> RecordPlace | None:
     """The place that an event of an import names; None if the event is none of an import."""
     source, colon, line = stimulus.partition(":")
-    return Place(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None
+    return RecordPlace(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None

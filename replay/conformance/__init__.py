@@ -1,16 +1,18 @@
-"""Golden traces of cycles: what a real negotiator and its accountant made of what happened, and what ours make of it.
+"""Conformance of negotiation cycles: recorded cycles of a real negotiator and its accountant, compared with ours.
 
-``record`` is what was recorded: what happened to the machines and the queue, the cycles, what the accountant wrote,
-and samples of priorities. ``sight`` says which of the slots' changes a cycle had heard of, ``books`` and ``accounts``
-keep the accounts from cycle to cycle, ``decided`` holds a cycle of ours in the state in which the real one found the
-pool, ``compare`` puts the two side by side, and ``telling`` tells of it. What is recorded is read by
-``adapters/conformance/trace_cycles``; nothing here is special to a folder.
+* ``recording`` is the data: what happened to machines and queue, the cycles, the accountant's table, samples.
+* ``visibility`` finds which changes of slots a cycle had heard of.
+* ``accountant`` and ``account_walk`` keep the accounts from cycle to cycle.
+* ``redecide`` holds our cycle in the state in which the real one found the pool.
+* ``compare`` compares the two and names the reason of each difference; ``report`` prints it.
+
+``adapters/conformance/trace_cycles`` reads a recording from files. Nothing here is special to one recording.
 """
 
 if __name__ != "poolbook.replay.conformance":
     raise ImportError(f"import this folder as poolbook.replay.conformance, not as {__name__}")
 
-from .compare import REASONS, Report, compare, off
-from .recording import Record
+from .compare import REASONS, Report, compare_cycles, off
+from .recording import NegotiatorRecording
 
-__all__ = ["REASONS", "Record", "Report", "compare", "off"]
+__all__ = ["REASONS", "NegotiatorRecording", "Report", "compare_cycles", "off"]

@@ -19,11 +19,11 @@ from ...domain import events as e
 from ...domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
 from ...domain.state.evolve import evolve
 from ...domain.state.state import State, Submitter
-from .recording import Claimed, Sample
+from .recording import CountedClaim, UserprioSample
 from .words import clock
 
 NOBODY: Final = ""
-WHYS: Final[dict[str, str]] = {
+UNKNOWN_BECAUSE: Final[dict[str, str]] = {
     "unknown": "where the accounts stood at the beginning is not known",
     "missing": "cycles before that of {} are missing",
     "unseen": "which claims the cycle of {} had heard of is not recorded",
@@ -34,14 +34,14 @@ WHYS: Final[dict[str, str]] = {
 """Why it is not known where an account stands."""
 
 
-class Why(NamedTuple):
-    """Why it is not known where an account stands: one of ``WHYS``, since the cycle of an instant."""
+class UnknownAccount(NamedTuple):
+    """Why it is not known where an account stands: one of ``UNKNOWN_BECAUSE``, since the cycle of an instant."""
 
     name: str
     at: int = 0
 
     def __str__(self) -> str:
-        return WHYS[self.name].format(clock(self.at))
+        return UNKNOWN_BECAUSE[self.name].format(clock(self.at))
 
     @property
     def gone(self) -> bool:
@@ -50,16 +50,16 @@ class Why(NamedTuple):
 
 
 @frozen
-class Compared:
+class ComparedSample:
     """What the books say beside a sample; ``why`` they say nothing (None: they do). ``usage`` is in seconds (None: it
     is not known)."""
 
-    sample: Sample
+    sample: UserprioSample
     real: float = 0.0
     effective: float = 0.0
     factor: float = 0.0
     usage: float | None = None
-    why: Why | None = None
+    why: UnknownAccount | None = None
 
     @property
     def off(self) -> float:
@@ -69,12 +69,12 @@ class Compared:
 
 
 @define
-class Books:
+class AccountantReplay:
     """The accounts. ``unknown`` are the submitters of whom it is not known where their accounts stand, under ``NOBODY``
     all of whom nothing was heard yet; ``partly`` those whose usage is not known, though their priority is."""
 
     state: State = field(factory=State)
-    unknown: dict[str, Why] = field(factory=dict)
+    unknown: dict[str, UnknownAccount] = field(factory=dict)
     partly: set[str] = field(factory=set)
 
     @property
@@ -104,7 +104,7 @@ class Books:
         evolve(self.state, event)
         return event
 
-    def count(self, at: int, claims: Iterable[Claimed]) -> None:
+    def count(self, at: int, claims: Iterable[CountedClaim]) -> None:
         """Count these claims from now on, and no others."""
         self._uncount(at)
         for one in claims:
@@ -116,7 +116,7 @@ class Books:
             if known.claim is not None and submitter in ("", known.claim.submitter):
                 evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, known.claim.submitter, 0))
 
-    def match(self, at: int, one: Claimed) -> None:
+    def match(self, at: int, one: CountedClaim) -> None:
         """Count a claim or a match, besides what its slot counts for already."""
         name, number = one.slot, 1
         while name in self.state.slots and self.state.slots[name].claim is not None:
@@ -149,22 +149,22 @@ class Books:
         self.unknown.pop(submitter, None)
         self.partly.discard(submitter) if usage is not None else self.partly.add(submitter)
 
-    def lose(self, why: Why, submitters: Iterable[str] = ()) -> None:
+    def lose(self, why: UnknownAccount, submitters: Iterable[str] = ()) -> None:
         """From now on, the accounts of these (of all, if none are named) are not known."""
         self.unknown |= dict.fromkeys(tuple(submitters) or (*self.state.submitters, NOBODY), why)
 
-    def why(self, submitter: str) -> Why | None:
+    def why(self, submitter: str) -> UnknownAccount | None:
         """Why an account is not known; None: it is."""
         if submitter in self.unknown:
             return self.unknown[submitter]
         return None if submitter in self.state.submitters else self.unknown.get(NOBODY)
 
-    def compare(self, sample: Sample) -> Compared:
+    def compare(self, sample: UserprioSample) -> ComparedSample:
         """What the books say beside a sample that is as of now."""
         if why := self.why(sample.submitter):
-            return Compared(sample, why=why)
+            return ComparedSample(sample, why=why)
         one = self.state.submitter(sample.submitter)
-        return Compared(
+        return ComparedSample(
             sample,
             real(self.state, one, self.terms.halflife),
             self.effective(one),

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from attrs import define, evolve, field, frozen
 
 from ...domain.negotiator.accounting import LEAST_PRIORITY, floor
-from .account_walk import Accounts, Moment
-from .accountant import Compared
-from .recording import Happened, Record, Told
-from .redecide import Decided, Ours, decided, ranks
+from .account_walk import AccountedCycle, AccountWalk
+from .accountant import ComparedSample
+from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
+from .redecide import DecidedCycle, DecidedMatch, decide_again, ranks
 from .visibility import OLDEST, SECOND
 from .words import clock, short
 
@@ -28,7 +28,7 @@ ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
 NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"
 
 
-class Match(NamedTuple):
+class ComparedMatch(NamedTuple):
     """Who gets which slot, as the ``number``-th of a cycle, and whose job has to go for it."""
 
     submitter: str
@@ -42,13 +42,13 @@ class Match(NamedTuple):
 
 
 @frozen
-class Difference:
+class CycleDifference:
     """What only the real negotiator matched in a cycle, and what only ours did; ``reason`` is one of ``REASONS``, or
     empty. ``numbers``: everybody got as many slots."""
 
     at: int
-    real: tuple[Match, ...]
-    ours: tuple[Match, ...]
+    real: tuple[ComparedMatch, ...]
+    ours: tuple[ComparedMatch, ...]
     numbers: bool
     reason: str
 
@@ -71,15 +71,15 @@ class Report:
     name: str
     cycles: int
     left_out: Mapping[str, int]
-    samples: tuple[Compared, ...]
-    named: tuple[Compared, ...]
+    samples: tuple[ComparedSample, ...]
+    named: tuple[ComparedSample, ...]
     started: int
     matches: int
     users: int
     slots: int
     jobs: int
     open: int
-    differences: tuple[Difference, ...]
+    differences: tuple[CycleDifference, ...]
     submissions: tuple[str, ...]
 
     @property
@@ -88,7 +88,7 @@ class Report:
         return 1.0 - self.open / self.matches if self.matches else 1.0
 
     @property
-    def unexplained(self) -> tuple[Difference, ...]:
+    def unexplained(self) -> tuple[CycleDifference, ...]:
         return tuple(one for one in self.differences if not one.reason)
 
     @property
@@ -97,26 +97,26 @@ class Report:
         return not self.unexplained and all(off(some) < DIGITS for some in (self.samples, self.named))
 
 
-def off(some: tuple[Compared, ...]) -> float:
+def off(some: tuple[ComparedSample, ...]) -> float:
     """By which part priorities differ at most."""
     return max((one.off for one in some if one.why is None), default=0.0)
 
 
 @frozen
-class _Case:
+class _DifferingCycle:
     """A cycle in which the two differ: what each has that the other has not."""
 
-    record: Record
-    moment: Moment
-    cycle: Happened
-    found: Decided
-    real: Counter[Match]
-    ours: Counter[Match]
+    record: NegotiatorRecording
+    moment: AccountedCycle
+    cycle: RecordedCycle
+    found: DecidedCycle
+    real: Counter[ComparedMatch]
+    ours: Counter[ComparedMatch]
     effective: Callable[[str], float]
 
     def again(self, count: int, now: int) -> bool:
         """Whether ours matches what the real one did, with other events or at another instant."""
-        found = decided(self.record, self.moment, self.cycle, count, now)
+        found = decide_again(self.record, self.moment, self.cycle, count, now)
         real, ours = _matches(self.cycle, found)
         return real == ours or _by_chance(evolve(self, found=found, real=real - ours, ours=ours - real))
 
@@ -125,30 +125,30 @@ class Reason(NamedTuple):
     """Why the two may differ. ``open``: nothing can be compared by slot."""
 
     why: str
-    holds: Callable[[_Case], bool]
+    holds: Callable[[_DifferingCycle], bool]
     open: bool = False
 
 
 # The reasons
 
 
-def _equals(case: _Case) -> bool:
+def _equals(case: _DifferingCycle) -> bool:
     """The same slots go to submitters of the same priority, each class of them getting as many."""
 
-    def classes(some: Counter[Match]) -> Counter[tuple[str, str]]:
+    def classes(some: Counter[ComparedMatch]) -> Counter[tuple[str, str]]:
         counted: Counter[tuple[str, str]] = Counter()
         for match, count in some.items():
             counted[f"{case.effective(match.submitter):.9g}", match.preempting] += count
         return counted
 
-    def slots(some: Counter[Match]) -> Counter[str]:
+    def slots(some: Counter[ComparedMatch]) -> Counter[str]:
         return Counter(slot for match, count in some.items() for slot in [match.slot] * count)
 
     several = len({match.submitter for match in (*case.real, *case.ours)}) > 1
     return several and classes(case.real) == classes(case.ours) and slots(case.real) == slots(case.ours)
 
 
-def _alike(case: _Case) -> bool:
+def _alike(case: _DifferingCycle) -> bool:
     """Everybody gets as many slots, and the ranks value each like the one that it stands for."""
     jobs = {told.submitter: told.job for told in case.cycle.matches}
     ours = {(match.submitter, match.number): match for match in case.ours}
@@ -162,27 +162,27 @@ def _alike(case: _Case) -> bool:
     return not ours
 
 
-def _by_chance(case: _Case) -> bool:
+def _by_chance(case: _DifferingCycle) -> bool:
     return (_equals(case) or _alike(case)) and bool(case.real or case.ours)
 
 
-def _unseen(case: _Case) -> bool:
-    return any(case.again(count, case.moment.at) for count in case.moment.sight.others)
+def _unseen(case: _DifferingCycle) -> bool:
+    return any(case.again(count, case.moment.at) for count in case.moment.visible.others)
 
 
-def _aged(case: _Case) -> bool:
+def _aged(case: _DifferingCycle) -> bool:
     at = case.moment.at
-    return any(case.again(case.moment.sight.count, at - seconds * SECOND) for seconds in range(1, OLDEST + 1))
+    return any(case.again(case.moment.visible.count, at - seconds * SECOND) for seconds in range(1, OLDEST + 1))
 
 
-def _shared(case: _Case) -> bool:
+def _shared(case: _DifferingCycle) -> bool:
     """All that ours matches besides is of slots that are cut, and that the real one matched in this cycle, too."""
     told = Counter(told.slot for told in case.cycle.matches)
     kinds = {name: slot.kind for name, slot in case.found.state.slots.items()}
     return not case.real and all(kinds.get(m.slot) == "partitionable" and told[m.slot] for m in case.ours)
 
 
-def _listed(case: _Case) -> bool:
+def _listed(case: _DifferingCycle) -> bool:
     """Only who has to go differs, and for submitters that got a slot in the same cycle before: for one by its share,
     the real one preempts more; for one by a slot's RANK, less."""
     told = Counter(told.submitter for told in case.cycle.matches)
@@ -190,38 +190,38 @@ def _listed(case: _Case) -> bool:
     return all(m.preempting and told[m.submitter] > behind[m.submitter] for m in (*case.real, *case.ours))
 
 
-def _floors(case: _Case) -> bool:
+def _floors(case: _DifferingCycle) -> bool:
     """What only the real one matches is for a submitter that has less than its floor."""
     known = [case.found.state.submitters.get(match.submitter) for match in case.real]
     return bool(known) and all(one is not None and one.using < 1000 * floor(one, case.moment.at) for one in known)
 
 
-def _unsubmitted(case: _Case) -> bool:
+def _unsubmitted(case: _DifferingCycle) -> bool:
     """A job that was offered is of a submission that the records do not tell of."""
     known = {str(one.event.cluster) for one in case.record.queue}
     return any(job.partition(".")[0] not in known for job in case.cycle.requested)
 
 
-def _quotas(case: _Case) -> bool:
+def _quotas(case: _DifferingCycle) -> bool:
     return any(name.startswith("GROUP_QUOTA_") for name in case.found.state.settings)
 
 
-def _asks(case: _Case, *names: str) -> bool:
+def _asks(case: _DifferingCycle, *names: str) -> bool:
     """Whether a job of those that differ has one of these attributes."""
     users = {match.submitter for match in (*case.real, *case.ours)}
     clusters = (one for one in case.found.state.clusters.values() if one.submitter in users)
     return any(name in cluster.ad or name in cluster.variants.names for cluster in clusters for name in names)
 
 
-def _limits(case: _Case) -> bool:
+def _limits(case: _DifferingCycle) -> bool:
     return _asks(case, "ConcurrencyLimits")
 
 
-def _deferred(case: _Case) -> bool:
+def _deferred(case: _DifferingCycle) -> bool:
     return _asks(case, "DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
 
 
-def _uncertain(case: _Case) -> bool:
+def _uncertain(case: _DifferingCycle) -> bool:
     return any(user in case.moment.unknown for user in case.cycle.asked)
 
 
@@ -245,9 +245,9 @@ REASONS: Final[dict[str, Reason]] = {
 # Comparing
 
 
-def compare(record: Record) -> Report:
+def compare_cycles(record: NegotiatorRecording) -> Report:
     """Decide a trace's cycles, and compare."""
-    accounts = Accounts(record)
+    accounts = AccountWalk(record)
     tally = _Tally(record, accounts)
     for moment in accounts.moments():
         tally.take(moment)
@@ -273,13 +273,13 @@ def compare(record: Record) -> Report:
 
 @define
 class _Tally:
-    record: Record
-    accounts: Accounts
+    record: NegotiatorRecording
+    accounts: AccountWalk
     left_out: Counter[str] = field(factory=Counter)
     counts: Counter[str] = field(factory=Counter)
-    differences: list[Difference] = field(factory=list)
+    differences: list[CycleDifference] = field(factory=list)
 
-    def take(self, moment: Moment) -> None:
+    def take(self, moment: AccountedCycle) -> None:
         """Compare a cycle, if that can be done."""
         cycle = moment.cycle
         if cycle is None or not cycle.whole:
@@ -289,8 +289,8 @@ class _Tally:
         else:
             self._compare(moment, cycle)
 
-    def _compare(self, moment: Moment, cycle: Happened) -> None:
-        found = decided(self.record, moment, cycle, moment.sight.count, moment.at)
+    def _compare(self, moment: AccountedCycle, cycle: RecordedCycle) -> None:
+        found = decide_again(self.record, moment, cycle, moment.visible.count, moment.at)
         real, ours = _matches(cycle, found)
         self.counts["cycles"] += 1
         self.counts["matches"] += len(cycle.matches)
@@ -298,36 +298,36 @@ class _Tally:
         self.counts["users"] += (_numbers(real) & _numbers(ours)).total()
         self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(found.matches)).total()
         if real != ours:
-            self._differs(_Case(self.record, moment, cycle, found, real - ours, ours - real, self._effective))
+            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real, self._effective))
 
-    def _differs(self, case: _Case) -> None:
+    def _differs(self, case: _DifferingCycle) -> None:
         name = next((name for name, reason in REASONS.items() if reason.holds(case)), "")
         if name and REASONS[name].open:
             self.counts["open"] += case.real.total()
             self.counts["users"] += (_numbers(case.real) - _numbers(case.ours)).total()
         left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
         numbers = _numbers(case.real) == _numbers(case.ours)
-        self.differences.append(Difference(case.moment.at, left, right, numbers, name))
+        self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name))
 
     def _effective(self, submitter: str) -> float:
-        books = self.accounts.books
-        known = books.state.submitters.get(submitter)
-        return LEAST_PRIORITY * books.factor(submitter) if known is None else books.effective(known)
+        accountant = self.accounts.accountant
+        known = accountant.state.submitters.get(submitter)
+        return LEAST_PRIORITY * accountant.factor(submitter) if known is None else accountant.effective(known)
 
 
-def _matches(cycle: Happened, found: Decided) -> tuple[Counter[Match], Counter[Match]]:
+def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:
     """The real matches and ours."""
     return Counter(_numbered(cycle.matches)), Counter(_numbered(found.matches))
 
 
-def _numbered(matches: Iterable[Told | Ours]) -> Iterator[Match]:
+def _numbered(matches: Iterable[RecordedMatch | DecidedMatch]) -> Iterator[ComparedMatch]:
     counts: Counter[str] = Counter()
     for one in matches:
         counts[one.submitter] += 1
-        yield Match(one.submitter, counts[one.submitter], one.slot, one.preempting)
+        yield ComparedMatch(one.submitter, counts[one.submitter], one.slot, one.preempting)
 
 
-def _numbers(matches: Counter[Match]) -> Counter[str]:
+def _numbers(matches: Counter[ComparedMatch]) -> Counter[str]:
     """How many slots everybody gets."""
     counted: Counter[str] = Counter()
     for match, count in matches.items():
@@ -335,6 +335,6 @@ def _numbers(matches: Counter[Match]) -> Counter[str]:
     return counted
 
 
-def _jobs(matches: Iterable[Told | Ours]) -> Counter[tuple[str, str]]:
+def _jobs(matches: Iterable[RecordedMatch | DecidedMatch]) -> Counter[tuple[str, str]]:
     """The clusters for which there are matches, each with its slot."""
     return Counter((one.job.partition(".")[0], one.slot) for one in matches)

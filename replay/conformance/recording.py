@@ -10,7 +10,7 @@ from attrs import Factory, frozen
 from ...domain.events import ClusterSubmitted, Event
 
 
-class Claimed(NamedTuple):
+class CountedClaim(NamedTuple):
     """Who has a slot, as the accountant counts it. ``weight`` is in thousandths."""
 
     slot: str
@@ -19,7 +19,7 @@ class Claimed(NamedTuple):
 
 
 @frozen
-class Told:
+class RecordedMatch:
     """A match that the negotiator told of. ``preempting``: whose job has to go for it (empty: nobody's). ``job`` is the
     job that it names, which of jobs that are alike is the first."""
 
@@ -31,7 +31,7 @@ class Told:
 
 
 @frozen
-class Happened:
+class RecordedCycle:
     """A cycle of the real negotiator, at the instant at which it brought the priorities up to date. ``asked`` are the
     submitters whose jobs it asked for, ``requested`` the jobs that it was offered, ``usage`` the cores that it said
     somebody had as it began with him, ``effective`` the priority that it gave him. ``whole``: all that it logged of the
@@ -39,7 +39,7 @@ class Happened:
     over at the latest."""
 
     at: int
-    matches: tuple[Told, ...] = ()
+    matches: tuple[RecordedMatch, ...] = ()
     asked: tuple[str, ...] = ()
     requested: frozenset[str] = frozenset()
     usage: Mapping[str, float] = Factory(dict)
@@ -50,13 +50,13 @@ class Happened:
 
 
 @frozen
-class Counted:
+class RecordedAccounting:
     """What the accountant wrote down in a cycle: every claim and match that it counted, and the real priorities and the
     usage in seconds that had changed. ``after``: when the cycle before it was (0: that is not known); ``since``: from
     when on the claims count."""
 
     at: int
-    claims: tuple[Claimed, ...]
+    claims: tuple[CountedClaim, ...]
     priorities: Mapping[str, float]
     usage: Mapping[str, float]
     after: int = 0
@@ -64,7 +64,7 @@ class Counted:
 
 
 @frozen
-class Known:
+class KnownAccount:
     """Where a submitter's account stood: the real priority, the factor that was set (0: none was), and the weighted
     usage in seconds."""
 
@@ -75,7 +75,7 @@ class Known:
 
 
 @frozen
-class Sample:
+class UserprioSample:
     """What condor_userprio said of a submitter: as of ``at``, in the file ``where``."""
 
     at: int
@@ -87,7 +87,7 @@ class Sample:
 
 
 @frozen
-class Moved:
+class JobMove:
     """A job's status from an instant on; it is Completed when it is over, however it ended, and Running as soon as a
     claim on ``slot`` is requested for it."""
 
@@ -98,15 +98,15 @@ class Moved:
 
 
 @frozen
-class Submitted:
+class RecordedSubmission:
     """A submission, and what became of its jobs, in order."""
 
     event: ClusterSubmitted
-    moves: tuple[Moved, ...] = ()
+    moves: tuple[JobMove, ...] = ()
 
 
 @frozen
-class Record:
+class NegotiatorRecording:
     """A folder's records. ``pool`` is what a pool of ours makes of what happened to the real machines, ``settings`` is
     what was set of the negotiator and its submitters, ``queue`` the submissions. ``began`` is the instant at which
     ``known`` says where the accounts stood (0: it is not known until the first sample). ``lost`` counts the cycles of
@@ -115,11 +115,11 @@ class Record:
     name: str
     pool: tuple[Event, ...]
     settings: tuple[Event, ...]
-    queue: tuple[Submitted, ...]
-    cycles: tuple[Happened, ...]
-    counted: Mapping[int, Counted]
-    samples: tuple[Sample, ...]
+    queue: tuple[RecordedSubmission, ...]
+    cycles: tuple[RecordedCycle, ...]
+    counted: Mapping[int, RecordedAccounting]
+    samples: tuple[UserprioSample, ...]
     began: int
-    known: tuple[Known, ...]
+    known: tuple[KnownAccount, ...]
     lost: int = 0
     left_out: tuple[str, ...] = ()

@@ -23,13 +23,13 @@ from ...domain.state.cluster import Cluster
 from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.state import State
-from .account_walk import Moment
-from .recording import Happened, Moved, Record, Submitted
+from .account_walk import AccountedCycle
+from .recording import JobMove, NegotiatorRecording, RecordedCycle, RecordedSubmission
 from .visibility import SECOND
 
 
 @frozen
-class Ours:
+class DecidedMatch:
     """A match of ours. ``slot`` is the partitionable one where one is cut, ``preempting`` whose job has to go."""
 
     submitter: str
@@ -39,15 +39,17 @@ class Ours:
 
 
 @frozen
-class Decided:
+class DecidedCycle:
     """What ours makes of a cycle, and the state in which it did."""
 
     state: State
     context: Context
-    matches: tuple[Ours, ...]
+    matches: tuple[DecidedMatch, ...]
 
 
-def decided(record: Record, moment: Moment, cycle: Happened, count: int, now: int) -> Decided:
+def decide_again(
+    record: NegotiatorRecording, moment: AccountedCycle, cycle: RecordedCycle, count: int, now: int
+) -> DecidedCycle:
     """Hold a cycle with the first ``count`` events of the pool, at the instant ``now``."""
     pool = record.pool[:count]
     settings = (event for event in record.settings if event.at <= moment.at)
@@ -56,15 +58,15 @@ def decided(record: Record, moment: Moment, cycle: Happened, count: int, now: in
     context = Context(now=now // SECOND, seed=now // SECOND)
     held = hold(state, lambda cause: (now, cause, ""), context).held
     matches = () if held is None else tuple(_ours(state, match) for match in held.matches)
-    return Decided(state, context, matches)
+    return DecidedCycle(state, context, matches)
 
 
-def _ours(state: State, match: e.Match) -> Ours:
+def _ours(state: State, match: e.Match) -> DecidedMatch:
     cluster = state.clusters[int(match.job.partition(".")[0])]
     slot = state.slots.get(match.slot)
     name = match.slot if slot is not None else _parent(match.slot)
     holder = slot.claim.submitter if slot is not None and slot.claim is not None else ""
-    return Ours(cluster.submitter, name, holder, match.job)
+    return DecidedMatch(cluster.submitter, name, holder, match.job)
 
 
 def _parent(dynamic: str) -> str:
@@ -77,7 +79,7 @@ def _parent(dynamic: str) -> str:
 _ROWS: Final = {"Idle": "release", "Running": "activate", "Held": "hold", "Completed": "complete"}
 
 
-def _jobs(record: Record, cycle: Happened) -> Iterator[e.Event]:
+def _jobs(record: NegotiatorRecording, cycle: RecordedCycle) -> Iterator[e.Event]:
     """The jobs as the cycle found them, of those who were asked."""
     for one in record.queue:
         if one.event.submitter in cycle.asked and _there(one, cycle):
@@ -90,14 +92,14 @@ def _jobs(record: Record, cycle: Happened) -> Iterator[e.Event]:
                 yield e.JobsTransitioned(cycle.at, "reported", "", one.event.cluster, ranges, row, source, status, {})
 
 
-def _there(one: Submitted, cycle: Happened) -> bool:
+def _there(one: RecordedSubmission, cycle: RecordedCycle) -> bool:
     """Whether a submission had been made: one of the cycle's own second, if it was offered."""
     if one.event.at // SECOND == cycle.at // SECOND:
         return any(job.startswith(f"{one.event.cluster}.") for job in cycle.requested)
     return one.event.at < cycle.at
 
 
-def _statuses(one: Submitted, cycle: Happened) -> Mapping[str, list[int]]:
+def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, list[int]]:
     """The processes by their statuses, as far as these are not what they were submitted with."""
     last: dict[int, str] = {}
     for move in one.moves:
@@ -111,7 +113,7 @@ def _statuses(one: Submitted, cycle: Happened) -> Mapping[str, list[int]]:
     return found
 
 
-def _before(one: Submitted, move: Moved, last: Mapping[int, str], cycle: Happened) -> bool:
+def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:
     """Whether something in the cycle's own second was before it."""
     offered = f"{one.event.cluster}.{move.proc}" in cycle.requested
     if move.status == "Running":
@@ -126,7 +128,7 @@ def _before(one: Submitted, move: Moved, last: Mapping[int, str], cycle: Happene
 Values = tuple[float, float, float]
 
 
-def ranks(found: Decided, job: str, slot: str) -> Values | None:
+def ranks(found: DecidedCycle, job: str, slot: str) -> Values | None:
     """What NEGOTIATOR_PRE_JOB_RANK, a job's Rank and NEGOTIATOR_POST_JOB_RANK are for a slot, as far as they are
     numbers; None if there is no such slot, or job."""
     state, context = found.state, found.context

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..narration.wording import counted
-from .accountant import Compared
+from .accountant import ComparedSample
 from .compare import REASONS, Report, off
 
 
@@ -33,7 +33,7 @@ def lines(report: Report) -> Iterator[str]:
         yield f"  not submitted here: {words}"
 
 
-def _agreement(some: tuple[Compared, ...]) -> str:
+def _agreement(some: tuple[ComparedSample, ...]) -> str:
     known = sum(1 for one in some if one.why is None)
     return f"{known} of {len(some)} compared, off by at most {off(some):.1e}"
 

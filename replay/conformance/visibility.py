@@ -18,7 +18,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from ...domain import events as e
-from .recording import Claimed, Counted, Happened
+from .recording import CountedClaim, RecordedAccounting, RecordedCycle
 
 SECOND: Final = 1_000_000
 DELAYS: Final = (2, 1, 0)
@@ -29,7 +29,7 @@ under way. A negotiator that is so far behind matches slots that have been claim
 
 
 @frozen
-class Sight:
+class VisibleEvents:
     """What a cycle had heard of: the first ``count`` events of the pool. ``delay`` is in seconds. ``agrees``: that does
     not contradict what is recorded of the cycle, as do not the ``others``; ``doubtful`` are the submitters of claims
     that are not the same in all of these."""
@@ -37,25 +37,25 @@ class Sight:
     at: int
     count: int
     delay: int
-    claims: tuple[Claimed, ...]
+    claims: tuple[CountedClaim, ...]
     others: tuple[int, ...] = ()
     doubtful: frozenset[str] = frozenset()
     agrees: bool = True
 
 
-class Sights:
+class Visibility:
     """The sights of a pool's cycles. ``weights`` are what the slots count for that were ever claimed."""
 
     def __init__(self, pool: Sequence[e.Event]) -> None:
         self._pool = pool
         self._instants = [event.at for event in pool]
         self._places: list[int] = [0]
-        self._claims: list[tuple[Claimed, ...]] = [()]
+        self._claims: list[tuple[CountedClaim, ...]] = [()]
         self.weights: dict[str, int] = {}
-        held: dict[str, Claimed] = {}
+        held: dict[str, CountedClaim] = {}
         for place, event in enumerate(pool, 1):
             if isinstance(event, e.ClaimMade):
-                held[event.slot] = Claimed(event.slot, event.submitter, event.weight)
+                held[event.slot] = CountedClaim(event.slot, event.submitter, event.weight)
                 self.weights[event.slot] = event.weight
             elif isinstance(event, e.ClaimEnded | e.SlotDestroyed):
                 held.pop(event.slot, None)
@@ -66,7 +66,7 @@ class Sights:
             self._places.append(place)
             self._claims.append(tuple(held.values()))
 
-    def claims(self, count: int) -> tuple[Claimed, ...]:
+    def claims(self, count: int) -> tuple[CountedClaim, ...]:
         """The claims after so many events."""
         return self._claims[bisect_right(self._places, count) - 1]
 
@@ -87,52 +87,56 @@ class Sights:
         return not waiting
 
     def of(
-        self, instants: Iterable[int], cycles: Mapping[int, Happened], counted: Mapping[int, Counted]
-    ) -> dict[int, Sight]:
+        self, instants: Iterable[int], cycles: Mapping[int, RecordedCycle], counted: Mapping[int, RecordedAccounting]
+    ) -> dict[int, VisibleEvents]:
         """The sight of each cycle, by its instant."""
         found = {at: self._possible(at, cycles.get(at), counted.get(at)) for at in instants}
         usual = Counter(one[0].delay for one in found.values() if len(one) == 1 and one[0].agrees)
         order = sorted(DELAYS, key=lambda delay: (-usual[delay], DELAYS.index(delay)))
         return {at: _best(possible, order) for at, possible in found.items()}
 
-    def _possible(self, at: int, cycle: Happened | None, counted: Counted | None) -> Sequence[Sight]:
+    def _possible(
+        self, at: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None
+    ) -> Sequence[VisibleEvents]:
         """The sights that agree with what is recorded of a cycle, if possible such in which the slots that nobody had
         are in Unclaimed; all, if none does."""
-        sights = [self._sight(at, self.until(at - delay * SECOND), delay) for delay in DELAYS]
-        if sights[0].count == sights[-1].count:
-            sights = sights[:1]
+        candidates = [self._visible(at, self.until(at - delay * SECOND), delay) for delay in DELAYS]
+        if candidates[0].count == candidates[-1].count:
+            candidates = candidates[:1]
         taken = [told.slot for told in cycle.matches if not told.preempting] if cycle is not None else []
         for free in (taken, []):
-            agreeing = [one for one in sights if self._agrees(one, cycle, counted, free)]
+            agreeing = [one for one in candidates if self._agrees(one, cycle, counted, free)]
             if agreeing:
                 return agreeing
             # what was published was of the middle of a second, or it was later than usual
             for count in range(self.until(at), self.until(at - OLDEST * SECOND) - 1, -1):
-                one = self._sight(at, count, DELAYS[0])
+                one = self._visible(at, count, DELAYS[0])
                 if self._agrees(one, cycle, counted, free):
                     return [one]
-        return [evolve(one, agrees=False) for one in sights]
+        return [evolve(one, agrees=False) for one in candidates]
 
-    def _agrees(self, one: Sight, cycle: Happened | None, counted: Counted | None, free: Iterable[str]) -> bool:
+    def _agrees(
+        self, one: VisibleEvents, cycle: RecordedCycle | None, counted: RecordedAccounting | None, free: Iterable[str]
+    ) -> bool:
         return _agrees(one.claims, cycle, counted) and self._unclaimed(one.count, free)
 
-    def _sight(self, at: int, count: int, delay: int) -> Sight:
-        return Sight(at, count, delay, self.claims(count))
+    def _visible(self, at: int, count: int, delay: int) -> VisibleEvents:
+        return VisibleEvents(at, count, delay, self.claims(count))
 
 
-def _best(possible: Sequence[Sight], order: Sequence[int]) -> Sight:
+def _best(possible: Sequence[VisibleEvents], order: Sequence[int]) -> VisibleEvents:
     best = min(possible, key=lambda one: order.index(one.delay))
     others = dict.fromkeys(one.count for one in possible if one.count != best.count)
     return evolve(best, others=tuple(others), doubtful=_differing(possible))
 
 
-def _differing(possible: Sequence[Sight]) -> frozenset[str]:
+def _differing(possible: Sequence[VisibleEvents]) -> frozenset[str]:
     """The submitters whose claims are not the same in all sights."""
     sets = [frozenset(one.claims) for one in possible]
     return frozenset(one.submitter for one in frozenset.union(*sets) - frozenset.intersection(*sets))
 
 
-def _agrees(claims: tuple[Claimed, ...], cycle: Happened | None, counted: Counted | None) -> bool:
+def _agrees(claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> bool:
     if counted is not None and not _agrees_with_accounts(claims, cycle, counted):
         return False
     if cycle is None:
@@ -147,7 +151,9 @@ def _agrees(claims: tuple[Claimed, ...], cycle: Happened | None, counted: Counte
     return all(abs(cores[user] / 1000 - used) < 0.001 for user, used in cycle.usage.items())
 
 
-def _agrees_with_accounts(claims: tuple[Claimed, ...], cycle: Happened | None, counted: Counted) -> bool:
+def _agrees_with_accounts(
+    claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, counted: RecordedAccounting
+) -> bool:
     """Whether the accountant counted these claims, and besides them but the cycle's matches."""
     books = Counter((one.slot, one.submitter) for one in counted.claims)
     books.subtract((one.slot, one.submitter) for one in claims)

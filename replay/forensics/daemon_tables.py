@@ -52,7 +52,7 @@ NOTHING = "nothing in the log tells of it"
 
 
 @define
-class _Held:
+class _TableAd:
     """An ad: its attributes' names as they were first written, and texts, by the names in lower case."""
 
     names: dict[str, str] = field(factory=dict)
@@ -72,7 +72,7 @@ class _Held:
 
 
 @define
-class Table:
+class DaemonTable:
     """A table as one file tells it. ``sequence`` is the file's number, ``born`` what it says of the first file's
     beginning (seconds), ``since`` the instant from which on it tells (microseconds), ``taken`` the number of its last
     transaction. ``torn``: something is missing, so that an ad may be named whose beginning was not seen."""
@@ -84,7 +84,7 @@ class Table:
     at: int = 0
     taken: int = 0
     torn: bool = False
-    held: dict[str, _Held] = field(factory=dict)
+    held: dict[str, _TableAd] = field(factory=dict)
     _whole: bool = True
     """Whether all that was read yet is what the file begins with."""
 
@@ -124,20 +124,20 @@ class Table:
             if held is None:
                 if not self.torn:
                     return
-                held = self.held[key] = _Held()
+                held = self.held[key] = _TableAd()
             if operation == SET:
                 held.set(name, text)
             else:
                 self._delete(key, held, name)
 
     def _new(self, key: str, type_name: str) -> None:
-        held = self.held[key] = _Held()
+        held = self.held[key] = _TableAd()
         if type_name not in ("", "(empty)"):
             held.set("MyType", f'"{type_name}"')
         if type_name == "Job":
             held.set("TargetType", '"Machine"')
 
-    def _delete(self, key: str, held: _Held, name: str) -> None:
+    def _delete(self, key: str, held: _TableAd, name: str) -> None:
         """Of a job's own ad, what its cluster has, too, is not gone but undefined."""
         held.drop(name)
         job = _job(key) if self.kind == "queue" else None
@@ -163,7 +163,7 @@ def cluster_key(cluster: int) -> str:
     return f"0{cluster}.-1"
 
 
-def jobs_of(table: Table) -> list[Ad]:
+def jobs_of(table: DaemonTable) -> list[Ad]:
     """The jobs of the schedd's table, whole ads, by cluster and proc."""
     jobs: list[tuple[tuple[int, int], Ad]] = []
     for key, held in table.held.items():
@@ -171,7 +171,7 @@ def jobs_of(table: Table) -> list[Ad]:
         if job is None:
             continue
         cluster = table.held.get(cluster_key(job[0]))
-        whole = _Held() if cluster is None else _Held(dict(cluster.names), dict(cluster.texts))
+        whole = _TableAd() if cluster is None else _TableAd(dict(cluster.names), dict(cluster.texts))
         for lower, name in held.names.items():
             whole.set(name, held.texts[lower])
         whole.set("ClusterId", str(job[0]))
@@ -189,17 +189,17 @@ def _gaps(log: Log, source: int) -> list[int]:
 
 
 @define
-class _Told:
+class _SourceTable:
     """What a source tells: its table at the instant (``over``: all of that was heard), and of its whole length when the
     first change that has a date of its own was made behind what the file begins with (0: none was), and when the last
     one."""
 
-    table: Table
+    table: DaemonTable
     over: bool = False
     change: int = 0
     last: int = 0
 
-    def hear(self, event: e.TableWritten) -> None:
+    def fold(self, event: e.TableWritten) -> None:
         """Take the next event: into the table, unless that is over, and note of its time."""
         if not self.over:
             self.table.take(event)
@@ -207,7 +207,7 @@ class _Told:
         if not self.change and event.at > self.table.since:
             self.change = event.at
 
-    def known_since(self, before: _Told | None, found: int) -> tuple[int, str]:
+    def known_since(self, before: _SourceTable | None, found: int) -> tuple[int, str]:
         """From when on the table is known, and why not before. ``before``: what told of it until it was compacted, if
         that is there; ``found``: when the file was found."""
         table = self.table
@@ -218,16 +218,16 @@ class _Told:
         return (self.change, COMPACTED) if self.change else (found, FOUND)
 
 
-def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, _Told]:
+def _tables_by_source(log: Log, kind: str, at: int, number: int | None) -> dict[int, _SourceTable]:
     """Of each source the table at the instant, or after its transaction `number`."""
-    found: dict[int, _Told] = {}
+    found: dict[int, _SourceTable] = {}
     gaps: dict[int, list[int]] = {}
     for _, event in log.read_stream(f"table/{kind}"):
         place = place_of(event.stimulus)
         if not isinstance(event, e.TableWritten) or place is None:
             continue
         if place.source not in found:
-            found[place.source] = _Told(Table(kind))
+            found[place.source] = _SourceTable(DaemonTable(kind))
             gaps[place.source] = _gaps(log, place.source)
         told, missing = found[place.source], gaps[place.source]
         beyond = number is not None and event.number > number
@@ -235,7 +235,7 @@ def _folded(log: Log, kind: str, at: int, number: int | None) -> dict[int, _Told
         while not told.over and missing and missing[0] <= place.line:
             missing.pop(0)
             told.table.torn = True
-        told.hear(event)
+        told.fold(event)
     return {source: told for source, told in found.items() if told.table.taken}
 
 
@@ -248,21 +248,21 @@ def _daemon(log: Log, source: int) -> tuple[str, int]:
     return "", 0
 
 
-def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[Table]:
+def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[DaemonTable]:
     """The tables of a kind ("queue", "accountant") at an instant (microseconds; the last one if None), one for each
     daemon that kept one; or after the transaction `number` of their files.
 
     Raises ``NotKnown`` if the log has such tables, but does not tell of one of them at the instant.
     """
     when = EVER if at is None else at
-    files: dict[tuple[str, int, int], tuple[_Told, int]] = {}
-    for source, told in _folded(log, kind, when, number).items():
+    files: dict[tuple[str, int, int], tuple[_SourceTable, int]] = {}
+    for source, told in _tables_by_source(log, kind, when, number).items():
         daemon, found = _daemon(log, source)
         key = daemon, told.table.born, told.table.sequence
         known = files.get(key)
         if known is None or known[0].table.taken <= told.table.taken:
             files[key] = told, found
-    latest: dict[tuple[str, int], _Told] = {}
+    latest: dict[tuple[str, int], _SourceTable] = {}
     early: dict[tuple[str, int], tuple[int, str]] = {}
     for (daemon, born, sequence), (told, found) in sorted(files.items(), key=lambda item: item[0]):
         before = files.get((daemon, born, sequence - 1))
@@ -281,7 +281,7 @@ def tables(log: Log, kind: str, at: int | None = None, number: int | None = None
     return [told.table for told in latest.values()]
 
 
-class Queue(NamedTuple):
+class QueueSnapshot(NamedTuple):
     """The jobs in the queue, whole ads, by cluster and proc (of several schedds, one behind the other), and the last
     instant at which something was written of it."""
 
@@ -289,31 +289,33 @@ class Queue(NamedTuple):
     at: int
 
 
-def queue(log: Log, at: int | None = None, number: int | None = None) -> Queue:
+def queue(log: Log, at: int | None = None, number: int | None = None) -> QueueSnapshot:
     """The queue at an instant, or the last that is known of it; without the schedd's table, as condor_q last told.
 
     Raises ``NotKnown`` if the log does not tell of it.
     """
     found = tables(log, "queue", at, number)
     if found:
-        return Queue([ad for table in found for ad in jobs_of(table)], max(table.at for table in found))
+        return QueueSnapshot([ad for table in found for ad in jobs_of(table)], max(table.at for table in found))
     return _sampled(log, EVER if at is None else at)
 
 
-def _sampled(log: Log, at: int) -> Queue:
+def _sampled(log: Log, at: int) -> QueueSnapshot:
     """The jobs of the last sample of the queue that was taken by then."""
     ads, taken = sample(log, "job_ads", at)
-    return Queue(sorted((ad for ad in ads if _id(ad) is not None), key=lambda ad: _id(ad) or (0, 0)), taken)
+    return QueueSnapshot(
+        sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), taken
+    )
 
 
-class Sample(NamedTuple):
+class AdSample(NamedTuple):
     """Ads that a tool of HTCondor's printed, and when they were true last."""
 
     ads: list[Ad]
     at: int
 
 
-def sample(log: Log, kind: str, at: int | None = None) -> Sample:
+def sample(log: Log, kind: str, at: int | None = None) -> AdSample:
     """The last sample of a kind ("job_ads", "submitter_ads") that was taken by an instant. A sample is a file.
 
     Raises ``NotKnown`` if there is none.
@@ -332,7 +334,7 @@ def sample(log: Log, kind: str, at: int | None = None) -> Sample:
     if not samples:
         raise NotKnown(min(early), SAMPLED) if early else NotKnown(0, NOTHING)
     last = max(samples.values(), key=lambda events: events[-1].at)
-    return Sample([_ad_of(kept.text) for event in last for kept in packed_ads.unpack(event)], last[-1].at)
+    return AdSample([_ad_of(kept.text) for event in last for kept in packed_ads.unpack(event)], last[-1].at)
 
 
 def _ad_of(text: str) -> Ad:
@@ -341,5 +343,5 @@ def _ad_of(text: str) -> Ad:
     return {name.strip(): value.strip() for name, equals, value in parts if equals}
 
 
-def _id(ad: Ad) -> tuple[int, int] | None:
+def _job_id(ad: Ad) -> tuple[int, int] | None:
     return _job(f"{ad.get('ClusterId', '')}.{ad.get('ProcId', '')}")

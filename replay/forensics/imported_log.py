@@ -23,7 +23,7 @@ def is_imported(log: Log) -> bool:
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
 
 
-def span_told(log: Log) -> tuple[int, int]:
+def time_span(log: Log) -> tuple[int, int]:
     """The first and the last instant of which a log's events or records tell, in microseconds; zeros if there are
     none. Reads the whole log, which stands in the order of reading where it was imported."""
     from ..listing import EVER  # it takes long to load, and `is_imported` is asked by every command
@@ -38,7 +38,7 @@ def span_told(log: Log) -> tuple[int, int]:
     return (first, last) if last else (0, 0)
 
 
-def singly(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
+def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
     """The events, each entry of a job event log by itself, at the position of the event that holds it."""
     for position, event in events:
         if type(event) is e.JobsLogged:
@@ -49,7 +49,7 @@ def singly(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event
 
 
 @define
-class Places:
+class PlaceNames:
     """Names the places of records for people: "EventLog:120". Sources are read from the log as they are asked for."""
 
     log: Log
@@ -86,7 +86,7 @@ class Places:
     def _file(self, number: int) -> str:
         """The file's name alone where no other source has it, else with as much of its path as tells them apart."""
         if not self._names:
-            self._names = shortest({found.source: found.path for found in self.all()})
+            self._names = shortest_tails({found.source: found.path for found in self.all()})
         path = self.source(number).path(number)
         first = self.sources.found[number].path
         # A file that was rotated since has another name now: the path that it was found under told it apart.
@@ -106,7 +106,7 @@ def _tail(path: str, like: str) -> str:
     return "/".join(path.split("/")[-(like.count("/") + 1) :])
 
 
-def shortest(paths: dict[int, str]) -> dict[int, str]:
+def shortest_tails(paths: dict[int, str]) -> dict[int, str]:
     """For each path so many of its last parts as no other path ends with; the whole path where that does not help."""
     names: dict[int, str] = {}
     left: Iterable[int] = paths

@@ -1,9 +1,12 @@
-"""Machines under a policy in virtual time: the language of scenarios, and how what happened is told.
+"""The language of scenarios: machines under a policy, in virtual time.
 
-A scenario is a text that a machine's owner can read: which machines there are, under which configuration, and lines of
-the form ``at TIME WHAT``. Here stand its times (``times``), its words (``words``, ``verbs``), what it says as data
-(``scenario``) and its reader (``reading``); and the lines in which a play is told (``telling``). What plays a scenario
-drives the pool's engine and stands with it, in ``adapters/simulation``.
+A scenario is a text: which machines there are, under which configuration, and lines of the form ``at TIME WHAT``.
+
+* ``parser`` reads it into the data of ``scenario``; ``tokens`` splits a line into words, ``times`` reads its time,
+  ``statements`` the rest, by the table in ``verbs``.
+* ``transcript`` writes a play line by line.
+
+``adapters/simulation`` plays a scenario with the live engine.
 """
 
 if __name__ != "poolbook.replay.scenario":
@@ -11,6 +14,6 @@ if __name__ != "poolbook.replay.scenario":
 
 from .errors import PlayError
 from .parser import read
-from .scenario import Machine, Scenario, Source, Step
+from .scenario import ConfigurationSource, Scenario, ScenarioMachine, ScenarioStep
 
-__all__ = ["Machine", "PlayError", "Scenario", "Source", "Step", "read"]
+__all__ = ["ConfigurationSource", "PlayError", "Scenario", "ScenarioMachine", "ScenarioStep", "read"]

@@ -18,9 +18,9 @@ from attrs import define, field
 from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
 from .errors import PlayError
-from .scenario import Machine, Scenario, Source, Step
-from .statements import MOST, Known, happening, instant
-from .times import SECOND, Calendar, begin, is_clock, of_time, takes_two
+from .scenario import ConfigurationSource, Scenario, ScenarioMachine, ScenarioStep
+from .statements import MOST, StatementContext, instant, steps_of
+from .times import SECOND, ScenarioCalendar, begin, is_clock, of_time, takes_two
 from .tokens import ASSIGNED, split
 from .verbs import amount
 
@@ -45,7 +45,7 @@ _ORDER = {"unread": 0, "read": 1, "expect": 3}
 
 
 @define
-class _Text:
+class _ScenarioLines:
     """The lines of a scenario that are read, and those that blocks within it take away."""
 
     lines: list[str]
@@ -62,15 +62,15 @@ class _Text:
 
 
 @define
-class _Reader:
-    text: _Text
+class _ScenarioReader:
+    text: _ScenarioLines
     start: tuple[int, tzinfo] | None = None
     dialect: str = ""
     until: tuple[int, list[str]] = (0, [])
-    machines: dict[str, Machine] = field(factory=dict)
-    sources: list[Source] = field(factory=list)
+    machines: dict[str, ScenarioMachine] = field(factory=dict)
+    sources: list[ConfigurationSource] = field(factory=list)
     heads: set[str] = field(factory=set)
-    happens: list[tuple[int, list[str], tuple[Source, ...]]] = field(factory=list)
+    happens: list[tuple[int, list[str], tuple[ConfigurationSource, ...]]] = field(factory=list)
     """What happens: the line's number, its words, and the configuration that it brings. They are understood when all
     machines and the start are known."""
 
@@ -103,7 +103,7 @@ class _Reader:
         if len(words) > 1:
             usage("config")
         file = words[0] if words else ""
-        self.sources.append(Source(line, file, "" if file else self.text.block(line), machine))
+        self.sources.append(ConfigurationSource(line, file, "" if file else self.text.block(line), machine))
 
     def read_machine(self, words: list[str]) -> None:
         name = words[0] if words else usage("machine")
@@ -122,15 +122,15 @@ class _Reader:
         for each in names:
             if each in self.machines:
                 raise ValueError(f"there is a machine {each} already")
-            self.machines[each] = Machine(each, line=self.text.number, **given)
+            self.machines[each] = ScenarioMachine(each, line=self.text.number, **given)
 
     def read_at(self, words: list[str]) -> None:
         line = self.text.number
         verb = next((number for number, word in enumerate(words) if not of_time(word)), len(words))
-        sources: tuple[Source, ...] = ()
+        sources: tuple[ConfigurationSource, ...] = ()
         no_file = all(word in (self.machines or (DEFAULT,)) for word in words[verb + 1 :])
         if words[verb : verb + 1] == ["reconfigure"] and no_file:
-            sources = (Source(line, text=self.text.block(line)),)
+            sources = (ConfigurationSource(line, text=self.text.block(line)),)
         self.happens.append((line, words, sources))
 
     def read_expect(self, words: list[str]) -> None:
@@ -146,7 +146,7 @@ def read(text: str) -> Scenario:
 
     :raises PlayError: the text is no scenario; it names the line
     """
-    reader = _Reader(_Text(text.splitlines()))
+    reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
     heads: Mapping[str, Callable[[list[str]], None]] = {
         "start": reader.read_start,
         "until": reader.read_until,
@@ -178,21 +178,21 @@ def _at(line: int) -> Iterator[None]:
         raise PlayError(str(error), line) from None
 
 
-def _scenario(reader: _Reader) -> Scenario:
+def _scenario(reader: _ScenarioReader) -> Scenario:
     if not reader.machines:
-        reader.machines[DEFAULT] = Machine(DEFAULT)
+        reader.machines[DEFAULT] = ScenarioMachine(DEFAULT)
     for each in reader.sources:
         if each.machine and each.machine not in reader.machines:
             raise PlayError(f"there is no machine {each.machine}{_suggested(each.machine, reader.machines)}", each.line)
-    calendar = Calendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
+    calendar = ScenarioCalendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
     line, words = reader.until
     with _at(line):
         end = instant(words, calendar) if line else 0
-    steps: list[Step] = []
-    known = Known(calendar, tuple(reader.machines), end)
+    steps: list[ScenarioStep] = []
+    known = StatementContext(calendar, tuple(reader.machines), end)
     for line, words, sources in reader.happens:
         with _at(line):
-            steps += happening(line, words, sources, known)
+            steps += steps_of(line, words, sources, known)
             if len(steps) > MOST:
                 raise ValueError(f"these are more than {MOST:,} steps in all: let things happen less often")
     steps.sort(key=lambda step: (step.at, _ORDER.get(step.verb, 2)))

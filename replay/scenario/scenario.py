@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from .times import Calendar
+from .times import ScenarioCalendar
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @frozen
-class Source:
+class ConfigurationSource:
     """A part of a configuration: a file's name, or the text itself, which stands in the scenario behind ``line``.
     ``machine`` is empty if it is every machine's."""
 
@@ -24,7 +24,7 @@ class Source:
 
 
 @frozen
-class Machine:
+class ScenarioMachine:
     """What is detected on a machine: cores, MB of memory, KB of disk space where jobs run."""
 
     name: str
@@ -35,7 +35,7 @@ class Machine:
 
 
 @frozen
-class Step:
+class ScenarioStep:
     """Something that happens at an instant (microseconds since the start).
 
     ``verb`` is one of ``VERBS``, or ``read`` (readings, in ``attributes``), ``reconfigure`` (by ``sources``; none: as
@@ -52,7 +52,7 @@ class Step:
     flags: frozenset[str] = frozenset()
     options: Mapping[str, str] = _NOTHING
     attributes: Mapping[str, str] = _NOTHING
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ConfigurationSource, ...] = ()
     expected: tuple[str, ...] = ()
     until: int = 0
 
@@ -63,10 +63,10 @@ class Scenario:
     expectations come behind all else of their instant. ``clock``: whether its start was written down, so that it is
     told by the clock. ``end``: when it is over."""
 
-    calendar: Calendar
+    calendar: ScenarioCalendar
     clock: bool
     dialect: str
-    machines: tuple[Machine, ...]
-    sources: tuple[Source, ...]
-    steps: tuple[Step, ...]
+    machines: tuple[ScenarioMachine, ...]
+    sources: tuple[ConfigurationSource, ...]
+    steps: tuple[ScenarioStep, ...]
     end: int

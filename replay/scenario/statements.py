@@ -10,8 +10,8 @@ from attrs import define, evolve, frozen
 from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
-from .scenario import Source, Step
-from .times import DAY, Calendar, is_clock, length, takes_two
+from .scenario import ConfigurationSource, ScenarioStep
+from .times import DAY, ScenarioCalendar, is_clock, length, takes_two
 from .tokens import ASSIGNED, NAME
 from .verbs import JOIN, OPTIONS, VERBS, expression
 
@@ -37,10 +37,10 @@ _PAIRS = {each for dialect in DIALECTS.values() for each in dialect.state_activi
 
 
 @frozen
-class Known:
+class StatementContext:
     """What a line may refer to: the calendar, the machines, and the scenario's end (0: it does not say)."""
 
-    calendar: Calendar
+    calendar: ScenarioCalendar
     machines: Collection[str]
     end: int = 0
 
@@ -53,7 +53,7 @@ class _Words:
     """The words of a line, taken from the left."""
 
     words: list[str]
-    calendar: Calendar
+    calendar: ScenarioCalendar
 
     def instant(self) -> int:
         if not self.words:
@@ -74,7 +74,7 @@ class _Words:
         return taken
 
 
-def instant(words: list[str], calendar: Calendar) -> int:
+def instant(words: list[str], calendar: ScenarioCalendar) -> int:
     """The instant that all of the words name.
 
     :raises ValueError: they name none
@@ -87,7 +87,7 @@ def instant(words: list[str], calendar: Calendar) -> int:
 
 
 @frozen
-class _When:
+class _StatementTimes:
     """The instants of a line: the first, how long what it says holds (0: for good), and its repetition; ``dated``: it
     has a date or a weekday."""
 
@@ -98,7 +98,7 @@ class _When:
     dated: bool
 
 
-def _when(words: list[str], known: Known) -> tuple[_When, list[str]]:
+def _when(words: list[str], known: StatementContext) -> tuple[_StatementTimes, list[str]]:
     """When a line happens, and its words behind the time."""
     rest = _Words(words, known.calendar)
     at = rest.instant()
@@ -119,10 +119,10 @@ def _when(words: list[str], known: Known) -> tuple[_When, list[str]]:
         if (until - at) // every > MOST:
             raise ValueError(f"that would be more than {MOST:,} times")
     dated = takes_two(words[0]) and not words[0].endswith("d")
-    return _When(at, lasts, every, until, dated), rest.words
+    return _StatementTimes(at, lasts, every, until, dated), rest.words
 
 
-def _repeated(when: _When, calendar: Calendar) -> Iterator[int]:
+def _repeated(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int]:
     """The instants of a line. What has a date or a weekday and comes every so many days keeps its time of day, also
     where a day has 23 hours."""
     at, times = when.at, 0
@@ -135,7 +135,9 @@ def _repeated(when: _When, calendar: Calendar) -> Iterator[int]:
         at = calendar.days_later(when.at, times * days) if when.dated and not rest else when.at + times * when.every
 
 
-def happening(line: int, words: list[str], sources: tuple[Source, ...], known: Known) -> list[Step]:
+def steps_of(
+    line: int, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
+) -> list[ScenarioStep]:
     """The steps of a line that says what happens.
 
     :raises ValueError: the line cannot be understood
@@ -143,14 +145,14 @@ def happening(line: int, words: list[str], sources: tuple[Source, ...], known: K
     when, rest = _when(words, known)
     if not rest:
         raise ValueError(f"nothing happens here: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
-    step = _step(Step(line, when.at, rest[0], " ".join(rest)), rest, sources, known)
+    step = _step(ScenarioStep(line, when.at, rest[0], " ".join(rest)), rest, sources, known)
     if not when.lasts:
         return [evolve(step, at=at) for at in _repeated(when, known.calendar)]
     if step.verb != "read":
         raise ValueError("only readings hold from one time `to` another")
     if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
         raise ValueError("from one time `to` another there is KeyboardIdle=0 alone: somebody types all the time")
-    steps: list[Step] = []
+    steps: list[ScenarioStep] = []
     for at in _repeated(when, known.calendar):
         until = at + when.lasts
         steps += (evolve(step, at=at, until=until), evolve(step, at=until, until=until, verb="unread"))
@@ -160,10 +162,12 @@ def happening(line: int, words: list[str], sources: tuple[Source, ...], known: K
 # What
 
 
-def _step(step: Step, words: list[str], sources: tuple[Source, ...], known: Known) -> Step:
+def _step(
+    step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
+) -> ScenarioStep:
     first, rest = words[0], words[1:]
     if first in VERBS:
-        return _deed(step, rest, known)
+        return _verb(step, rest, known)
     if first == "expect":
         return _expected(step, rest, known)
     if first == "set":
@@ -178,7 +182,7 @@ def _step(step: Step, words: list[str], sources: tuple[Source, ...], known: Know
     raise ValueError(f"{first!r} is nothing that can happen; {hint}")
 
 
-def _of(step: Step, thing: str, known: Known) -> Step:
+def _of(step: ScenarioStep, thing: str, known: StatementContext) -> ScenarioStep:
     """The step, done to this slot or machine. ``slot1`` is that of the one machine there is."""
     if thing in known.machines:
         return evolve(step, machine=thing)
@@ -188,7 +192,7 @@ def _of(step: Step, thing: str, known: Known) -> Step:
     return evolve(step, thing=f"{name}@{machine or next(iter(known.machines))}")
 
 
-def _read(step: Step, words: list[str]) -> Step:
+def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     readings: dict[str, str] = {}
     for word in words:
         assigned = ASSIGNED.fullmatch(word)
@@ -208,7 +212,7 @@ def _read(step: Step, words: list[str]) -> Step:
     return evolve(step, verb="read", attributes=readings)
 
 
-def _deed(step: Step, words: list[str], known: Known) -> Step:
+def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
     """A line whose first word is one of ``VERBS``, by its row."""
     verb = VERBS[step.verb]
     step, words = _thing(step, _together(words), known)
@@ -245,7 +249,7 @@ def _together(words: list[str]) -> list[str]:
     return joined
 
 
-def _thing(step: Step, words: list[str], known: Known) -> tuple[Step, list[str]]:
+def _thing(step: ScenarioStep, words: list[str], known: StatementContext) -> tuple[ScenarioStep, list[str]]:
     """What the line is about, which stands first."""
     wanted = VERBS[step.verb].thing
     first = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
@@ -277,7 +281,7 @@ def usage(verb: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _set(step: Step, words: list[str], known: Known) -> Step:
+def _set(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
     machine = words[0] if words and words[0] in known.machines else ""
     found = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
     if found is None:
@@ -285,15 +289,17 @@ def _set(step: Step, words: list[str], known: Known) -> Step:
     return evolve(step, machine=machine, attributes={found[1]: found[2].strip()})
 
 
-def _reconfigured(step: Step, words: list[str], sources: tuple[Source, ...], known: Known) -> Step:
+def _reconfigured(
+    step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
+) -> ScenarioStep:
     machine = words[0] if words and words[0] in known.machines else ""
     files = words[1:] if machine else words
     if len(files) > 1 or bool(files) == bool(sources):
         raise ValueError(f"wanted is: {OTHERS['reconfigure']}")
-    return evolve(step, machine=machine, sources=sources or (Source(step.line, file=files[0]),))
+    return evolve(step, machine=machine, sources=sources or (ConfigurationSource(step.line, file=files[0]),))
 
 
-def _expected(step: Step, words: list[str], known: Known) -> Step:
+def _expected(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
     if not 1 < len(words) < 4:
         raise ValueError(f"wanted is: {OTHERS['expect']}")
     first, state, *row = words

@@ -75,7 +75,7 @@ def _of_day(word: str) -> timedelta:
 
 
 @frozen
-class Calendar:
+class ScenarioCalendar:
     """When a scenario begins (microseconds since the epoch), and in which zone its clock runs."""
 
     start: int

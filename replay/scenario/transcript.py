@@ -12,10 +12,10 @@ from ...domain.state_machines import LEFT
 from ...domain.state_machines.slot_rows import BORN
 from ..listing import Member, members
 from ..narration.wording import counted
-from .scenario import Scenario, Step
+from .scenario import Scenario, ScenarioStep
 from .times import SECOND, elapsed, told
 
-TOLD = (
+SHOWN = (
     e.SlotTransitioned, e.SlotDestroyed, e.ClaimQueued, e.ClaimWithdrawn, e.ClaimHolderSilent, e.DrainBegan,
     e.DrainTransitioned, e.DrainFinal, e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan,
     e.JobsTransitioned, e.JobActivated, e.JobExited,
@@ -26,7 +26,7 @@ STORY = 12
 
 
 @frozen
-class Evidence:
+class ShownEvidence:
     """The expression that decided a transition, its value, and what it read."""
 
     name: str
@@ -43,12 +43,12 @@ class Evidence:
 
 
 @frozen
-class Entry:
+class TranscriptEntry:
     """A line of the story: what happened at an instant since the start (microseconds)."""
 
     at: int
     member: Member
-    evidence: Evidence | None = None
+    evidence: ShownEvidence | None = None
 
 
 DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)
@@ -61,7 +61,7 @@ def _goes_without_saying(event: e.Event) -> bool:
 
 
 @define
-class Tale:
+class Transcript:
     """What happens in a play, as it happens: each line, and the sums for the end. Feed it every append."""
 
     scenario: Scenario
@@ -77,23 +77,23 @@ class Tale:
     """The number of each slot's last transition."""
     ended: dict[str, str] = field(factory=dict)
     """The status that each job reached last."""
-    story: dict[str, deque[Entry]] = field(factory=dict)
+    story: dict[str, deque[TranscriptEntry]] = field(factory=dict)
     events: int = 0
-    _noted: dict[int, Evidence] = field(factory=dict)
+    _noted: dict[int, ShownEvidence] = field(factory=dict)
 
-    def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[Entry]:
+    def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
         """The lines that these events make; ``first`` is the position of the first of them."""
         self._noted.clear()  # evidence is of the same stimulus, hence of the same append
         self.events += len(events)
         for position, event in enumerate(events, first):
             if isinstance(event, e.EvaluationRecorded):
-                self._noted[position] = Evidence(event.name, event.expression, event.value, event.read)
+                self._noted[position] = ShownEvidence(event.name, event.expression, event.value, event.read)
                 continue
             self._count(event)
-            if isinstance(event, TOLD) and not _goes_without_saying(event):
+            if isinstance(event, SHOWN) and not _goes_without_saying(event):
                 noted = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
-                    entry = Entry(event.at - self.scenario.calendar.start, member, noted)
+                    entry = TranscriptEntry(event.at - self.scenario.calendar.start, member, noted)
                     if member.stream.startswith("slot/"):
                         self.story.setdefault(member.thing, deque(maxlen=STORY)).append(entry)
                     yield entry
@@ -130,7 +130,7 @@ class Tale:
         for slot in list(self.slots):
             self._leave(slot, self.scenario.calendar.start + self.scenario.end)
 
-    def of(self, slot: str) -> tuple[Entry, ...]:
+    def of(self, slot: str) -> tuple[TranscriptEntry, ...]:
         """The last lines of a slot's story."""
         return tuple(self.story.get(slot, ()))
 
@@ -140,7 +140,7 @@ class Tale:
         """An instant since the start as the scenario counts: by the clock if its start was written down."""
         return told(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
 
-    def line(self, entry: Entry) -> str:
+    def line(self, entry: TranscriptEntry) -> str:
         """An entry as a line: when, which slot or job, number and letter, from where to where, why."""
         member = entry.member
         way = f"{member.source} -> {member.target}".strip() if member.target else ""
@@ -153,11 +153,11 @@ class Tale:
         thing = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
         return f"{self.time(entry.at):>10}  {thing:<12}  {number:<8} {way:<42} {said}".rstrip()
 
-    def about(self, step: Step) -> str:
+    def about(self, step: ScenarioStep) -> str:
         """The job, slot or machine that a line of the scenario is about."""
         return f"job {step.thing}" if step.thing[:1].isdigit() else step.thing or step.machine
 
-    def step_line(self, step: Step) -> str:
+    def step_line(self, step: ScenarioStep) -> str:
         """What the scenario itself does."""
         words = f"(over: {step.words})" if step.verb == "unread" else step.words
         return f"{self.time(step.at):>10}  > {words}"
@@ -188,7 +188,7 @@ class Tale:
         }
 
 
-def entry_dict(entry: Entry) -> dict[str, object]:
+def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
     """An entry for ``--json``."""
     member = entry.member
     found: dict[str, object] = {

@@ -113,34 +113,34 @@ def expression(word: str) -> str:
     return word
 
 
-class Option(NamedTuple):
+class VerbOption(NamedTuple):
     read: Callable[[str], str]
     default: str
     words: str
 
 
-OPTIONS: dict[str, Option] = {
-    "count": Option(_count, "1", "how many jobs"),
-    "cpus": Option(_count, "1", "RequestCpus"),
-    "memory": Option(_count, "128", "RequestMemory, or memory used, in MB"),
-    "disk": Option(_count, "1024", "RequestDisk, or disk space used, in KB"),
-    "cpu": Option(_time, "0", "CPU time used"),
-    "run": Option(_time, "", "how long a job runs, without the time in which it is suspended; a minute"),
-    "on-soft": Option(
+OPTIONS: dict[str, VerbOption] = {
+    "count": VerbOption(_count, "1", "how many jobs"),
+    "cpus": VerbOption(_count, "1", "RequestCpus"),
+    "memory": VerbOption(_count, "128", "RequestMemory, or memory used, in MB"),
+    "disk": VerbOption(_count, "1024", "RequestDisk, or disk space used, in KB"),
+    "cpu": VerbOption(_time, "0", "CPU time used"),
+    "run": VerbOption(_time, "", "how long a job runs, without the time in which it is suspended; a minute"),
+    "on-soft": VerbOption(
         _soft, "ends", "what it does when it is told softly to end: ends, ignores, or `ends-after 10`, a time"
     ),
-    "code": Option(_whole, "0", "its exit code"),
-    "signal": Option(_count, "", "the signal by which it ends, instead of a code"),
-    "load": Option(_number, "0", "what it adds to the load of its machine"),
-    "start": Option(expression, "", "START while the machine drains"),
-    "check": Option(expression, "", "drain only if this is true for each slot"),
-    "reason": Option(_text, "", "why, in words"),
-    "mips": Option(_whole, "20000", "MIPS"),
-    "kflops": Option(_whole, "1500000", "KFLOPS"),
-    "takes": Option(_time, "5", "how long the benchmarks run"),
-    "by": Option(_text, "", "the user whose claim it is; also written `by bob`"),
-    "from": Option(_text, "elsewhere", "the access point that holds it; also written `from NAME`"),
-    "lease": Option(_time, "0", "the claim's lease; 0: none"),
+    "code": VerbOption(_whole, "0", "its exit code"),
+    "signal": VerbOption(_count, "", "the signal by which it ends, instead of a code"),
+    "load": VerbOption(_number, "0", "what it adds to the load of its machine"),
+    "start": VerbOption(expression, "", "START while the machine drains"),
+    "check": VerbOption(expression, "", "drain only if this is true for each slot"),
+    "reason": VerbOption(_text, "", "why, in words"),
+    "mips": VerbOption(_whole, "20000", "MIPS"),
+    "kflops": VerbOption(_whole, "1500000", "KFLOPS"),
+    "takes": VerbOption(_time, "5", "how long the benchmarks run"),
+    "by": VerbOption(_text, "", "the user whose claim it is; also written `by bob`"),
+    "from": VerbOption(_text, "elsewhere", "the access point that holds it; also written `from NAME`"),
+    "lease": VerbOption(_time, "0", "the claim's lease; 0: none"),
 }
 JOIN = {"by": "by=", "from": "from=", "on-soft=ends-after": "on-soft=ends-after:"}
 """Words that take the next one with them."""

@@ -9,7 +9,7 @@ from ...domain import events as e
 from ...domain.ports.log import Log
 from ...domain.state_machines import HTCONDOR_25
 from ..forensics.daemon_tables import NotKnown, queue
-from ..forensics.imported_log import Places, is_imported, singly
+from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
 from ..forensics.why.slot_records import Slots
@@ -31,7 +31,7 @@ _OPEN = ("idle", "running", "suspended", UNTOLD)
 def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Sentence]:
     """How the jobs of a cluster fared until the instant `at` (None: now): the counts, then the answers for the first
     job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
-    events = list(until(singly(log.read_stream(f"cluster/{cluster}")), at))
+    events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     found = outcomes(log, cluster, at)
     if not found.status:
         when = "" if at is None else f" at {instant(at, zone)}"
@@ -60,7 +60,7 @@ def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, 
     last: dict[int, int] = {}
     for record in records:
         last[record.event.proc] = max(last.get(record.event.proc, 0), record.at)
-    places = Places(log)
+    places = PlaceNames(log)
     gaps = [gap for _, gap in gaps_of(log, records) if at is None or (gap.since or gap.at) <= at]
     dark = {places.chain(record.event.stimulus): 0 for record in records}
     for gap in gaps:
@@ -104,7 +104,7 @@ def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
 def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
     found = Outcomes()
     begun: dict[int, Record] = {}
-    told = [one for one in singly(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
+    told = [one for one in single_entries(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
     for position, event in sorted(told, key=lambda one: one[1].at):
         if isinstance(event, e.JobLogged) and event.proc >= 0:
             record = record_of(position, event)

@@ -10,7 +10,7 @@ from ...domain import events as e
 from ...domain.imported.packed_ads import index
 from ...domain.ports.log import Log
 from ...domain.suggestions import close_names
-from ..forensics.imported_log import singly
+from ..forensics.imported_log import single_entries
 from ..narration.wording import counted, instant
 
 NEAR_NAMES = 5
@@ -21,7 +21,7 @@ _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)
 def unknown_job(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
     """What is said of a job, or a whole cluster, of which no record tells: which jobs there are. Reads the whole
     log."""
-    jobs = {job for _, event in singly(log.read()) for job in _jobs_of(event)}
+    jobs = {job for _, event in single_entries(log.read()) for job in _jobs_of(event)}
     procs = {number for other, number in jobs if other == cluster and number >= 0}
     clusters = {number for number, _ in jobs if number > 0}  # 0.0 is nobody's: the schedd's own entries
     name = f"cluster {cluster}" if proc is None else f"job {cluster}.{proc}"

@@ -15,17 +15,17 @@ from attrs import evolve, frozen
 
 from poolbook.adapters.condor_files.ads import AdsReader
 from poolbook.adapters.condor_files.daemon_tables import TableReader
-from poolbook.adapters.condor_files.job_event_log import UserLogReader
+from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
 from poolbook.adapters.condor_files.matchlog import MatchLogReader
 from poolbook.adapters.condor_files.negotiatorlog import NegotiatorLogReader
-from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.adapters.condor_files.schedlog import SchedLogReader
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
 from poolbook.replay.forensics.audit.compared_facts import FACTS
-from poolbook.replay.forensics.audit.contradictions import FactJudge
+from poolbook.replay.forensics.audit.contradictions import FactAuditor
 from poolbook.replay.forensics.audit.verdict import Audit
-from poolbook.replay.forensics.imported_log import singly
+from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.forensics.sources import Sources
 
 BEGIN: Final = 1_795_176_000
@@ -601,8 +601,8 @@ _READERS: Final[dict[str, Callable[..., Any]]] = {
     "schedlog": SchedLogReader,
     "negotiatorlog": NegotiatorLogReader,
     "matchlog": MatchLogReader,
-    "userlog": UserLogReader,
-    "eventlog": UserLogReader,
+    "userlog": JobEventLogReader,
+    "eventlog": JobEventLogReader,
     "queue": TableReader,
     "accountant": TableReader,
 }
@@ -633,17 +633,17 @@ class Examined(NamedTuple):
 def examine(files: Iterable[File]) -> Examined:
     """Read files whole, one after the other, and ask the judge of facts."""
     sources, audit = Sources(), Audit()
-    judge = FactJudge(sources, audit)
+    judge = FactAuditor(sources, audit)
     refused: list[e.SourceRefused] = []
     log: list[e.Event] = []
     left = 0
     for number, one in enumerate(files, 1):
         found = e.SourceFound(0, "found", f"{number}:0", number, one.path, one.kind, "node", "UTC")
-        source = Source(number, one.path, one.kind, "node", UTC, BEGIN + 86_400.0, (BEGIN + 86_400) * 1_000_000)
+        source = SourceFile(number, one.path, one.kind, "node", UTC, BEGIN + 86_400.0, (BEGIN + 86_400) * 1_000_000)
         events, used = _READERS.get(one.kind, AdsReader)(source, None, 0).read(one.data)
         left += len(one.data) - used
         log += [found, *events]
-    for position, event in singly(enumerate(log, 1)):
+    for position, event in single_entries(enumerate(log, 1)):
         sources.take(event)
         judge.take(position, event)
         if isinstance(event, e.SourceRefused):

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
-from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, SECOND, UNITS, Fact, Saying
+from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, SECOND, UNITS, Fact, FactSource
 from poolbook.replay.forensics.audit.rules import OF_FACTS, OF_JOBS, OF_SLOTS
 
 from .. import markdown_tables
@@ -38,12 +38,12 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
     for name, fact in FACTS.items():
         first = (fact.of, f"**{name}**: {fact.words}. {UNITS[fact.unit].capitalize()}")
         for (words, less, more), letters in groupby(fact.sayings, key=lambda letter: fact.sayings[letter]):
-            how = _range(fact, Saying(words, less, more))
+            how = _range(fact, FactSource(words, less, more))
             yield *first, " ".join(letters), f"{words} ({how})" if how else words
             first = ("", "")
 
 
-def _range(fact: Fact, saying: Saying) -> str:
+def _range(fact: Fact, saying: FactSource) -> str:
     """By how much the value may differ from what is written."""
     parts = [
         f"{sign}{'any' if amount == ANY else _amount(fact, amount)}"

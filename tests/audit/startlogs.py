@@ -9,11 +9,11 @@ from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 
-from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain.events import Event, SourceFound
 from poolbook.domain.state_machines import HTCONDOR_25
-from poolbook.replay.forensics.audit.startd_log_rules import SlotJudge
+from poolbook.replay.forensics.audit.startd_log_rules import StartdLogAuditor
 from poolbook.replay.forensics.audit.verdict import Audit
 from poolbook.replay.forensics.sources import Sources
 
@@ -40,7 +40,7 @@ def imported(*parts: bytes, follow: bool = True) -> list[Event]:
     events: list[Event] = []
     state = None
     for number, data in enumerate(parts, start=1):
-        source = Source(number, f"StartLog.{number}", "startlog", "node7", UTC, 2e9, 2 * 10**15)
+        source = SourceFile(number, f"StartLog.{number}", "startlog", "node7", UTC, 2e9, 2 * 10**15)
         follows = number - 1 if follow else 0
         events.append(
             SourceFound(0, "read", f"{number}:0", number, source.path, "startlog", "node7", "UTC", follows=follows)
@@ -57,7 +57,7 @@ def read_in_turns(turns: Sequence[tuple[int, bytes]]) -> list[Event]:
     readers: dict[int, StartLogReader] = {}
     for number, data in turns:
         if number not in readers:
-            source = Source(number, f"StartLog.{number}", "startlog", "node7", UTC, 2e9, 2 * 10**15)
+            source = SourceFile(number, f"StartLog.{number}", "startlog", "node7", UTC, 2e9, 2 * 10**15)
             before = readers.get(number - 1)
             state = None if before is None else json.loads(json.dumps(before.state()))
             readers[number] = StartLogReader(source, state, 0)
@@ -70,7 +70,7 @@ def read_in_turns(turns: Sequence[tuple[int, bytes]]) -> list[Event]:
 def judged(events: list[Event]) -> Audit:
     """What the judge of slots finds."""
     audit, sources = Audit(dialect=HTCONDOR_25.name, imported=True), Sources()
-    judge = SlotJudge(sources, audit)
+    judge = StartdLogAuditor(sources, audit)
     for position, event in enumerate(events, start=1):
         sources.take(event)
         judge.take(position, event)

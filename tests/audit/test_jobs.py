@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.job_event_log import UserLogReader
-from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
+from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
-from poolbook.replay.forensics.audit.event_log_rules import STEPS, JobJudge
+from poolbook.replay.forensics.audit.event_log_rules import ENTRY_RULES, EventLogAuditor
 from poolbook.replay.forensics.audit.rules import RULES
-from poolbook.replay.forensics.audit.verdict import Audit, Finding
-from poolbook.replay.forensics.imported_log import singly
+from poolbook.replay.forensics.audit.verdict import Audit, AuditFinding
+from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.forensics.sources import Sources
 
 from ..together import together
@@ -34,14 +34,14 @@ def judged(*logs: str | bytes, follows: tuple[int, ...] = (), ads: tuple[str, ..
     """The audit of an EventLog "1.log" and of users' logs "2.log"...; `follows`: of which of them each is the next
     part; `ads` are those of a history; `again`: with what the first log goes on when all were read."""
     audit, sources = Audit(), Sources()
-    judge = JobJudge(sources, audit)
+    judge = EventLogAuditor(sources, audit)
     for number, log in enumerate(logs, 1):
         kind = "eventlog" if number == 1 else "userlog"
         path, before = f"{number}.log", (*follows, *[0] * len(logs))[number - 1]
         found = e.SourceFound(0, "read", "import", number, path, kind, "h", "UTC", before)
         data = log.encode() if isinstance(log, str) else log
-        source = Source(number, path, kind, "h", UTC, MODIFIED, 10**15)
-        for position, event in singly(enumerate([found, *UserLogReader(source, None, 0).read(data)[0]], 1)):
+        source = SourceFile(number, path, kind, "h", UTC, MODIFIED, 10**15)
+        for position, event in single_entries(enumerate([found, *JobEventLogReader(source, None, 0).read(data)[0]], 1)):
             sources.take(event)
             judge.take(position, event)
     rest: list[e.Event] = []
@@ -50,10 +50,10 @@ def judged(*logs: str | bytes, follows: tuple[int, ...] = (), ads: tuple[str, ..
         rest.append(e.SourceFound(0, "read", "import", 9, "history", "history", "h", "UTC"))
         rest.append(e.AdsKept(0, "read", "9:1", "history", len(ads), packed, index))
     if again:
-        rest += UserLogReader(Source(1, "1.log", "eventlog", "h", UTC, MODIFIED, 10**15), None, 100).read(
+        rest += JobEventLogReader(SourceFile(1, "1.log", "eventlog", "h", UTC, MODIFIED, 10**15), None, 100).read(
             again.encode()
         )[0]
-    for position, event in singly(enumerate(rest, 1)):
+    for position, event in single_entries(enumerate(rest, 1)):
         sources.take(event)
         judge.take(position, event)
     judge.finish()
@@ -103,7 +103,7 @@ def log(story: str, job: str = "1.0", slot: str = "slot1@h", begin: int = 0) -> 
     return "".join(entry(number, begin + 10 * i, job, slot) for i, number in enumerate(numbers))
 
 
-def rules(findings: list[Finding]) -> list[tuple[str, str, int]]:
+def rules(findings: list[AuditFinding]) -> list[tuple[str, str, int]]:
     return [(finding.rule, finding.file, finding.line) for finding in findings]
 
 
@@ -368,7 +368,9 @@ class TestOfTimes:
         assert judged(old, new, follows=(0, 1), again=log("13", begin=50)).violations == []
 
 
-ALLOWED = {(source, step.number, step.target) for step in STEPS if not step.rule for source in step.sources.split(", ")}
+ALLOWED = {
+    (source, step.number, step.target) for step in ENTRY_RULES if not step.rule for source in step.sources.split(", ")
+}
 NEUTRAL = (6, 21, 28, 33)
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from poolbook.domain.events import SourceGap, SourceRefused
 from poolbook.domain.state_machines import MANUAL
 from poolbook.replay.forensics.audit.rules import OF_SLOTS
-from poolbook.replay.forensics.audit.startd_log_rules import SAID, STORY
-from poolbook.replay.forensics.audit.verdict import Finding, Unaccounted
+from poolbook.replay.forensics.audit.startd_log_rules import ANNOUNCEMENTS, STORY
+from poolbook.replay.forensics.audit.verdict import AuditFinding, UnaccountedTime
 
 from ..together import together
 from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs
@@ -179,7 +179,7 @@ def test_a_finding_has_its_file_its_line_and_what_was_told_of_the_slot_before() 
     (found,) = audited(
         log(*RUNNING, "slot1: Changing state and activity: Claimed/Idle -> Preempting/Killing")
     ).violations
-    assert found == Finding(
+    assert found == AuditFinding(
         SLOT,
         "chain",
         "it was in Claimed/Busy, and goes on from Claimed/Idle: a line was taken out or changed",
@@ -299,7 +299,7 @@ def test_a_startd_that_was_killed_leaves_time_that_nobody_accounts_for_and_no_fa
     audit = audited(log(*RUNNING, "", "", *BEGUN))
     assert audit.violations == []
     assert audit.unaccounted == [
-        Unaccounted(SLOT, (NOON + 7) * S, (NOON + 10) * S, "the startd ended without a word"),
+        UnaccountedTime(SLOT, (NOON + 7) * S, (NOON + 10) * S, "the startd ended without a word"),
     ]
 
 
@@ -309,8 +309,8 @@ def test_behind_a_gap_slots_are_adopted_and_the_time_between_is_told() -> None:
     assert audit.violations == []
     words = "lines were taken out of the file"
     assert audit.unaccounted == [
-        Unaccounted(SLOT, (NOON + 7) * S, (NOON + 20) * S, words),
-        Unaccounted("slot2@node7", (NOON + 7) * S, (NOON + 21) * S, words),
+        UnaccountedTime(SLOT, (NOON + 7) * S, (NOON + 20) * S, words),
+        UnaccountedTime("slot2@node7", (NOON + 7) * S, (NOON + 21) * S, words),
     ]
 
 
@@ -370,5 +370,5 @@ def test_words_that_are_told_late_are_not_taken_for_a_record_from_another_time()
 
 def test_each_word_that_announces_a_transition_was_seen_or_stands_in_the_table_for_the_dialect() -> None:
     text = b"\n".join(LOGS.values()).decode("utf-8", "replace")
-    unseen = [said.words for said in SAID if f"State change: {said.words}" not in text]
+    unseen = [said.words for said in ANNOUNCEMENTS if f"State change: {said.words}" not in text]
     assert unseen == []

@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 from tests.bench.bench_views import tell  # noqa: E402
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
-from poolbook.adapters.condor_files.reader import Source  # noqa: E402
+from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
 from poolbook.adapters.condor_files.startlog import StartLogReader  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
 
@@ -58,7 +58,7 @@ def write(path: Path) -> int:
 
 
 def read(path: Path) -> None:
-    source = Source(1, str(path), "startlog", "h", UTC, path.stat().st_mtime, time.time_ns() // 1000)
+    source = SourceFile(1, str(path), "startlog", "h", UTC, path.stat().st_mtime, time.time_ns() // 1000)
     reader, rest = StartLogReader(source, None, 0), b""
     with path.open("rb") as file:
         while piece := file.read(PIECE):

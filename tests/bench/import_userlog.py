@@ -16,8 +16,8 @@ import htcondor2  # noqa: E402
 from tests.bench.bench_views import tell  # noqa: E402
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
-from poolbook.adapters.condor_files.job_event_log import UserLogReader  # noqa: E402
-from poolbook.adapters.condor_files.reader import Source  # noqa: E402
+from poolbook.adapters.condor_files.job_event_log import JobEventLogReader  # noqa: E402
+from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
 from poolbook.domain.events import Event, JobsLogged  # noqa: E402
 
@@ -73,8 +73,8 @@ def write(path: Path) -> int:
 
 def events(path: Path) -> Iterator[list[Event]]:
     """What is read of the log, piece by piece."""
-    source = Source(1, str(path), "eventlog", "ap1", UTC, path.stat().st_mtime, time.time_ns() // 1000)
-    reader, rest = UserLogReader(source, None, 0), b""
+    source = SourceFile(1, str(path), "eventlog", "ap1", UTC, path.stat().st_mtime, time.time_ns() // 1000)
+    reader, rest = JobEventLogReader(source, None, 0), b""
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             rest += piece

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 
-from poolbook.adapters.condor_files.reader import Reader, Source
+from poolbook.adapters.condor_files.reader import SourceFile, SourceReader
 from poolbook.domain.events import Event
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -16,8 +16,8 @@ NOW = 1_795_305_600_000_000
 """The instant of every import here: a day behind the records."""
 
 
-def source(kind: str) -> Source:
-    return Source(1, kind, kind, "localhost", UTC, NOW / 1e6, NOW)
+def source(kind: str) -> SourceFile:
+    return SourceFile(1, kind, kind, "localhost", UTC, NOW / 1e6, NOW)
 
 
 def content(path: Path) -> bytes:
@@ -30,13 +30,13 @@ def traced(name: str) -> list[Path]:
     return sorted(path for path in (DATA / "traces").glob(f"*/{name}*") if path.name in (name, f"{name}.gz"))
 
 
-def read(reader: type[Reader], kind: str, data: bytes) -> tuple[list[Event], int]:
+def read(reader: type[SourceReader], kind: str, data: bytes) -> tuple[list[Event], int]:
     """The events of `data`, and how many bytes of it are left."""
     events, consumed = reader(source(kind), None, 0).read(data)
     return events, len(data) - consumed
 
 
-def read_in_pieces(reader: type[Reader], kind: str, data: bytes, cuts: Sequence[int]) -> tuple[list[Event], int]:
+def read_in_pieces(reader: type[SourceReader], kind: str, data: bytes, cuts: Sequence[int]) -> tuple[list[Event], int]:
     """The same, by a new reader for each piece, which is given what the last one left."""
     events: list[Event] = []
     state, line, rest = None, 0, b""

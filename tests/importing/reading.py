@@ -9,8 +9,8 @@ from datetime import UTC, tzinfo
 from functools import cache
 from pathlib import Path
 
-from poolbook.adapters.condor_files.log_lines import Lines, Record
-from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.log_lines import LogLines, Record
+from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain.events import Event
 
@@ -23,9 +23,9 @@ _DAY = 86_400
 
 def source(
     zone: tzinfo = UTC, time_format: str = "", modified: float = NOON + _DAY, number: int = 1, machine: str = "node7"
-) -> Source:
+) -> SourceFile:
     """A StartLog that was modified, and is read, a day later."""
-    return Source(number, "StartLog", "startlog", machine, zone, modified, (NOON + _DAY) * 1_000_000, time_format)
+    return SourceFile(number, "StartLog", "startlog", machine, zone, modified, (NOON + _DAY) * 1_000_000, time_format)
 
 
 @cache
@@ -41,7 +41,9 @@ def _pieces(data: bytes, cuts: tuple[int, ...]) -> Iterator[bytes]:
         yield data[begin:end]
 
 
-def records(data: bytes, where: Source | None = None, cuts: tuple[int, ...] = ()) -> tuple[list[Record], list[Event]]:
+def records(
+    data: bytes, where: SourceFile | None = None, cuts: tuple[int, ...] = ()
+) -> tuple[list[Record], list[Event]]:
     """The records of a log, and the events of its gaps and of what could not be read. Behind each cut others go on."""
     where = where or source()
     found: list[Record] = []
@@ -49,14 +51,14 @@ def records(data: bytes, where: Source | None = None, cuts: tuple[int, ...] = ()
     state, line, rest = None, 0, b""
     for piece in _pieces(data, cuts):
         rest += piece
-        lines = Lines(where, state, line)
+        lines = LogLines(where, state, line)
         found += lines.split(rest, events)
         rest = rest[lines.consumed :]
         state, line = json.loads(json.dumps(lines.state())), lines.line
     return found, events
 
 
-def slot_events(data: bytes, where: Source | None = None, cuts: tuple[int, ...] = ()) -> list[Event]:
+def slot_events(data: bytes, where: SourceFile | None = None, cuts: tuple[int, ...] = ()) -> list[Event]:
     """The events of a StartLog; behind each cut another reader goes on."""
     where = where or source()
     events: list[Event] = []

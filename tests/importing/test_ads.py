@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.ads import AdsReader
-from poolbook.adapters.condor_files.reader import Source, is_private, without_secrets
+from poolbook.adapters.condor_files.reader import SourceFile, is_private, without_secrets
 from poolbook.adapters.condor_tools.xml_form import xml_text
 from poolbook.domain.classad import ClassAd
 from poolbook.domain.events import AdsKept, Event, SourceGap, SourceRefused
@@ -39,7 +39,7 @@ END = '*** Offset = 0 ClusterId = 7 ProcId = 0 Owner = "x" CompletionDate = 1795
 
 
 def reader(kind: str, state: dict[str, object] | None = None, line: int = 0) -> AdsReader:
-    return AdsReader(Source(3, "f", kind, "h", UTC, MODIFIED, NOW), state, line)
+    return AdsReader(SourceFile(3, "f", kind, "h", UTC, MODIFIED, NOW), state, line)
 
 
 def read(kind: str, data: bytes) -> tuple[list[Event], int]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.log_lines import GAP, LONGEST, PATIENCE, Lines
+from poolbook.adapters.condor_files.log_lines import GAP, LONGEST, PATIENCE, LogLines
 from poolbook.adapters.condor_files.log_times import KNOWN, compiled
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 
@@ -185,13 +185,13 @@ def test_bytes_that_are_no_text_holes_of_zeros_and_lines_without_end_do_no_harm(
     ],
 )
 def test_a_part_that_was_rotated_away_is_missed(end: str, begin: str, missing: bool) -> None:
-    first = Lines(source(), None, 0)
+    first = LogLines(source(), None, 0)
     assert len(list(first.split(f"11/20/26 12:00:{end}\n".encode(), []))) == 1
     for cut in (0, 6, 100):
         data, events = f"11/20/26 12:00:{begin}\n11/20/26 12:00:08 c\n".encode(), list[Event]()
-        second = Lines(source(number=2), first.state(), 0)
+        second = LogLines(source(number=2), first.state(), 0)
         found = list(second.split(data[:cut], events))
-        rest = Lines(source(number=2), second.state(), second.line)
+        rest = LogLines(source(number=2), second.state(), second.line)
         found += rest.split(data[second.consumed :], events)
         assert [text == GAP for _, _, text in found] == [True] * missing + [False, False]
         assert [type(event) for event in events] == [SourceGap] * missing

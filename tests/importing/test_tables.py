@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.daemon_tables import TableReader
 from poolbook.domain.events import Event, SourceGap, SourceRefused, TableWritten
-from poolbook.replay.forensics.daemon_tables import Table, jobs_of
+from poolbook.replay.forensics.daemon_tables import DaemonTable, jobs_of
 
 from ..together import together
 from .feeding import DATA, content, read, read_in_pieces, traced
@@ -26,8 +26,8 @@ def ads_of(text: str) -> list[dict[str, str]]:
     return [{name.lower(): text for name, text in ad.items()} for ad in ads if ad]
 
 
-def folded(kind: str, events: list[Event]) -> Table:
-    table = Table(kind)
+def folded(kind: str, events: list[Event]) -> DaemonTable:
+    table = DaemonTable(kind)
     for event in events:
         if isinstance(event, SourceGap):
             table.torn = True
@@ -168,7 +168,7 @@ def compared(path: Path) -> tuple[int, list[str]]:
             if ad.get("mytype") == '"Accounting"':
                 key = "Customer." + ad["name"].strip('"')
                 wanted.setdefault(ad.get("lastupdate", ad["lastheardfrom"]), []).append((key, ad))
-    table = Table("accountant")
+    table = DaemonTable("accountant")
     agreed: dict[tuple[str, str], bool] = {}
     for event in transactions:
         table.take(event)

@@ -19,19 +19,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.job_event_log import LONGEST, UserLogReader
-from poolbook.adapters.condor_files.reader import Source
+from poolbook.adapters.condor_files.job_event_log import LONGEST, JobEventLogReader
+from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.job_event_log import facts
-from poolbook.replay.forensics.imported_log import singly
+from poolbook.replay.forensics.imported_log import single_entries
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 LOGS = sorted([*TRACES.glob("*/EventLog*"), *TRACES.glob("*/*-job.log*")])
 MODIFIED = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
 
 
-def source(zone: tzinfo = UTC, modified: float = MODIFIED) -> Source:
-    return Source(3, "job.log", "userlog", "h", zone, modified, 10**15)
+def source(zone: tzinfo = UTC, modified: float = MODIFIED) -> SourceFile:
+    return SourceFile(3, "job.log", "userlog", "h", zone, modified, 10**15)
 
 
 def content(path: Path) -> bytes:
@@ -41,19 +41,19 @@ def content(path: Path) -> bytes:
 
 def read(data: bytes, zone: tzinfo = UTC, modified: float = MODIFIED) -> tuple[list[e.Event], int]:
     """All that is read of a log, and how many bytes are left."""
-    found, taken = UserLogReader(source(zone, modified), None, 0).read(data)
+    found, taken = JobEventLogReader(source(zone, modified), None, 0).read(data)
     return singled(found), len(data) - taken
 
 
 def in_pieces(data: bytes, cuts: list[int], anew: bool) -> list[e.Event]:
     """What is read in pieces, by one reader or by a new one each time."""
-    reader = UserLogReader(source(), None, 0)
+    reader = JobEventLogReader(source(), None, 0)
     events: list[e.Event] = []
     rest, before = b"", 0
     for cut in [*sorted(cuts), len(data)]:
         rest, before = rest + data[before:cut], cut
         if anew:
-            reader = UserLogReader(source(), json.loads(json.dumps(reader.state())), reader.line)
+            reader = JobEventLogReader(source(), json.loads(json.dumps(reader.state())), reader.line)
         found, taken = reader.read(rest)
         events, rest = events + found, rest[taken:]
     return singled(events)
@@ -61,7 +61,7 @@ def in_pieces(data: bytes, cuts: list[int], anew: bool) -> list[e.Event]:
 
 def singled(events: list[e.Event]) -> list[e.Event]:
     """The events, each entry by itself."""
-    return [event for _, event in singly(enumerate(events))]
+    return [event for _, event in single_entries(enumerate(events))]
 
 
 def entries(events: list[e.Event]) -> list[e.JobLogged]:
@@ -308,7 +308,7 @@ def test_the_repeated_hour_of_a_zone_is_told_apart_by_the_time_before() -> None:
 
 def test_the_headers_of_an_eventlog_are_no_events_but_remembered() -> None:
     log = f"008 (-01.-01.-01) 2026-11-20 12:00:00 {GLOBAL.format(1795176000, 7)}\n...\n" + entry(when="11/20 12:00:01")
-    reader = UserLogReader(source(), None, 0)
+    reader = JobEventLogReader(source(), None, 0)
     events, _ = reader.read(log.encode())
     assert jobs(singled(events)) == ["009 1.0"]
     assert reader.state()["header"] == {"ctime": 1795176000, "id": "0.5.1.2.1.3", "sequence": 7}

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from poolbook import Pool
 from poolbook.adapters.library.pool_machines import Configured
-from poolbook.adapters.simulation import Machines, Stage, play
+from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
@@ -25,7 +25,7 @@ from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
 from poolbook.domain.state.state import State
-from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.scenario import PlayError
 from poolbook.replay.scenario import read as read_play
 from poolbook.replay.validation import validate
@@ -197,7 +197,7 @@ def test_before_the_half_life_changes_all_have_aged_by_the_old_one() -> None:
     found = priorities_of(pool.state, terms(pool.state.settings).halflife)
     assert found["idle@x"] == pytest.approx(account.priorities["idle@x"] / 2)
     assert list(validate(pool.log.read())) == []
-    again = take_again(pool.log.read())
+    again = recheck(pool.log.read())
     assert again.sound and again.taken >= 120, "and it is no cycle"
 
 
@@ -242,9 +242,9 @@ until 3:00
 """
 
 
-def played(text: str) -> Stage:
+def played(text: str) -> Simulation:
     scenario = read_play(text)
-    stage = Stage(scenario, Machines(scenario), open_log("memory:", create=True), lambda told: None)
+    stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda told: None)
     play(stage)
     return stage
 

@@ -18,7 +18,7 @@ from attrs import evolve
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.conformance.trace_cycles import record
-from poolbook.replay.conformance import REASONS, Report, compare, off
+from poolbook.replay.conformance import REASONS, Report, compare_cycles, off
 from poolbook.replay.conformance.words import clock
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -33,7 +33,7 @@ DIGITS = 5e-5
 
 @cache
 def compared(run: str) -> Report:
-    return compare(record(FOLDERS[run]))
+    return compare_cycles(record(FOLDERS[run]))
 
 
 class Expected(NamedTuple):
@@ -143,7 +143,7 @@ def changed(
         told = gzip.decompress((folder / "NegotiatorLog.gz").read_bytes()).decode()
         assert log[0] in told
         (folder / "NegotiatorLog.gz").write_bytes(gzip.compress(told.replace(*log).encode(), 1))
-    return compare(record(folder))
+    return compare_cycles(record(folder))
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,12 @@ def test_where_priorities_are_not_known_exactly_that_may_be_why(tmp_path: Path) 
     (late,) = (one for one in known.cycles if clock(one.at) == "22:35:24")
     other = evolve(late, matches=(evolve(late.matches[0], submitter="carol@localhost"),))
     cycles = tuple(other if one is late else one for one in known.cycles)
-    reasons = [(clock(one.at), one.reason) for one in compare(evolve(known, counted={}, cycles=cycles)).differences]
+    reasons = [
+        (clock(one.at), one.reason) for one in compare_cycles(evolve(known, counted={}, cycles=cycles)).differences
+    ]
     assert ("22:35:24", "uncertain") in reasons
     assert ("22:35:24", "") in [
-        (clock(one.at), one.reason) for one in compare(evolve(known, cycles=cycles)).differences
+        (clock(one.at), one.reason) for one in compare_cycles(evolve(known, cycles=cycles)).differences
     ]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from poolbook import Pool
-from poolbook.adapters.simulation import Machines, Stage, play
+from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.scenario import read as read_play
 
 PLAIN = "NUM_SLOTS = 1\nSLOT_TYPE_0_PARTITIONABLE = false\nRUNBENCHMARKS = False\n"
@@ -50,7 +50,7 @@ def test_a_job_waits_for_the_cycle_that_the_configured_pace_brings(config: str, 
         told = cycles(pool)
         assert told == [at for at in held if at in told] and told[-1] == held[-1]
         assert pool.judge() == []
-        again = take_again(pool.events())
+        again = recheck(pool.events())
         assert again.sound and again.taken
 
 
@@ -122,7 +122,7 @@ def test_a_scenario_keeps_the_pace_of_its_configuration(config: str, begins: str
         f"machine a cores=1\nconfig\n    RUNBENCHMARKS = False\n{config}end\n"
         "at 0:01 submit alice run=1:39\nat 0:10 submit bob run=1:00\nuntil 20:00\n"
     )
-    stage = Stage(scenario, Machines(scenario), open_log("memory:", create=True), lambda told: None)
+    stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda told: None)
     assert play(stage)
     minutes, _, seconds = begins.partition(":")
     started = [event.at for _, event in stage.log.read() if isinstance(event, e.JobActivated)]

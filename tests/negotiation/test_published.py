@@ -7,7 +7,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
@@ -173,7 +173,7 @@ def test_no_cycle_asks_the_sensors_anything() -> None:
     point.job("bob", Requirements="TARGET.Noise > 5")
     point.say(Noise="7")
     at(point, 200)
-    again = take_again(point.log.read())
+    again = recheck(point.log.read())
     assert again.sound and again.taken > 3
     assert point.status("2.0") == "Running"
 

@@ -16,10 +16,10 @@ STORY = """
 import sys
 sys.path[:0] = [{root!r}]
 from tests.replay.contested_pool import contested
-from poolbook.replay.recheck_cycles import take_again
+from poolbook.replay.recheck_cycles import recheck
 for dialect in ("manual", "htcondor-25"):
     pool = contested(dialect)
-    found = take_again(pool.log.read())
+    found = recheck(pool.log.read())
     print(dialect, pool.log.head.position, pool.log.head.digest, found.taken, found.differing)
 """
 FOUND = " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name])

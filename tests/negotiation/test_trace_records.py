@@ -11,10 +11,18 @@ from poolbook.adapters.conformance.trace_files import TraceFiles
 from poolbook.adapters.conformance.trace_negotiator import AccountReader, CycleReader
 from poolbook.adapters.conformance.trace_queue import commands
 from poolbook.domain import events as e
-from poolbook.replay.conformance.account_walk import Accounts
-from poolbook.replay.conformance.accountant import Books, Why
-from poolbook.replay.conformance.recording import Claimed, Counted, Happened, Known, Record, Sample, Told
-from poolbook.replay.conformance.visibility import Sight, Sights
+from poolbook.replay.conformance.account_walk import AccountWalk
+from poolbook.replay.conformance.accountant import AccountantReplay, UnknownAccount
+from poolbook.replay.conformance.recording import (
+    CountedClaim,
+    KnownAccount,
+    NegotiatorRecording,
+    RecordedAccounting,
+    RecordedCycle,
+    RecordedMatch,
+    UserprioSample,
+)
+from poolbook.replay.conformance.visibility import Visibility, VisibleEvents
 
 SECOND = 1_000_000
 NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND
@@ -64,8 +72,8 @@ def test_a_match_has_the_job_that_was_requested_and_whose_has_to_go() -> None:
     )
     (cycle,) = read(*BEGIN, NEGOTIATE, REQUEST, *first, REQUEST, *second, *END).cycles
     assert cycle.matches == (
-        Told(NOON, ALICE, "slot1@node7", "", "7.1"),
-        Told(NOON, ALICE, "slot2@node7", BOB, "7.1"),
+        RecordedMatch(NOON, ALICE, "slot1@node7", "", "7.1"),
+        RecordedMatch(NOON, ALICE, "slot2@node7", BOB, "7.1"),
     )
     assert cycle.requested == {"7.1"}
 
@@ -109,7 +117,7 @@ def test_what_was_counted_in_a_cycle_and_from_when_on(tmp_path: Path) -> None:
     found = AccountReader(TraceFiles(tmp_path))
     assert (found.began, [(one.submitter, one.real) for one in found.known]) == (100 * SECOND, [(ALICE, 7.5)])
     cycle = found.counted[102 * SECOND]
-    assert cycle.claims == (Claimed("slot1@node7", ALICE, 2000),)
+    assert cycle.claims == (CountedClaim("slot1@node7", ALICE, 2000),)
     assert (cycle.after, cycle.since, cycle.priorities) == (100 * SECOND, 103 * SECOND, {ALICE: 7.25})
 
 
@@ -153,11 +161,11 @@ def test_an_account_of_which_no_factor_is_known_has_the_one_that_was_configured(
     founded = e.PoolFounded(
         9 * SECOND, "founded", "s", "pool", "htcondor-25", "node7", "1", {"DEFAULT_PRIO_FACTOR": "7"}
     )
-    counted = {at * SECOND: Counted(at * SECOND, (), {}, {}, (at - 2) * SECOND) for at in (12, 14)}
-    known = (Known(ALICE, 2.0, 0, 5.0), Known(BOB, 2.0, 30, 5.0))
-    accounts = Accounts(Record("node7", (founded,), (), (), (), counted, (), 10 * SECOND, known, 0, ()))
+    counted = {at * SECOND: RecordedAccounting(at * SECOND, (), {}, {}, (at - 2) * SECOND) for at in (12, 14)}
+    known = (KnownAccount(ALICE, 2.0, 0, 5.0), KnownAccount(BOB, 2.0, 30, 5.0))
+    accounts = AccountWalk(NegotiatorRecording("node7", (founded,), (), (), (), counted, (), 10 * SECOND, known, 0, ()))
     assert [moment.at for moment in accounts.moments()] == [12 * SECOND, 14 * SECOND]
-    assert [accounts.books.factor(name) for name in (ALICE, BOB, "carol@node7")] == [7, 30, 7]
+    assert [accounts.accountant.factor(name) for name in (ALICE, BOB, "carol@node7")] == [7, 30, 7]
 
 
 # Which changes a cycle had heard of
@@ -177,18 +185,18 @@ def pool(*moments: tuple[int, str]) -> list[e.Event]:
     return found
 
 
-def seen(cycle: Happened | None, counted: Counted | None, *moments: tuple[int, str]) -> Sight:
+def seen(cycle: RecordedCycle | None, counted: RecordedAccounting | None, *moments: tuple[int, str]) -> VisibleEvents:
     at = 10 * SECOND
     cycles = {at: cycle} if cycle is not None else {}
-    return Sights(pool(*moments)).of([at], cycles, {at: counted} if counted is not None else {})[at]
+    return Visibility(pool(*moments)).of([at], cycles, {at: counted} if counted is not None else {})[at]
 
 
 NINE = ((1, ALICE), (9, BOB))
 """In the second before the cycle, bob's claim takes over from alice's."""
 
 
-def had(who: str) -> Counted:
-    return Counted(10 * SECOND, (Claimed("slot1", who, 1000),), {}, {})
+def had(who: str) -> RecordedAccounting:
+    return RecordedAccounting(10 * SECOND, (CountedClaim("slot1", who, 1000),), {}, {})
 
 
 @pytest.mark.parametrize(
@@ -197,21 +205,26 @@ def had(who: str) -> Counted:
         (None, had(ALICE), ALICE, frozenset()),
         (None, had(BOB), BOB, frozenset()),
         # what the negotiator tells itself: whose job has to go, and who uses how much
-        (Happened(10 * SECOND, (Told(10 * SECOND, "carol", "slot1", BOB, "3.0"),)), None, BOB, frozenset()),
-        (Happened(10 * SECOND, usage={ALICE: 1.0}), None, ALICE, frozenset()),
+        (
+            RecordedCycle(10 * SECOND, (RecordedMatch(10 * SECOND, "carol", "slot1", BOB, "3.0"),)),
+            None,
+            BOB,
+            frozenset(),
+        ),
+        (RecordedCycle(10 * SECOND, usage={ALICE: 1.0}), None, ALICE, frozenset()),
         # nothing tells: the usual delay, with doubts
         (None, None, ALICE, frozenset({ALICE, BOB})),
     ],
 )
 def test_what_is_recorded_of_a_cycle_tells_what_it_had_heard_of(
-    cycle: Happened | None, counted: Counted | None, expected: str, doubtful: frozenset[str]
+    cycle: RecordedCycle | None, counted: RecordedAccounting | None, expected: str, doubtful: frozenset[str]
 ) -> None:
     found = seen(cycle, counted, *NINE)
     assert ([one.submitter for one in found.claims], found.doubtful, found.agrees) == ([expected], doubtful, True)
 
 
 def test_ads_that_are_late_show_a_claim_that_is_long_gone() -> None:
-    found = seen(Happened(10 * SECOND), had(ALICE), (1, ALICE), (6, BOB))
+    found = seen(RecordedCycle(10 * SECOND), had(ALICE), (1, ALICE), (6, BOB))
     assert [one.submitter for one in found.claims] == [ALICE]
 
 
@@ -223,8 +236,10 @@ def test_a_slot_that_was_matched_while_nobody_had_it_was_in_unclaimed_if_only_in
         e.SlotTransitioned(nine, "", "", "slot1", "", "", "Preempting/Vacating"),
     ]
     events = [*pool((1, ALICE)), *ending, *pool((10, ""), (10, BOB))]
-    cycle = Happened(at, (Told(at, BOB, "slot1", "", "2.0"),))
-    found = Sights(events).of([at], {at: cycle}, {at: Counted(at, (Claimed("slot1", BOB, 1000),), {}, {})})[at]
+    cycle = RecordedCycle(at, (RecordedMatch(at, BOB, "slot1", "", "2.0"),))
+    found = Visibility(events).of(
+        [at], {at: cycle}, {at: RecordedAccounting(at, (CountedClaim("slot1", BOB, 1000),), {}, {})}
+    )[at]
     last = events[found.count - 1]
     assert found.claims == ()
     assert isinstance(last, e.SlotTransitioned)
@@ -232,15 +247,15 @@ def test_a_slot_that_was_matched_while_nobody_had_it_was_in_unclaimed_if_only_in
 
 
 def test_claims_that_were_never_so_are_contradicted() -> None:
-    found = seen(Happened(10 * SECOND), had("carol"), *NINE)
+    found = seen(RecordedCycle(10 * SECOND), had("carol"), *NINE)
     assert not found.agrees
 
 
 # The books
 
 
-def books(*events: e.Event) -> Books:
-    found = Books()
+def books(*events: e.Event) -> AccountantReplay:
+    found = AccountantReplay()
     found.take(e.PoolFounded(0, "", "", "pool", "htcondor-25", "node7", "", {"PRIORITY_HALFLIFE": "10"}))
     for event in events:
         found.take(event)
@@ -250,10 +265,10 @@ def books(*events: e.Event) -> Books:
 def test_a_match_that_preempts_counts_besides_the_claim_until_the_next_cycle() -> None:
     found = books()
     found.account(0)
-    found.count(0, [Claimed("slot1", ALICE, 2000)])
-    found.match(1 * SECOND, Claimed("slot1", BOB, 2000))
+    found.count(0, [CountedClaim("slot1", ALICE, 2000)])
+    found.match(1 * SECOND, CountedClaim("slot1", BOB, 2000))
     found.account(10 * SECOND)
-    found.count(10 * SECOND, [Claimed("slot1", BOB, 2000)])
+    found.count(10 * SECOND, [CountedClaim("slot1", BOB, 2000)])
     found.account(20 * SECOND)
     used = {name: one.used(20 * SECOND) / 1e9 for name, one in found.state.submitters.items()}
     assert used == {ALICE: 20, BOB: 18 + 20}
@@ -271,9 +286,9 @@ def test_a_priority_that_is_set_between_cycles_ages_by_all_of_the_time_between_t
 
 def test_of_who_is_heard_of_first_while_accounts_are_lost_nothing_is_known_until_it_is_told() -> None:
     found = books()
-    found.lose(Why("missing", NOON))
-    found.match(NOON, Claimed("slot1", ALICE, 1000))
-    sample = Sample(NOON, "userprio-1.txt", ALICE, 2000.0, 1000.0, 7.0)
+    found.lose(UnknownAccount("missing", NOON))
+    found.match(NOON, CountedClaim("slot1", ALICE, 1000))
+    sample = UserprioSample(NOON, "userprio-1.txt", ALICE, 2000.0, 1000.0, 7.0)
     assert str(found.compare(sample).why) == "cycles before that of 12:00:00 are missing"
     found.begin(NOON, ALICE, 2.0, 7.0)
     compared = found.compare(sample)

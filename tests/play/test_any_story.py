@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.simulation import Machines, Stage, Told, play
+from poolbook.adapters.simulation import PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.transcript_lines import lines
 from poolbook.adapters.stores import open_log
 from poolbook.replay.scenario import PlayError, read
@@ -57,16 +57,18 @@ STORIES = st.lists(st.tuples(st.integers(1, 1500), st.sampled_from(WHAT)), min_s
 EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "2000"))
 
 
-def told(text: str, steady: bool) -> tuple[Stage, list[str]]:
+def told(text: str, steady: bool) -> tuple[Simulation, list[str]]:
     """A scenario played; a line that cannot be done (no such slot, no such machine) ends it."""
-    scenario, heard = read(text), list[Told]()
-    stage = Stage(scenario, Machines(scenario), open_log("memory:", create=True), heard.append, steady=steady)
+    scenario, heard = read(text), list[PlayEvent]()
+    stage = Simulation(
+        scenario, ScenarioMachines(scenario), open_log("memory:", create=True), heard.append, steady=steady
+    )
     try:
         play(stage)
         end = ""
     except PlayError as error:
         end = str(error)
-    return stage, [*(line for one in heard for line in lines(stage.tale, one)), end]
+    return stage, [*(line for one in heard for line in lines(stage.transcript, one)), end]
 
 
 def check(dialect: str, slots: str, story: list[tuple[int, str]]) -> None:

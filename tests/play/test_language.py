@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.replay.scenario import PlayError, Step, read
+from poolbook.replay.scenario import PlayError, ScenarioStep, read
 from poolbook.replay.scenario.parser import HEADS
 from poolbook.replay.scenario.statements import OTHERS
 from poolbook.replay.scenario.times import DAYS, SECOND, elapsed, length
@@ -18,7 +18,7 @@ from ..together import together
 START = "start 2026-11-02 08:00 Europe/Berlin"  # a Monday
 
 
-def only(text: str) -> Step:
+def only(text: str) -> ScenarioStep:
     """The one step of a scenario."""
     (step,) = read(text).steps
     return step

@@ -28,7 +28,7 @@ ELSEWHERE = {
 @pytest.mark.soak
 @pytest.mark.parametrize("dialect", ELSEWHERE)
 def test_every_transition_is_taken_by_a_policy_in_some_transcript(dialect: str) -> None:
-    taken = {row for name, told in CASES if told == dialect for row in played(name, told)[0].tale.rows}
+    taken = {row for name, told in CASES if told == dialect for row in played(name, told)[0].transcript.rows}
     assert {row.number for row in DIALECTS[dialect].slot_rows} - taken == BACKFILL | ELSEWHERE[dialect]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.simulation import Failed, Machines, Stage, Told, play
+from poolbook.adapters.simulation import FailedExpectation, PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.transcript_lines import lines
 from poolbook.adapters.stores import open_log
 from poolbook.replay.scenario import read
@@ -34,16 +34,16 @@ def scenario_of(name: str) -> tuple[str, list[str]]:
 
 
 @cache
-def played(name: str, dialect: str, steady: bool = True) -> tuple[Stage, tuple[str, ...], bool]:
+def played(name: str, dialect: str, steady: bool = True) -> tuple[Simulation, tuple[str, ...], bool]:
     """The stage when all is over, the lines that were told, and whether all was as the scenario expects."""
     scenario = read(scenario_of(name)[0])
-    told: list[Told] = []
+    told: list[PlayEvent] = []
     log = open_log("memory:", create=True)
-    stage = Stage(scenario, Machines(scenario, f"{name}.play", FOLDER), log, told.append, dialect, steady)
+    stage = Simulation(scenario, ScenarioMachines(scenario, f"{name}.play", FOLDER), log, told.append, dialect, steady)
     good = play(stage)
-    said = [line for one in told for line in lines(stage.tale, one)]
-    assert good == (not any(isinstance(one, Failed) for one in told))
-    return stage, (*said, "", *stage.tale.summary()), good
+    said = [line for one in told for line in lines(stage.transcript, one)]
+    assert good == (not any(isinstance(one, FailedExpectation) for one in told))
+    return stage, (*said, "", *stage.transcript.summary()), good
 
 
 def replayed(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from poolbook.adapters.runtime.engine import Answer
-from poolbook.adapters.simulation.remote_schedds import Elsewhere, Job
+from poolbook.adapters.simulation.remote_schedds import RemoteJob, RemoteSchedds
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import ClaimMade, Event, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
@@ -104,7 +104,7 @@ class Point(TestPool):
     def __init__(self, dialect: str, *, steady: bool = True, tables: Tables | None = None) -> None:
         super().__init__(dialect=dialect, tables=tables, behave=self._behaviour, steady=steady)
         self.behaviours: dict[int, Behaviour] = {}
-        self.elsewhere = Elsewhere(self.world)
+        self.elsewhere = RemoteSchedds(self.world)
         self.engine.subscribe(lambda first, events: self.elsewhere.hear(events))
 
     def _behaviour(self, launch) -> Behaviour:  # type: ignore[no-untyped-def]
@@ -197,7 +197,7 @@ class Point(TestPool):
         given = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
         name = f"{ELSEWHERE}#{number}"
         if behaviour is not None:
-            self.elsewhere.comes(name, Job(f"{number}.0", given, behaviour))
+            self.elsewhere.comes(name, RemoteJob(f"{number}.0", given, behaviour))
         return self.handle(s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", given, lease))
 
     def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> Answer:

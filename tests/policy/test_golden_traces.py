@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.conformance.golden_traces import REWRITES, Comparison, compare, recorded, trace
-from poolbook.adapters.conformance.trace_play import Play
+from poolbook.adapters.conformance.golden_traces import COMPARISON_RULES, TraceComparison, compare, recorded, trace
+from poolbook.adapters.conformance.trace_play import TracePlay
 from poolbook.adapters.conformance.trace_settings import configuration
 from poolbook.replay.validation import examine
 
@@ -31,7 +31,7 @@ NAMES = list(BY_RUN)
 
 
 @cache
-def compared(run: str) -> Comparison:
+def compared(run: str) -> TraceComparison:
     return compare(BY_RUN[run])
 
 
@@ -50,7 +50,7 @@ def test_at_most_a_dozen_rewrites_are_needed_in_all_and_each_of_them_is() -> Non
     counted: Counter[str] = Counter()
     for run in NAMES:
         counted.update(compared(run).rewrites)
-    assert set(counted) == {rewrite.name for rewrite in REWRITES}
+    assert set(counted) == {rewrite.name for rewrite in COMPARISON_RULES}
     assert sum(counted.values()) <= 12
 
 
@@ -69,7 +69,7 @@ def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -
 def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
     found = trace(BY_RUN[run])
     for one in found.runs:
-        play = Play(found.files, one, "htcondor-25")
+        play = TracePlay(found.files, one, "htcondor-25")
         play.moves()
         assert [str(violation) for violation in examine(play.log.read()).violations] == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.conformance.trace_files import SECOND, TraceFiles
-from poolbook.adapters.conformance.trace_startd import runs
+from poolbook.adapters.conformance.trace_startd import startd_runs
 from poolbook.domain.ports import stimuli as s
 
 from ..together import together
@@ -35,7 +35,7 @@ def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the
     assert data is not None
     blind = _DECIDED.sub(lambda found: _emptied(found[0]), data)
     assert blind != data
-    with_all, without = (runs(text, files.jobs, files.owner_told) for text in (data, blind))
+    with_all, without = (startd_runs(text, files.jobs, files.owner_told) for text in (data, blind))
     assert [one.steps for one in without] == [one.steps for one in with_all]
 
 
@@ -70,7 +70,7 @@ def told(*lines: str) -> list[str]:
 
 def stimuli(*lines: str) -> list[object]:
     text = "".join(f"11/20/26 12:00:{second:02} {line}\n" for second, line in enumerate([*HEAD, *lines]))
-    (run,) = runs(text.encode(), {}, [])
+    (run,) = startd_runs(text.encode(), {}, [])
     return [step.what for step in run.steps if not isinstance(step.what, s.EvaluatePolicies)]
 
 
@@ -160,7 +160,7 @@ def test_a_drain_has_the_words_of_its_request() -> None:
         '11/20/26 12:00:01 Processing drain request from <10.0.0.7:22007>\nCheckExpr = true\nDrainReason = "by root"\n'
         "HowFast = 10\nResumeOnCompletion = 4\nStartExpr = TARGET.Short\n11/20/26 12:00:01 Initiating quick draining.\n"
     )
-    (run,) = runs(text.encode(), {}, [])
+    (run,) = startd_runs(text.encode(), {}, [])
     (step,) = run.steps
     assert step.what == s.Drain("drain-5", "root", "node7", "Quick", "by root", "reconfig", "true", "TARGET.Short")
 
@@ -183,6 +183,6 @@ def test_a_drain_has_the_words_of_its_request() -> None:
 )  # fmt: skip
 def test_when_the_owners_sensor_published_what_it_was_given_at_five(lines: list[str], published: int) -> None:
     text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + "".join(f"11/20/26 {line}\n" for line in lines)
-    (run,) = runs(text.encode(), {}, [(NOON + 5 * SECOND, {"OwnerAtKeyboard": "True"})])
+    (run,) = startd_runs(text.encode(), {}, [(NOON + 5 * SECOND, {"OwnerAtKeyboard": "True"})])
     readings = [step.at for step in run.steps if not isinstance(step.what, s.Stimulus)]
     assert readings == [NOON + published * SECOND]

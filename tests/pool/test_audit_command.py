@@ -18,8 +18,16 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import LogError
 from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25
-from poolbook.replay.forensics.audit.native_log import own
-from poolbook.replay.forensics.audit.verdict import Audit, Contradiction, Finding, Gap, Refused, Stated, Unaccounted
+from poolbook.replay.forensics.audit.native_log import audit_native_log
+from poolbook.replay.forensics.audit.verdict import (
+    Audit,
+    AuditFinding,
+    Contradiction,
+    MissingRecords,
+    SourceValue,
+    UnaccountedTime,
+    UnreadRecord,
+)
 from poolbook.replay.forensics.imported_log import IMPORTED
 
 from .real import Folder
@@ -121,7 +129,7 @@ def test_the_audit_of_an_own_log_counts_what_its_events_say(tmp_path: Path, dial
         moves = sum(isinstance(event, e.SlotTransitioned) for _, event in pool.events())
     log = open_log(url, create=False, read_only=True)
     audit = Audit()
-    own(log, audit, "pool.db")
+    audit_native_log(log, audit, "pool.db")
     log.close()
     assert audit.sound and not audit.imported
     assert sum(audit.transitions.values()) == moves > 10
@@ -183,24 +191,24 @@ def test_a_log_that_is_not_there_is_named(folder: Folder) -> None:
 # The report
 
 
-def finding(number: int) -> Finding:
+def finding(number: int) -> AuditFinding:
     story = ("22:36:40  where it was  [StartLog:3]", "22:36:41  where it went  [StartLog:4]")
-    return Finding(SLOT, "row", f"no row leads there ({number})", BEGIN, "StartLog", number, story)
+    return AuditFinding(SLOT, "row", f"no row leads there ({number})", BEGIN, "StartLog", number, story)
 
 
 def everything() -> Audit:
-    stated = (Stated("history", "code 0", "history", 7), Stated("userlog", "code 1", "job.log", 3))
+    stated = (SourceValue("history", "code 0", "history", 7), SourceValue("userlog", "code 1", "job.log", 3))
     audit = Audit("htcondor-25", True, 99, BEGIN, BEGIN + 60_000_000)
     audit.sources = [("StartLog", "startlog", 900), ("job.log", "userlog", 1)]
     audit.transitions = {"1": 3, "2": 0, "3": 0, "4": 0, "11": 0, "12a": 2}
     audit.letters, audit.beyond, audit.jobs = {"A": 3}, {"12a": 2}, {"completed": 1, "running": 1}
     audit.violations = [finding(number) for number in range(1, 26)]
-    audit.lost = [Finding("1.0", "lost", "nothing more is heard of it", BEGIN, "EventLog", 4, ())]
-    audit.repeated = [Finding("1.1", "repeated", "it began twice", BEGIN, "EventLog", 5, ())]
+    audit.lost = [AuditFinding("1.0", "lost", "nothing more is heard of it", BEGIN, "EventLog", 4, ())]
+    audit.repeated = [AuditFinding("1.1", "repeated", "it began twice", BEGIN, "EventLog", 5, ())]
     audit.contradictions = [Contradiction("1.0", "exit", "two exit codes", BEGIN, 1, stated)]
-    audit.quarantined = [Refused("StartLog", 40, "no time", "???")]
-    audit.gaps = [Gap("SchedLog", 50, "trimmed", BEGIN, 0)]
-    audit.unaccounted = [Unaccounted(SLOT, BEGIN, BEGIN + 30_000_000, "its startd was not heard of")]
+    audit.quarantined = [UnreadRecord("StartLog", 40, "no time", "???")]
+    audit.gaps = [MissingRecords("SchedLog", 50, "trimmed", BEGIN, 0)]
+    audit.unaccounted = [UnaccountedTime(SLOT, BEGIN, BEGIN + 30_000_000, "its startd was not heard of")]
     audit.torn = [("EventLog", 17)]
     audit.seal_checked = True
     audit.judged = True

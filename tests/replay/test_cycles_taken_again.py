@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
-from poolbook.replay.recheck_cycles import MOST, Difference, take_again
+from poolbook.replay.recheck_cycles import MOST, RecheckDifference, recheck
 
 from .contested_pool import contested
 from .edits import the
@@ -60,7 +60,7 @@ def test_every_cycle_of_any_pool_comes_out_the_same(commands: list[str], dialect
             pool.say(command)
         except KeyError:  # a machine that is not there cannot leave
             continue
-    found = take_again(pool.events())
+    found = recheck(pool.events())
     held = [event for _, event in pool.events() if isinstance(event, e.CycleHeld)]
     assert found.sound and found.differences == []
     assert found.taken >= len(held)
@@ -71,14 +71,14 @@ def story() -> list[e.Event]:
     return [event for _, event in contested().events()]
 
 
-def altered(story: list[e.Event], edit: Callable[[list[e.Event]], None]) -> list[Difference]:
+def altered(story: list[e.Event], edit: Callable[[list[e.Event]], None]) -> list[RecheckDifference]:
     log = list(story)
     edit(log)
-    return take_again(enumerate(log, 1)).differences
+    return recheck(enumerate(log, 1)).differences
 
 
 def test_cycles_with_ranks_and_preemption_come_out_the_same(story: list[e.Event]) -> None:
-    found = take_again(enumerate(story, 1))
+    found = recheck(enumerate(story, 1))
     reasons = {match.reason for event in story if isinstance(event, e.CycleHeld) for match in event.matches}
     assert found.sound
     assert (found.others, reasons) == (0, {"", "rank", "priority"})
@@ -150,7 +150,7 @@ def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -
     founded = story[0]
     assert isinstance(founded, e.PoolFounded)
     changed = attrs.evolve(founded, settings=founded.settings | {"PREEMPTION_REQUIREMENTS": "false"})
-    found = take_again([(1, changed), *enumerate(story[1:], 2)])
+    found = recheck([(1, changed), *enumerate(story[1:], 2)])
     assert found.differing > 0
     assert len(found.differences) <= MOST
 
@@ -158,7 +158,7 @@ def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -
 def test_a_cycle_of_other_rules_is_counted_and_not_taken_again(story: list[e.Event]) -> None:
     log = [attrs.evolve(event, rules=99) if isinstance(event, e.CycleHeld) else event for event in story]
     held = sum(isinstance(event, e.CycleHeld) for event in log)
-    found = take_again(enumerate(log, 1))
+    found = recheck(enumerate(log, 1))
     assert found.sound
     assert found.others == held
 
@@ -167,7 +167,7 @@ def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress(GOLDEN.read_bytes()))
     log = open_log(str(path), create=False, read_only=True)
-    found = take_again(log.read())
+    found = recheck(log.read())
     log.close()
     assert (found.sound, found.taken) == (True, 0)
     assert found.others > 0
@@ -176,7 +176,7 @@ def test_the_first_release_decided_by_other_rules(tmp_path: Path) -> None:
 def test_events_of_which_no_state_can_be_made_are_told(story: list[e.Event]) -> None:
     place = the(story, e.SlotCreated)
     log = [event for n, event in enumerate(story) if n != place]
-    assert "no state can be made of the events from position" in take_again(enumerate(log, 1)).stopped
+    assert "no state can be made of the events from position" in recheck(enumerate(log, 1)).stopped
 
 
 # The command

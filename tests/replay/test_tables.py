@@ -18,7 +18,7 @@ from poolbook.adapters.condor_tools.options import Refusal, UsageError
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten
 from poolbook.domain.ports.log import Log
-from poolbook.replay.forensics.daemon_tables import NotKnown, Table, jobs_of, queue, tables
+from poolbook.replay.forensics.daemon_tables import DaemonTable, NotKnown, jobs_of, queue, tables
 
 from ..importing.feeding import DATA, content, read
 from ..importing.folders import imported, write
@@ -89,7 +89,7 @@ def test_the_queue_after_a_transaction_is_what_condor_q_said(sample: Sample) -> 
     until the next sample is the one that condor_q saw."""
     later = [other.bytes for other in samples() if other.file == sample.file and other.bytes > sample.bytes]
     known, until = len(written(sample.file, sample.bytes)), len(written(sample.file, later[0] if later else None))
-    table, found = Table("queue"), False
+    table, found = DaemonTable("queue"), False
     for number, event in enumerate(written(sample.file), 1):
         table.take(event)
         found = found or (known <= number <= until and all_alike(jobs_of(table), sample.jobs))
@@ -99,7 +99,7 @@ def test_the_queue_after_a_transaction_is_what_condor_q_said(sample: Sample) -> 
 def test_samples_of_a_quiet_schedd_are_what_the_file_held() -> None:
     equal = 0
     for sample in samples():
-        table = Table("queue")
+        table = DaemonTable("queue")
         for event in written(sample.file, sample.bytes):
             table.take(event)
         equal += all_alike(jobs_of(table), sample.jobs)
@@ -108,7 +108,7 @@ def test_samples_of_a_quiet_schedd_are_what_the_file_held() -> None:
 
 @pytest.mark.parametrize(("before", "after"), list(pairwise(NAMES)))
 def test_a_compaction_changes_nothing(before: int, after: int) -> None:
-    old, new = Table("queue"), Table("queue")
+    old, new = DaemonTable("queue"), DaemonTable("queue")
     for event in written(before):
         old.take(event)
     for event in written(after):
@@ -148,7 +148,7 @@ def test_before_its_beginning_the_queue_is_not_known() -> None:
 def test_the_queue_of_each_transaction_is_that_of_its_file() -> None:
     numbers = [len(written(1)), len(written(1)) + len(written(2))]
     for file, number in enumerate(numbers, 1):
-        table = Table("queue")
+        table = DaemonTable("queue")
         for event in written(file):
             table.take(event)
         assert queue(log_of_the_spool(), number=number).jobs == jobs_of(table)
@@ -259,8 +259,8 @@ def test_until_its_compaction_the_file_before_tells(tmp_path: Path) -> None:
     assert jobs == {50: 2, 100: 1}
 
 
-def fold(*lines: str, kind: str = "queue") -> Table:
-    table = Table(kind)
+def fold(*lines: str, kind: str = "queue") -> DaemonTable:
+    table = DaemonTable(kind)
     for event in read(TableReader, kind, "".join(f"{line}\n" for line in lines).encode())[0]:
         assert isinstance(event, TableWritten)
         table.take(event)
@@ -330,7 +330,7 @@ def test_a_table_that_is_written_down_anew_is_the_same(operations: list[str]) ->
     )
 )
 def test_no_operations_of_an_edited_log_raise(operations: list[tuple[int, str, str, str]]) -> None:
-    table = Table("queue")
+    table = DaemonTable("queue")
     event: Event = TableWritten(1, "reported", "1:1", "queue", 1, tuple(operations))
     assert isinstance(event, TableWritten)
     table.take(event)

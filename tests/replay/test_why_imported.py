@@ -16,7 +16,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.domain.ports.log import Log
-from poolbook.replay.forensics.imported_log import IMPORTED, Places, shortest
+from poolbook.replay.forensics.imported_log import IMPORTED, PlaceNames, shortest_tails
 from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
@@ -556,7 +556,7 @@ def _is_in_order(life: list[Sentence]) -> bool:
 
 def test_what_is_listed_has_the_place_of_its_record_and_the_reason_that_stands_there() -> None:
     log = log_of(EVERYTHING)
-    places = Places(log)
+    places = PlaceNames(log)
     lines = [line(member, UTC, places.name(member.stimulus)) for member in entries(log, wanted(SLOT))]
     assert len(lines) == len(OF_SLOT)
     (found,) = [text for text in lines if " 13a " in text]
@@ -575,7 +575,7 @@ NAMES = {
 
 @pytest.mark.parametrize("paths", NAMES)
 def test_a_file_is_called_by_as_much_of_its_path_as_tells_it_apart(paths: tuple[str, ...]) -> None:
-    found = shortest(dict(enumerate(paths, 1)))
+    found = shortest_tails(dict(enumerate(paths, 1)))
     assert [found[number] for number in sorted(found)] == NAMES[paths]
 
 

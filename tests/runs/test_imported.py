@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.ports.log import Log
-from poolbook.replay.forensics.imported_log import Places
+from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.listing import wanted
 from poolbook.replay.narration.wording import iso
 from poolbook.replay.runs.evictions import Told, by_cause, of, told
@@ -121,7 +121,7 @@ def test_an_eviction_says_who_lost_what_where_and_in_which_record() -> None:
         "1.0", "alice@localhost", "slot1@localhost", "localhost",
     )  # fmt: skip
     assert first.lasted == 10 * SECOND
-    assert Places(trace("05-prio-preempt")).name(first.stimulus).startswith("EventLog")
+    assert PlaceNames(trace("05-prio-preempt")).name(first.stimulus).startswith("EventLog")
     assert [run.ended for run in others] == sorted(run.ended for run in others)
 
 

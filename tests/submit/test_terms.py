@@ -12,7 +12,7 @@ import pytest
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.machine.host import host_name, user_name
-from poolbook.adapters.simulation import Machines, Stage, play
+from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
@@ -119,7 +119,7 @@ def test_a_machine_takes_another_domain_with_another_configuration() -> None:
 def test_a_scenario_s_users_and_jobs_are_of_its_configuration() -> None:
     text = f"machine a\nconfig\n{OURS}JOB_DEFAULT_REQUESTMEMORY = 77\nend\nat 0:01 submit alice run=9:00\nuntil 1:00\n"
     scenario = read_play(text)
-    stage = Stage(scenario, Machines(scenario), open_log("memory:", create=True), lambda told: None)
+    stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda told: None)
     assert play(stage)
     ad = stage.engine.state.clusters[1].attributes(0)
     assert [ad[name] for name in ("User", "RequestMemory")] == ['"alice@my.dom"', "77"]

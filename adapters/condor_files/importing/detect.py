@@ -13,7 +13,7 @@ SNIFFED = 1 << 16
 """So many bytes of a file are looked at."""
 
 
-class Sign(NamedTuple):
+class FileSigns(NamedTuple):
     """By what files of one kind are known: by `sure` whatever their name; else by a name that fits, if `content` fits,
     too. `begins`: how all of them begin."""
 
@@ -24,10 +24,10 @@ class Sign(NamedTuple):
     begins: re.Pattern[bytes] | None = None
 
 
-def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begins: bytes | None = None) -> Sign:
+def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begins: bytes | None = None) -> FileSigns:
     sure_one = None if sure is None else re.compile(sure, re.MULTILINE)
     beginning = None if begins is None else re.compile(begins)
-    return Sign(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_one, beginning)
+    return FileSigns(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_one, beginning)
 
 
 _ANYTHING = rb"\S"
@@ -88,7 +88,7 @@ def kind_of(name: str, head: bytes) -> str | None:
     return None
 
 
-def _begins(sign: Sign, head: bytes) -> bool:
+def _begins(sign: FileSigns, head: bytes) -> bool:
     return sign.begins is None or sign.begins.match(head) is not None
 
 

@@ -28,10 +28,10 @@ from ....replay.forensics.imported_log import IMPORTED, is_imported
 from ...machine.host import VERSION
 from ...stores.codec import CODEC
 from ..log_times import compiled
-from ..reader import Reader, Source, hidden
+from ..reader import SourceFile, SourceReader, hidden
 from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
-from .folders import Candidate, Found, family_of, look
-from .source_registry import Changed, Continued, Copy, Known, begins_as, head_digest, known_sources, recognize
+from .folders import Candidate, FolderContents, family_of, folder_contents
+from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import local_zone, zone_of
 
 BATCH = 5_000
@@ -44,28 +44,28 @@ LONGEST_TRANSACTION = 256 << 20
 """But whoever submits a million jobs at once makes one transaction of them."""
 
 
-class Made(NamedTuple):
+class ReaderClass(NamedTuple):
     """Where the reader of a kind of file is."""
 
     module: str
     name: str
 
 
-READERS: dict[str, Made] = {
-    "startlog": Made("startlog", "StartLogReader"),
-    "schedlog": Made("schedlog", "SchedLogReader"),
-    "negotiatorlog": Made("negotiatorlog", "NegotiatorLogReader"),
-    "matchlog": Made("matchlog", "MatchLogReader"),
-    "userlog": Made("job_event_log", "UserLogReader"),
-    "eventlog": Made("job_event_log", "UserLogReader"),
-    "history": Made("ads", "AdsReader"),
-    "epochs": Made("ads", "AdsReader"),
-    "startd_history": Made("ads", "AdsReader"),
-    "queue": Made("daemon_tables", "TableReader"),
-    "accountant": Made("daemon_tables", "TableReader"),
-    "job_ads": Made("ads", "AdsReader"),
-    "machine_ads": Made("ads", "AdsReader"),
-    "submitter_ads": Made("ads", "AdsReader"),
+READERS: dict[str, ReaderClass] = {
+    "startlog": ReaderClass("startlog", "StartLogReader"),
+    "schedlog": ReaderClass("schedlog", "SchedLogReader"),
+    "negotiatorlog": ReaderClass("negotiatorlog", "NegotiatorLogReader"),
+    "matchlog": ReaderClass("matchlog", "MatchLogReader"),
+    "userlog": ReaderClass("job_event_log", "JobEventLogReader"),
+    "eventlog": ReaderClass("job_event_log", "JobEventLogReader"),
+    "history": ReaderClass("ads", "AdsReader"),
+    "epochs": ReaderClass("ads", "AdsReader"),
+    "startd_history": ReaderClass("ads", "AdsReader"),
+    "queue": ReaderClass("daemon_tables", "TableReader"),
+    "accountant": ReaderClass("daemon_tables", "TableReader"),
+    "job_ads": ReaderClass("ads", "AdsReader"),
+    "machine_ads": ReaderClass("ads", "AdsReader"),
+    "submitter_ads": ReaderClass("ads", "AdsReader"),
 }
 _NOT_A_GAP = frozenset({"history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads"})
 """Kinds whose records stand for themselves: one that is missing makes no other one wrong."""
@@ -82,7 +82,7 @@ class Options:
 
 
 @define
-class Counts:
+class SourceCounts:
     """What an import read of one kind of source."""
 
     files: int = 0
@@ -98,7 +98,7 @@ class Counts:
 class ImportResult:
     """What one import did."""
 
-    counts: dict[str, Counts] = field(factory=dict)
+    counts: dict[str, SourceCounts] = field(factory=dict)
     copies: list[tuple[str, str]] = field(factory=list)
     """Files that were not imported, and the file that each repeats."""
     skipped: list[str] = field(factory=list)
@@ -115,7 +115,7 @@ Progress = Callable[[str, int, int, int], None]
 """Told of the file that is read, of how many bytes of how many were read in all, and how many events they made."""
 
 
-def found_import(log: Log, machine: str, now: int) -> None:
+def begin_import(log: Log, machine: str, now: int) -> None:
     """Make sure that `log` is one of an import: a new one is begun as such. Raises `LogError` for another."""
     if not log.head.position:
         settings = {IMPORTED: "true"}
@@ -138,19 +138,19 @@ class Importer:
         zone_of(self._zone)
         if options.time_format:
             compiled(options.time_format)
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
         """Of sources that were read before: which file it was, and how far it was taken into the digest."""
 
     def run(self, progress: Progress | None = None) -> ImportResult:
         """Import all that is new. Raises `LogError` (the log), and OSError if one of the folders is not there."""
         began = time.monotonic()
-        found = look(self._folders, self._leave_out)
+        found = folder_contents(self._folders, self._leave_out)
         now = time.time_ns() // 1000
         machine = self._options.machine or next(iter(found.machines.values()), "") or "imported"
-        found_import(self._log, machine, now)
+        begin_import(self._log, machine, now)
         self._known = self._known or known_sources(self._log)
-        run = _Run(self, found, now, progress)
+        run = _Import(self, found, now, progress)
         for _, family in groupby(_without_copies(found, run.result), key=lambda c: c.family):
             run.family(list(family))
         run.close()
@@ -160,7 +160,7 @@ class Importer:
         return run.result
 
 
-def _without_copies(found: Found, result: ImportResult) -> Iterator[Candidate]:
+def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Candidate]:
     """The candidates in order, without those that are the beginning of another one, or all of it."""
     gone: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
@@ -184,10 +184,10 @@ def _without_copies(found: Found, result: ImportResult) -> Iterator[Candidate]:
     return (candidate for candidate in found.candidates if candidate.path not in gone)
 
 
-class _Run:
+class _Import:
     """One import."""
 
-    def __init__(self, importer: Importer, found: Found, now: int, progress: Progress | None) -> None:
+    def __init__(self, importer: Importer, found: FolderContents, now: int, progress: Progress | None) -> None:
         self._importer = importer
         self._log = importer._log
         self._known = importer._known
@@ -207,11 +207,11 @@ class _Run:
         source = self._new(path, "", "", 0)
         self._batch.append(e.SourceRefused(self._now, "refused", f"{source.number}:0", source.number, 0, words, ""))
 
-    def _new(self, path: str, kind: str, machine: str, follows: int) -> Known:
+    def _new(self, path: str, kind: str, machine: str, follows: int) -> KnownSource:
         number = len(self._known) + 1
         zone = self._importer._zone
         event = e.SourceFound(self._now, "read", f"{number}:0", number, path, kind, machine, zone, follows)
-        known = self._known[number] = Known(event)
+        known = self._known[number] = KnownSource(event)
         self._batch.append(event)
         return known
 
@@ -227,9 +227,9 @@ class _Run:
                 self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
         here = {what.source.number for _, what in files if what is not None}
         lost = self._vanished(members[0], here)
-        before: Known | None = None
+        before: KnownSource | None = None
         for candidate, what in files:
-            self.result.counts.setdefault(candidate.kind, Counts()).files += 1
+            self.result.counts.setdefault(candidate.kind, SourceCounts()).files += 1
             try:
                 before, lost = self._file(candidate, what, before, lost)
             except FileNotFoundError:
@@ -238,8 +238,12 @@ class _Run:
                 self._done += candidate.size
 
     def _file(
-        self, candidate: Candidate, what: Continued | Copy | Changed | None, before: Known | None, lost: Known | None
-    ) -> tuple[Known | None, Known | None]:
+        self,
+        candidate: Candidate,
+        what: Continued | Copy | Changed | None,
+        before: KnownSource | None,
+        lost: KnownSource | None,
+    ) -> tuple[KnownSource | None, KnownSource | None]:
         """Import a file; return what the next one of its family follows, and what is still missing before that."""
         if what is None:
             return self._import(candidate, before, lost), None
@@ -255,7 +259,7 @@ class _Run:
     def _recognize(self, candidate: Candidate) -> Continued | Copy | Changed | None:
         return recognize(candidate.path, candidate.kind, self._known)
 
-    def _import(self, candidate: Candidate, before: Known | None, lost: Known | None) -> Known:
+    def _import(self, candidate: Candidate, before: KnownSource | None, lost: KnownSource | None) -> KnownSource:
         """Import a file that the log does not have. `before`: the file that it follows; `lost`: one that is gone."""
         self.result.counts[candidate.kind].new += 1
         follows = before or lost
@@ -268,7 +272,7 @@ class _Run:
         self._read(candidate, source, Prefix.of(candidate.path), before)
         return source
 
-    def _vanished(self, candidate: Candidate, here: set[int]) -> Known | None:
+    def _vanished(self, candidate: Candidate, here: set[int]) -> KnownSource | None:
         """The newest part of this log that was imported, if it is not there any more."""
         family = [
             known
@@ -294,7 +298,7 @@ class _Run:
             file.close()
         return None
 
-    def _changed(self, candidate: Candidate, source: Known, same: int) -> None:
+    def _changed(self, candidate: Candidate, source: KnownSource, same: int) -> None:
         assert source.read is not None
         words = (
             f"what was read of it before stands there no more: the same up to byte {same}, different before byte "
@@ -302,7 +306,7 @@ class _Run:
         )
         self._once(source, candidate.kind, 0, words, candidate.path)
 
-    def _once(self, source: Known, kind: str, line: int, words: str, text: str = "") -> None:
+    def _once(self, source: KnownSource, kind: str, line: int, words: str, text: str = "") -> None:
         """Tell of something that will be found again by every import."""
         told = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, words, text) for old in told):
@@ -311,7 +315,7 @@ class _Run:
 
     # Reading
 
-    def _read(self, candidate: Candidate, source: Known, prefix: Prefix, before: Known | None) -> None:
+    def _read(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
         """Read a file from where its source was left (`before`: the source whose reader goes on here)."""
         read = source.read
         state = read.state if read is not None else before.read.state if before is not None and before.read else ""
@@ -351,12 +355,14 @@ class _Run:
         prefix.file.close()
         self._importer.open[source.number] = (candidate.identity, prefix)
 
-    def _reader(self, candidate: Candidate, source: Known, state: dict[str, object] | None, lines: int) -> Reader:
+    def _reader(
+        self, candidate: Candidate, source: KnownSource, state: dict[str, object] | None, lines: int
+    ) -> SourceReader:
         made = READERS[candidate.kind]
         kind = getattr(import_module(f"..{made.module}", __package__), made.name)
         found = source.found
-        reader: Reader = kind(
-            Source(
+        reader: SourceReader = kind(
+            SourceFile(
                 source.number,
                 candidate.path,
                 found.kind,
@@ -371,7 +377,7 @@ class _Run:
         )
         return reader
 
-    def _too_long(self, source: Known, reader: Reader, rest: bytes) -> e.Event:
+    def _too_long(self, source: KnownSource, reader: SourceReader, rest: bytes) -> e.Event:
         line = reader.line + 1
         reader.line += rest.count(b"\n")
         words = f"a record that does not end within {len(rest) >> 20} MiB"
@@ -379,7 +385,7 @@ class _Run:
         return e.SourceRefused(self._now, "refused", f"{source.number}:{line}", source.number, line, words, text)
 
     def _add(self, events: Sequence[e.Event], kind: str) -> None:
-        counts = self.result.counts.setdefault(kind, Counts())
+        counts = self.result.counts.setdefault(kind, SourceCounts())
         counts.events += len(events)
         for event in events:
             if type(event) is e.SourceRefused:
@@ -389,7 +395,7 @@ class _Run:
         self._batch.extend(events)
 
     def _stop(
-        self, candidate: Candidate, source: Known, prefix: Prefix, reader: Reader, head: bytes, left: int
+        self, candidate: Candidate, source: KnownSource, prefix: Prefix, reader: SourceReader, head: bytes, left: int
     ) -> None:
         """Append what was read, and how far that is."""
         old = source.read

@@ -62,7 +62,7 @@ def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
 
 
 @define
-class Found:
+class FolderContents:
     """What folders hold: what can be imported, what is none of HTCondor's or not read, and what cannot be opened."""
 
     candidates: list[Candidate] = field(factory=list)
@@ -85,9 +85,9 @@ def files_below(path: str) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def look(paths: Sequence[str], leave_out: Iterable[str] = ()) -> Found:
+def folder_contents(paths: Sequence[str], leave_out: Iterable[str] = ()) -> FolderContents:
     """What stands below `paths`. `leave_out`: files that are the import's own."""
-    found = Found()
+    found = FolderContents()
     own = {os.path.realpath(path) for path in leave_out}
     seen: set[tuple[int, int]] = set()
     for path in paths:
@@ -95,7 +95,7 @@ def look(paths: Sequence[str], leave_out: Iterable[str] = ()) -> Found:
             if os.path.realpath(file) in own:
                 continue
             try:
-                _look_at(file, found, seen)
+                _sort_out(file, found, seen)
             except FileNotFoundError:
                 continue
             except DAMAGED as error:
@@ -104,7 +104,7 @@ def look(paths: Sequence[str], leave_out: Iterable[str] = ()) -> Found:
     return found
 
 
-def _look_at(file: str, found: Found, seen: set[tuple[int, int]]) -> None:
+def _sort_out(file: str, found: FolderContents, seen: set[tuple[int, int]]) -> None:
     status = os.stat(file)
     identity = (status.st_dev, status.st_ino)
     if not stat.S_ISREG(status.st_mode) or identity in seen:

@@ -16,17 +16,17 @@ from ...runtime.views import views_current
 from ...stores import open_log
 from ...stores.location import locate, shown
 from ...stores.log_paths import WriterLock
-from .driver import Importer, ImportResult, Options, Progress, found_import
+from .driver import Importer, ImportResult, Options, Progress, begin_import
 
-Place = str | os.PathLike[str]
-Folders = Place | Sequence[Place]
+StrPath = str | os.PathLike[str]
+Folders = StrPath | Sequence[StrPath]
 """What to import: a folder with all that is below it, or a file; or several."""
 
 
 class ImportSession:
     """The import of some folders into one log, which nobody else writes meanwhile. Close it after use."""
 
-    def __init__(self, folders: Folders, url: Place, options: Options | None = None) -> None:
+    def __init__(self, folders: Folders, url: StrPath, options: Options | None = None) -> None:
         """Take the log at `url`, which is begun if there is none.
 
         :raises Refusal: one of the folders is not there
@@ -47,7 +47,7 @@ class ImportSession:
             stack.callback(self.log.close)
             self._importer = Importer(self.log, paths, options or Options(), _beside(self.url))
             if self.log.head.position:
-                found_import(self.log, "", 0)
+                begin_import(self.log, "", 0)
             self._close = stack.pop_all().close
 
     def _lock(self, stack: ExitStack) -> None:
@@ -106,7 +106,7 @@ def _beside(url: str) -> list[str]:
 
 def import_pool(
     folders: Folders,
-    log: Place,
+    log: StrPath,
     *,
     zone: str = "",
     machine: str = "",
@@ -136,7 +136,7 @@ def import_pool(
 
 def follow_pool(
     folders: Folders,
-    log: Place,
+    log: StrPath,
     *,
     zone: str = "",
     machine: str = "",

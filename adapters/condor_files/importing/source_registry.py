@@ -14,7 +14,7 @@ from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
 
 
 @define
-class Known:
+class KnownSource:
     """A source, as the log has it. ``stops`` are the places where reading stopped, each with the digest up to there."""
 
     found: e.SourceFound
@@ -35,15 +35,15 @@ class Known:
             self.stops.append((event.offset, event.digest))
 
 
-def known_sources(log: Log) -> dict[int, Known]:
+def known_sources(log: Log) -> dict[int, KnownSource]:
     """The sources of a log by their numbers, which count from 1."""
-    sources: dict[int, Known] = {}
+    sources: dict[int, KnownSource] = {}
     while True:
         number = len(sources) + 1
-        source: Known | None = None
+        source: KnownSource | None = None
         for _, event in log.read_stream(f"source/{number}"):
             if isinstance(event, e.SourceFound):
-                source = Known(event)
+                source = KnownSource(event)
             elif isinstance(event, e.SourceRead) and source is not None:
                 source.take(event)
         if source is None:
@@ -59,7 +59,7 @@ _SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})
 class Continued:
     """A file that goes on where a source was left; its prefix has been taken into the digest."""
 
-    source: Known
+    source: KnownSource
     prefix: Prefix
 
 
@@ -67,18 +67,18 @@ class Continued:
 class Copy:
     """A file that has nothing which a source did not have."""
 
-    source: Known
+    source: KnownSource
 
 
 @define
 class Changed:
     """The file of a source, which still begins as it did, and is something else now: the same up to byte `same`."""
 
-    source: Known
+    source: KnownSource
     same: int
 
 
-def recognize(path: str, kind: str, sources: dict[int, Known]) -> Continued | Copy | Changed | None:
+def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continued | Copy | Changed | None:
     """Which source a file is; None if it is a new one. Raises OSError."""
     head = head_of(path, HEAD)
     alike = [
@@ -105,13 +105,13 @@ def recognize(path: str, kind: str, sources: dict[int, Known]) -> Continued | Co
     return changed
 
 
-def begins_as(known: Known, path: str) -> bool:
+def begins_as(known: KnownSource, path: str) -> bool:
     """Whether a file begins as a source did. Raises OSError."""
     read = known.read
     return read is not None and head_digest(head_of(path, read.head_size)) == read.head
 
 
-def _same(prefix: Prefix, known: Known) -> int:
+def _same(prefix: Prefix, known: KnownSource) -> int:
     """Up to which of the source's stops the file is what was read of the source."""
     same = 0
     for offset, wanted in known.stops:

@@ -1,18 +1,17 @@
-"""The audit: what a log tells of, whether it was allowed, and where its sources disagree.
+"""The audit of a log: was what it tells allowed, and do its sources agree?
 
-What an audit finds is ``verdict``, where records stand ``sources``, what they can be accused of ``rules``;
-``examine`` is the pass over a log that asks all judges:
+``examine`` passes over the log and asks every auditor. ``verdict`` holds their findings, ``rules`` the rules by name.
 
-* ``slots`` judges what StartLogs tell, with ``occasions`` (lines that a startd always says) and ``order`` (times).
-* ``jobs`` judges job event logs, each by itself; ``ends`` compares which of them tell of a job's end.
-* ``contradictions`` compares what several sources state of the ``facts``: ``readings`` and ``job_ads`` take it from
-  entries and ads (``tellings`` has both of one job), ``folds`` from tables, ``holders`` from slots and submitters;
-  ``statements`` says which records are one job or run, ``spool`` keeps what was stated outside of memory, ``twice``
-  judges what one source says twice.
-* ``own`` is the audit of a log of Poolbook's own, which ``replay/validation`` judges; ``page`` draws the tables of
-  docs/import.md.
+* Slots: ``startd_log_rules`` judges StartLogs, with ``expected_lines`` (lines that a startd always writes).
+* Jobs: ``event_log_rules`` judges each job event log; ``lost_ends`` compares them about a job's end.
+* Both use ``log_parts``: the order of a rotated log's parts.
+* Facts: ``contradictions`` compares the facts of ``compared_facts``. They come from entries (``event_log_facts``), ads
+  (``job_ad_facts``; ``job_records`` has both), tables (``table_folds``), slots and submitters (``slot_facts``).
+  ``statements`` finds which records are about one job or run, ``scratch_db`` keeps statements outside of memory,
+  ``duplicates`` finds what one source says twice.
+* ``native_log`` audits a log of Poolbook's own, by ``replay/validation``.
 
-Nothing here reads HTCondor's files, changes a log or takes a decision.
+Nothing here reads HTCondor's files, changes a log or decides anything.
 """
 
 if __name__ != "poolbook.replay.forensics.audit":

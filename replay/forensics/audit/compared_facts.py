@@ -37,7 +37,7 @@ LEASE: Final = 2400 * SECOND
 """JobLeaseDuration's default: so long a job that is removed may be out of reach before its end is known."""
 
 
-class Saying(NamedTuple):
+class FactSource(NamedTuple):
     """How one kind of source states a fact: in what, and by how much the value may differ from what is written."""
 
     words: str
@@ -52,7 +52,7 @@ class Fact(NamedTuple):
     of: str
     words: str
     unit: str
-    sayings: dict[str, Saying]
+    sayings: dict[str, FactSource]
 
 
 UNITS: Final[dict[str, str]] = {
@@ -66,9 +66,9 @@ _ENTRY_5 = "CPU times of entry 005, in all runs"
 _ENTRY_RUN = "CPU times of entry 004 or 005, in this run"
 
 
-def _alike(letters: str, words: str, less: int = 0, more: int = 0) -> dict[str, Saying]:
+def _same_for(letters: str, words: str, less: int = 0, more: int = 0) -> dict[str, FactSource]:
     """Several kinds that say a thing in the same way."""
-    return {letter: Saying(words, less, more) for letter in letters}
+    return {letter: FactSource(words, less, more) for letter in letters}
 
 
 FACTS: Final[dict[str, Fact]] = {
@@ -77,16 +77,16 @@ FACTS: Final[dict[str, Fact]] = {
         "job",
         "whose job it is",
         "text",
-        {**_alike("QHPSA", "User"), "L": Saying("the remote owner of the claim on which it ran")},
+        {**_same_for("QHPSA", "User"), "L": FactSource("the remote owner of the claim on which it ran")},
     ),
     "submitter": Fact(
         "job",
         "in whose name it was negotiated for (the accounting group's name, if it has one)",
         "text",
         {
-            **_alike("QHPSA", "AccountingGroup, else User"),
-            **_alike("NM", "the submitter whose job was matched or rejected"),
-            "D": Saying("for whom its shadow was started"),
+            **_same_for("QHPSA", "AccountingGroup, else User"),
+            **_same_for("NM", "the submitter whose job was matched or rejected"),
+            "D": FactSource("for whom its shadow was started"),
         },
     ),
     "submitted": Fact(
@@ -94,8 +94,8 @@ FACTS: Final[dict[str, Fact]] = {
         "when it was submitted",
         "instant",
         {
-            **_alike("QHPSA", "QDate, of a job that was made later JobMaterializeDate"),
-            **_alike("UE", "time of entry 000, which comes up to five minutes after QDate", 5 * MINUTE, NEAR),
+            **_same_for("QHPSA", "QDate, of a job that was made later JobMaterializeDate"),
+            **_same_for("UE", "time of entry 000, which comes up to five minutes after QDate", 5 * MINUTE, NEAR),
         },
     ),
     "became": Fact(
@@ -103,9 +103,9 @@ FACTS: Final[dict[str, Fact]] = {
         "what became of it: completed or removed",
         "text",
         {
-            **_alike("UE", "entry 005 or 009, the last"),
-            "H": Saying("JobStatus 4 or 3"),
-            "Q": Saying("JobStatus when its ad was destroyed"),
+            **_same_for("UE", "entry 005 or 009, the last"),
+            "H": FactSource("JobStatus 4 or 3"),
+            "Q": FactSource("JobStatus when its ad was destroyed"),
         },
     ),
     "ended": Fact(
@@ -113,8 +113,8 @@ FACTS: Final[dict[str, Fact]] = {
         "when it left the queue",
         "instant",
         {
-            **_alike("HQ", "CompletionDate, of a removed job EnteredCurrentStatus"),
-            **_alike("UE", "time of entry 005 or 009; a removal may have been asked for a lease earlier", FAR, FAR),
+            **_same_for("HQ", "CompletionDate, of a removed job EnteredCurrentStatus"),
+            **_same_for("UE", "time of entry 005 or 009; a removal may have been asked for a lease earlier", FAR, FAR),
         },
     ),
     "user_cpu": Fact(
@@ -122,9 +122,9 @@ FACTS: Final[dict[str, Fact]] = {
         "its user CPU time in all runs",
         "time",
         {
-            **_alike("HQ", "CumulativeRemoteUserCpu of a completed job"),
-            **_alike("UE", _ENTRY_5, 0, SECOND),
-            **_alike("PA", "CumulativeRemoteUserCpu at some moment: at least", 0, ANY),
+            **_same_for("HQ", "CumulativeRemoteUserCpu of a completed job"),
+            **_same_for("UE", _ENTRY_5, 0, SECOND),
+            **_same_for("PA", "CumulativeRemoteUserCpu at some moment: at least", 0, ANY),
         },
     ),
     "system_cpu": Fact(
@@ -132,9 +132,9 @@ FACTS: Final[dict[str, Fact]] = {
         "its system CPU time in all runs",
         "time",
         {
-            **_alike("HQ", "CumulativeRemoteSysCpu of a completed job"),
-            **_alike("UE", _ENTRY_5, 0, SECOND),
-            **_alike("PA", "CumulativeRemoteSysCpu at some moment: at least", 0, ANY),
+            **_same_for("HQ", "CumulativeRemoteSysCpu of a completed job"),
+            **_same_for("UE", _ENTRY_5, 0, SECOND),
+            **_same_for("PA", "CumulativeRemoteSysCpu at some moment: at least", 0, ANY),
         },
     ),
     "starts": Fact(
@@ -142,9 +142,9 @@ FACTS: Final[dict[str, Fact]] = {
         "how many times its program was started",
         "count",
         {
-            **_alike("HQ", "NumJobStarts"),
-            **_alike("UE", "entries 001; at least, if the log lacks a part of its life"),
-            **_alike("PA", "NumJobStarts at some moment: at least", 0, ANY),
+            **_same_for("HQ", "NumJobStarts"),
+            **_same_for("UE", "entries 001; at least, if the log lacks a part of its life"),
+            **_same_for("PA", "NumJobStarts at some moment: at least", 0, ANY),
         },
     ),
     "holds": Fact(
@@ -152,9 +152,9 @@ FACTS: Final[dict[str, Fact]] = {
         "how many times it was put on hold",
         "count",
         {
-            **_alike("HQ", "NumHolds, without its submission on hold"),
-            **_alike("UE", "entries 012; at least, if the log lacks a part of its life"),
-            **_alike("PA", "the same at some moment: at least", 0, ANY),
+            **_same_for("HQ", "NumHolds, without its submission on hold"),
+            **_same_for("UE", "entries 012; at least, if the log lacks a part of its life"),
+            **_same_for("PA", "the same at some moment: at least", 0, ANY),
         },
     ),
     "hold": Fact(
@@ -162,8 +162,8 @@ FACTS: Final[dict[str, Fact]] = {
         "the code of one of its holds (they are counted)",
         "text",
         {
-            **_alike("QHA", "HoldReasonCode, of a released job LastHoldReasonCode; the last of its holds"),
-            **_alike("UE", "the code of entry 012, if all of them are there"),
+            **_same_for("QHA", "HoldReasonCode, of a released job LastHoldReasonCode; the last of its holds"),
+            **_same_for("UE", "the code of entry 012, if all of them are there"),
         },
     ),
     "wall": Fact(
@@ -171,10 +171,10 @@ FACTS: Final[dict[str, Fact]] = {
         "how long it was on slots",
         "time",
         {
-            **_alike("HQ", "RemoteWallClockTime"),
-            **_alike("UE", "from 001 to 004 or 005, added; at least: files are moved before and after", NEAR, ANY),
-            "P": Saying("from JobCurrentStartDate to EpochWriteDate, added; at least: a run may lack", NEAR, ANY),
-            "A": Saying("RemoteWallClockTime at some moment: at least", 0, ANY),
+            **_same_for("HQ", "RemoteWallClockTime"),
+            **_same_for("UE", "from 001 to 004 or 005, added; at least: files are moved before and after", NEAR, ANY),
+            "P": FactSource("from JobCurrentStartDate to EpochWriteDate, added; at least: a run may lack", NEAR, ANY),
+            "A": FactSource("RemoteWallClockTime at some moment: at least", 0, ANY),
         },
     ),
     "wall_runs": Fact(
@@ -182,7 +182,7 @@ FACTS: Final[dict[str, Fact]] = {
         "how long it was on slots with its first shadows",
         "time",
         {
-            **_alike(
+            **_same_for(
                 "HQ",
                 "RemoteWallClockTime; CommittedTime: at least; of all but the last the first less "
                 "LastRemoteWallClockTime; of a job with one "
@@ -191,7 +191,7 @@ FACTS: Final[dict[str, Fact]] = {
                 NEAR,
                 NEAR,
             ),
-            "P": Saying(
+            "P": FactSource(
                 "from JobCurrentStartDate to EpochWriteDate, added, if none lacks (for each \N{MINUS SIGN}2 s, +300 s);"
                 " of all but the last also RemoteWallClockTime of the next"
             ),
@@ -202,9 +202,9 @@ FACTS: Final[dict[str, Fact]] = {
         "how many bytes of its files were sent, in all runs",
         "count",
         {
-            **_alike("HQ", "BytesSent of a completed job"),
-            **_alike("UE", "Total Bytes Sent of entry 005"),
-            **_alike("PA", "BytesSent at some moment: at least", 0, ANY),
+            **_same_for("HQ", "BytesSent of a completed job"),
+            **_same_for("UE", "Total Bytes Sent of entry 005"),
+            **_same_for("PA", "BytesSent at some moment: at least", 0, ANY),
         },
     ),
     "received": Fact(
@@ -212,22 +212,22 @@ FACTS: Final[dict[str, Fact]] = {
         "how many bytes of its files were received, in all runs",
         "count",
         {
-            **_alike("HQ", "BytesRecvd of a completed job"),
-            **_alike("UE", "Total Bytes Received of entry 005"),
-            **_alike("PA", "BytesRecvd at some moment: at least", 0, ANY),
+            **_same_for("HQ", "BytesRecvd of a completed job"),
+            **_same_for("UE", "Total Bytes Received of entry 005"),
+            **_same_for("PA", "BytesRecvd at some moment: at least", 0, ANY),
         },
     ),
     "number": Fact(
         "job",
         "its number",
         "text",
-        _alike("QHPSA", "ClusterId and ProcId, and the same within GlobalJobId"),
+        _same_for("QHPSA", "ClusterId and ProcId, and the same within GlobalJobId"),
     ),
     "entry": Fact(
         "job",
         "what else an entry of its event log says, the same number in the same second",
         "text",
-        _alike("UE", "entries 000, 001, 004 to 007, 009, 012, 013, 021 to 024: host, reasons, usage"),
+        _same_for("UE", "entries 000, 001, 004 to 007, 009, 012, 013, 021 to 024: host, reasons, usage"),
     ),
     # -- of a run
     "slot": Fact(
@@ -235,26 +235,26 @@ FACTS: Final[dict[str, Fact]] = {
         "on which slot it ran",
         "text",
         {
-            **_alike("UE", "SlotName of entry 001"),
-            **_alike("PSQHA", "RemoteHost, of a run that is over LastRemoteHost"),
-            "D": Saying("the slot for which the shadow was started"),
-            "L": Saying("the slot that was told which job it runs"),
+            **_same_for("UE", "SlotName of entry 001"),
+            **_same_for("PSQHA", "RemoteHost, of a run that is over LastRemoteHost"),
+            "D": FactSource("the slot for which the shadow was started"),
+            "L": FactSource("the slot that was told which job it runs"),
         },
     ),
     "claim": Fact(
         "run",
         "under which claim (its public id)",
         "text",
-        _alike("PSQHA", "PublicClaimId, of a run that is over LastPublicClaimId"),
+        _same_for("PSQHA", "PublicClaimId, of a run that is over LastPublicClaimId"),
     ),
     "placed": Fact(
         "run",
         "when its shadow was started",
         "instant",
         {
-            **_alike("PSQHA", "JobCurrentStartDate"),
-            "D": Saying("the start of a shadow; at the latest: after a lost connection it gets another", ANY, NEAR),
-            "L": Saying("the claim's activation: at the latest", ANY, FAR),
+            **_same_for("PSQHA", "JobCurrentStartDate"),
+            "D": FactSource("the start of a shadow; at the latest: after a lost connection it gets another", ANY, NEAR),
+            "L": FactSource("the claim's activation: at the latest", ANY, FAR),
         },
     ),
     "began": Fact(
@@ -262,8 +262,8 @@ FACTS: Final[dict[str, Fact]] = {
         "when its program began",
         "instant",
         {
-            **_alike("UE", "time of entry 001", NEAR, NEAR),
-            **_alike("PQHA", "JobCurrentStartExecutingDate", NEAR, NEAR),
+            **_same_for("UE", "time of entry 001", NEAR, NEAR),
+            **_same_for("PQHA", "JobCurrentStartExecutingDate", NEAR, NEAR),
         },
     ),
     "stopped": Fact(
@@ -271,9 +271,9 @@ FACTS: Final[dict[str, Fact]] = {
         "when it was over",
         "instant",
         {
-            **_alike("UE", "time of entry 004 or 005", NEAR, NEAR),
-            "P": Saying("EpochWriteDate", NEAR, NEAR),
-            "S": Saying("CompletionDate there: when the starter had cleaned up", 5 * MINUTE, FAR),
+            **_same_for("UE", "time of entry 004 or 005", NEAR, NEAR),
+            "P": FactSource("EpochWriteDate", NEAR, NEAR),
+            "S": FactSource("CompletionDate there: when the starter had cleaned up", 5 * MINUTE, FAR),
         },
     ),
     "exit": Fact(
@@ -281,9 +281,9 @@ FACTS: Final[dict[str, Fact]] = {
         "how its program ended: with a code, or by a signal",
         "text",
         {
-            **_alike("UE", "entry 005"),
-            **_alike("PS", "ExitCode or ExitSignal"),
-            **_alike("HQA", "ExitCode or ExitSignal of a completed job: its last run"),
+            **_same_for("UE", "entry 005"),
+            **_same_for("PS", "ExitCode or ExitSignal"),
+            **_same_for("HQA", "ExitCode or ExitSignal of a completed job: its last run"),
         },
     ),
     "run_user_cpu": Fact(
@@ -291,10 +291,10 @@ FACTS: Final[dict[str, Fact]] = {
         "its user CPU time",
         "time",
         {
-            **_alike("UE", _ENTRY_RUN, 0, SECOND),
-            "P": Saying("RemoteUserCpu"),
-            "S": Saying("RemoteUserCpu; of a job that was killed at most", SECOND, SECOND),
-            **_alike("HQA", "RemoteUserCpu of a completed job: its last run"),
+            **_same_for("UE", _ENTRY_RUN, 0, SECOND),
+            "P": FactSource("RemoteUserCpu"),
+            "S": FactSource("RemoteUserCpu; of a job that was killed at most", SECOND, SECOND),
+            **_same_for("HQA", "RemoteUserCpu of a completed job: its last run"),
         },
     ),
     "run_system_cpu": Fact(
@@ -302,10 +302,10 @@ FACTS: Final[dict[str, Fact]] = {
         "its system CPU time",
         "time",
         {
-            **_alike("UE", _ENTRY_RUN, 0, SECOND),
-            "P": Saying("RemoteSysCpu"),
-            "S": Saying("RemoteSysCpu; of a job that was killed at most", SECOND, SECOND),
-            **_alike("HQA", "RemoteSysCpu of a completed job: its last run"),
+            **_same_for("UE", _ENTRY_RUN, 0, SECOND),
+            "P": FactSource("RemoteSysCpu"),
+            "S": FactSource("RemoteSysCpu; of a job that was killed at most", SECOND, SECOND),
+            **_same_for("HQA", "RemoteSysCpu of a completed job: its last run"),
         },
     ),
     "run_wall": Fact(
@@ -313,20 +313,20 @@ FACTS: Final[dict[str, Fact]] = {
         "how long its shadow had the slot",
         "time",
         {
-            **_alike(
+            **_same_for(
                 "HQA",
                 "LastRemoteWallClockTime of a completed job; from JobCurrentStartDate to CompletionDate; of a job with "
                 "one shadow CommittedTime; ActivationDuration: at least",
                 NEAR,
                 NEAR,
             ),
-            "P": Saying(
+            "P": FactSource(
                 "from JobCurrentStartDate to EpochWriteDate: a shadow may stay; ActivationDuration: at least",
                 NEAR,
                 LINGERING,
             ),
-            "S": Saying("RemoteWallClockTime: until all was cleaned up; JobDuration: at least", 5 * MINUTE, FAR),
-            **_alike("UE", "from 001 to 004 or 005: at least", NEAR, ANY),
+            "S": FactSource("RemoteWallClockTime: until all was cleaned up; JobDuration: at least", 5 * MINUTE, FAR),
+            **_same_for("UE", "from 001 to 004 or 005: at least", NEAR, ANY),
         },
     ),
     "busy": Fact(
@@ -334,8 +334,8 @@ FACTS: Final[dict[str, Fact]] = {
         "how long its starter was there",
         "time",
         {
-            **_alike("UE", "TimeSlotBusy of entry 005", SECOND, SECOND),
-            **_alike("PHQA", "ActivationDuration, of a completed job", SECOND, SECOND),
+            **_same_for("UE", "TimeSlotBusy of entry 005", SECOND, SECOND),
+            **_same_for("PHQA", "ActivationDuration, of a completed job", SECOND, SECOND),
         },
     ),
     "executed": Fact(
@@ -343,8 +343,8 @@ FACTS: Final[dict[str, Fact]] = {
         "how long its program ran",
         "time",
         {
-            **_alike("UE", "TimeExecute of entry 005", SECOND, SECOND),
-            **_alike("PHQA", "ActivationExecutionDuration, of a completed job", SECOND, SECOND),
+            **_same_for("UE", "TimeExecute of entry 005", SECOND, SECOND),
+            **_same_for("PHQA", "ActivationExecutionDuration, of a completed job", SECOND, SECOND),
         },
     ),
     "memory": Fact(
@@ -352,8 +352,8 @@ FACTS: Final[dict[str, Fact]] = {
         "how much memory it needed, in MB",
         "count",
         {
-            **_alike("UE", "Memory of entry 005, rounded up by some", 0, 1),
-            **_alike("HQA", "ResidentSetSize_RAW of a completed job, or up to twice as much", 1),
+            **_same_for("UE", "Memory of entry 005, rounded up by some", 0, 1),
+            **_same_for("HQA", "ResidentSetSize_RAW of a completed job, or up to twice as much", 1),
         },
     ),
     "disk": Fact(
@@ -361,8 +361,8 @@ FACTS: Final[dict[str, Fact]] = {
         "how much disk it needed, in KB",
         "count",
         {
-            **_alike("UE", "Disk of entry 005, rounded up by some", 0, 1),
-            **_alike("HQA", "DiskUsage_RAW of a completed job, or up to twice as much", 1),
+            **_same_for("UE", "Disk of entry 005, rounded up by some", 0, 1),
+            **_same_for("HQA", "DiskUsage_RAW of a completed job, or up to twice as much", 1),
         },
     ),
     # -- of a slot
@@ -370,52 +370,52 @@ FACTS: Final[dict[str, Fact]] = {
         "slot",
         "its state and activity at a moment",
         "text",
-        {"L": Saying("what the last transition led to"), "C": Saying("State and Activity at MyCurrentTime")},
+        {"L": FactSource("what the last transition led to"), "C": FactSource("State and Activity at MyCurrentTime")},
     ),
     "holder": Fact(
         "slot",
         "who has it at a moment",
         "text",
-        {"L": Saying("the remote owner of the last claim"), "C": Saying("RemoteUser at MyCurrentTime")},
+        {"L": FactSource("the remote owner of the last claim"), "C": FactSource("RemoteUser at MyCurrentTime")},
     ),
     "job": Fact(
         "slot",
         "which job it runs at a moment",
         "text",
-        {"L": Saying("the job for which its claim was activated last"), "C": Saying("JobId at MyCurrentTime")},
+        {"L": FactSource("the job for which its claim was activated last"), "C": FactSource("JobId at MyCurrentTime")},
     ),
     "matched": Fact(
         "slot",
         "for whom it was matched at an instant",
         "text",
-        _alike("NM", "the submitter whose job was matched"),
+        _same_for("NM", "the submitter whose job was matched"),
     ),
     "matched_job": Fact(
         "slot",
         "for which job it was matched at an instant",
         "text",
-        _alike("NM", "the job that was matched"),
+        _same_for("NM", "the job that was matched"),
     ),
     "matched_slot": Fact(
         "job",
         "to which slot it was matched at an instant",
         "text",
-        _alike("NM", "the slot that it was matched to"),
+        _same_for("NM", "the slot that it was matched to"),
     ),
     # -- of a submitter
     "factor": Fact(
         "submitter",
         "the priority factor, at an update of the accountant",
         "count",
-        {"K": Saying("PriorityFactor of the Customer"), "V": Saying("PriorityFactor at LastUpdate")},
+        {"K": FactSource("PriorityFactor of the Customer"), "V": FactSource("PriorityFactor at LastUpdate")},
     ),
     "usage": Fact(
         "submitter",
         "the weighted slot time used, at an update of the accountant",
         "time",
         {
-            "K": Saying("WeightedAccumulatedUsage of the Customer", ROUNDED, ROUNDED),
-            "V": Saying("WeightedAccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
+            "K": FactSource("WeightedAccumulatedUsage of the Customer", ROUNDED, ROUNDED),
+            "V": FactSource("WeightedAccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
         },
     ),
     "unweighted": Fact(
@@ -423,29 +423,29 @@ FACTS: Final[dict[str, Fact]] = {
         "the slot time used, at an update of the accountant",
         "time",
         {
-            "K": Saying("AccumulatedUsage of the Customer", ROUNDED, ROUNDED),
-            "V": Saying("AccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
+            "K": FactSource("AccumulatedUsage of the Customer", ROUNDED, ROUNDED),
+            "V": FactSource("AccumulatedUsage at LastUpdate", ROUNDED, ROUNDED),
         },
     ),
     "used_since": Fact(
         "submitter",
         "since when it used slots, at an update of the accountant",
         "instant",
-        {"K": Saying("BeginUsageTime of the Customer"), "V": Saying("BeginUsageTime at LastUpdate")},
+        {"K": FactSource("BeginUsageTime of the Customer"), "V": FactSource("BeginUsageTime at LastUpdate")},
     ),
     "used_last": Fact(
         "submitter",
         "when it used slots last, at an update of the accountant",
         "instant",
-        {"K": Saying("LastUsageTime of the Customer"), "V": Saying("LastUsageTime at LastUpdate")},
+        {"K": FactSource("LastUsageTime of the Customer"), "V": FactSource("LastUsageTime at LastUpdate")},
     ),
     "priority": Fact(
         "submitter",
         "the real priority, in millionths, at an update of the accountant",
         "count",
         {
-            "K": Saying("Priority of the Customer", 1, 1),
-            "V": Saying("Priority at LastUpdate, which is the effective one, divided by the factor", 1, 1),
+            "K": FactSource("Priority of the Customer", 1, 1),
+            "V": FactSource("Priority at LastUpdate, which is the effective one, divided by the factor", 1, 1),
         },
     ),
 }

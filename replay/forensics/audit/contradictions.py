@@ -1,9 +1,8 @@
-"""The judge of facts: what several sources state is held against each other, and what one of them says twice.
+"""The auditor of facts: compares what several sources say of one fact.
 
-It is told of all events, puts the statements aside (``spool``), and compares when the log is at its end: job by job
-(``job_ads`` and ``readings`` say what ads and entries state, ``statements`` which of them belong together), then slots
-and submitters (``holders``), and what one source says twice (``twice``). Which facts there are, and who is believed,
-stands in ``facts``.
+It stores the statements of all events (``scratch_db``) and compares them at the end of the log: jobs first
+(``job_records``, ``statements``), then slots and submitters (``slot_facts``), then repetitions in one source
+(``duplicates``). ``compared_facts`` lists the facts, and which source is believed.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ..sources import Sources
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
-from .duplicates import twice
-from .event_log_facts import ENTRIES, Heard, unlike
+from .duplicates import find_duplicates
+from .event_log_facts import ENTRIES, JobRecord, differing_entries
 from .job_ad_facts import ATTRIBUTES, Ad, date, text_of
-from .job_records import tellings
-from .scratch_db import Spool
-from .slot_facts import Things
-from .statements import Life, Stating, disputed, joined, lives
-from .table_folds import OF_SUBMITTERS, Accountant, Queue, values
-from .verdict import Audit, Contradiction, Stated
+from .job_records import accounts_of
+from .scratch_db import ScratchDatabase
+from .slot_facts import ThingFacts
+from .statements import RecordedJob, Statement, disputed, recorded_jobs, statements_by_run
+from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
+from .verdict import Audit, Contradiction, SourceValue
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
 CLAIMED: Final = "Claimed"
 
 
-class FactJudge:
+class FactAuditor:
     """Finds contradictions. ``take`` is told of every event in log order, then ``finish`` once; times in what is found
     are told in `zone`."""
 
@@ -40,9 +39,9 @@ class FactJudge:
         self.sources = sources
         self.audit = audit
         self.zone = zone
-        self.spool = Spool()
-        self._queues: dict[int, Queue] = {}
-        self._accountants: dict[int, Accountant] = {}
+        self.scratch = ScratchDatabase()
+        self._queues: dict[int, JobQueueFold] = {}
+        self._accountants: dict[int, AccountantFold] = {}
         self._owners: dict[str, str] = {}
         self._jobs: dict[str, tuple[int, int]] = {}
         self._slots: dict[int, set[str]] = {}
@@ -64,13 +63,13 @@ class FactJudge:
         if event.number not in ENTRIES or event.proc < 0:
             return
         letter, chain = self.sources.letter(source)
-        heard = Heard(self._order, letter, chain, source, line, event.at, str(event.number), event.text)
-        self.spool.hear(event.cluster, event.proc, heard)
+        heard = JobRecord(self._order, letter, chain, source, line, event.at, str(event.number), event.text)
+        self.scratch.add_record(event.cluster, event.proc, heard)
 
     def _kept(self, event: e.AdsKept, source: int, line: int) -> None:
         letter, _ = self.sources.letter(source)
         if letter in ("H", "P", "S", "A"):
-            self.spool.keep(self._order, letter, source, line, event)
+            self.scratch.add_ads(self._order, letter, source, line, event)
         elif letter == "C":
             for ad in select(event, _OF_SLOTS):
                 self._sampled(ad, source, line)
@@ -78,8 +77,8 @@ class FactJudge:
             for ad in select(event, OF_SUBMITTERS):
                 at = date(ad, "LastUpdate")
                 if at is not None and "Name" in ad:
-                    for fact, value in values(ad):
-                        self.spool.tell(plain(ad["Name"]), fact, at, letter, value, source, line)
+                    for fact, value in submitter_facts(ad):
+                        self.scratch.add_fact(plain(ad["Name"]), fact, at, letter, value, source, line)
 
     def _sampled(self, ad: Ad, source: int, line: int) -> None:
         """An ad of a slot; what has no state, or does not say when it was so, is of no use."""
@@ -87,32 +86,34 @@ class FactJudge:
         at = date(ad, "MyCurrentTime")
         if not slot or not state or not activity or at is None:
             return
-        self.spool.tell(slot, "state", at, "C", f"{state}/{activity}", source, line)
+        self.scratch.add_fact(slot, "state", at, "C", f"{state}/{activity}", source, line)
         for fact, name in (("holder", "RemoteUser"), ("job", "JobId")):
             if value := text_of(ad, name):
-                self.spool.tell(slot, fact, at, "C", value, source, line)
+                self.scratch.add_fact(slot, fact, at, "C", value, source, line)
 
     def _written(self, event: e.TableWritten, source: int, line: int) -> None:
         if event.kind == "queue":
             if source not in self._queues:
-                self._queues[source] = Queue(
+                self._queues[source] = JobQueueFold(
                     lambda *what: self._left(source, *what), lambda *what: self._left_again(source, *what)
                 )
             self._queues[source].take(event, line)
         else:
             if source not in self._accountants:
-                self._accountants[source] = Accountant(lambda *what: self._accounted(source, *what))
+                self._accountants[source] = AccountantFold(lambda *what: self._accounted(source, *what))
             self._accountants[source].take(event, line)
 
     def _left(self, source: int, cluster: int, proc: int, at: int, line: int, ad: Ad, final: bool) -> None:
         what = "final" if final else "ad"
-        self.spool.hear(cluster, proc, Heard(self._order, "Q", source, source, line, at, what, json.dumps(ad)))
+        self.scratch.add_record(
+            cluster, proc, JobRecord(self._order, "Q", source, source, line, at, what, json.dumps(ad))
+        )
 
     def _left_again(self, source: int, key: str, at: int, line: int) -> None:
-        self.spool.end(key, "Q", source, "", at, source, line)
+        self.scratch.add_end(key, "Q", source, "", at, source, line)
 
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
-        self.spool.tell(thing, fact, at, "K", body, source, line)
+        self.scratch.add_fact(thing, fact, at, "K", body, source, line)
 
     def _of_job(self, event: e.JobReported, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
@@ -121,11 +122,11 @@ class FactJudge:
         facts = event.facts
         if event.said == "matched" and "slot" in facts and "user" in facts:
             job = f"{event.cluster}.{event.proc}"
-            self.spool.tell(facts["slot"], "matched", event.at, letter, facts["user"], source, line)
-            self.spool.tell(facts["slot"], "matched_job", event.at, letter, job, source, line)
-            self.spool.tell(job, "matched_slot", event.at, letter, facts["slot"], source, line)
-        heard = Heard(self._order, letter, chain, source, line, event.at, event.said, json.dumps(facts))
-        self.spool.hear(event.cluster, event.proc, heard)
+            self.scratch.add_fact(facts["slot"], "matched", event.at, letter, facts["user"], source, line)
+            self.scratch.add_fact(facts["slot"], "matched_job", event.at, letter, job, source, line)
+            self.scratch.add_fact(job, "matched_slot", event.at, letter, facts["slot"], source, line)
+        heard = JobRecord(self._order, letter, chain, source, line, event.at, event.said, json.dumps(facts))
+        self.scratch.add_record(event.cluster, event.proc, heard)
 
     def _of_slot(self, event: e.SlotReported, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
@@ -134,21 +135,23 @@ class FactJudge:
         slot, facts = event.slot, event.facts
         if event.said == "owner" and "user" in facts:
             self._owners[slot] = facts["user"]
-            self.spool.tell(slot, "holder", event.at, letter, facts["user"], source, line)
+            self.scratch.add_fact(slot, "holder", event.at, letter, facts["user"], source, line)
         elif event.said == "activated" and (job := _job(facts.get("job", ""))) is not None:
             self._jobs[slot] = job
-            self.spool.tell(slot, "job", event.at, letter, facts["job"], source, line)
+            self.scratch.add_fact(slot, "job", event.at, letter, facts["job"], source, line)
             body = json.dumps({"slot": slot, "user": self._owners.get(slot, "")})
-            self.spool.hear(*job, Heard(self._order, letter, chain, source, line, event.at, "activated", body))
+            self.scratch.add_record(
+                *job, JobRecord(self._order, letter, chain, source, line, event.at, "activated", body)
+            )
         elif event.said in ("job_over", "starter_gone") and (job := self._jobs.pop(slot, None)) is not None:
-            self.spool.tell(slot, "job", event.at, letter, "", source, line)
+            self.scratch.add_fact(slot, "job", event.at, letter, "", source, line)
             body = json.dumps({"slot": slot})
-            self.spool.hear(*job, Heard(self._order, letter, chain, source, line, event.at, "over", body))
+            self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, event.at, "over", body))
 
     def _moved(self, event: e.SlotTransitioned, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
         self._slots.setdefault(chain, set()).add(event.slot)
-        self.spool.tell(event.slot, "state", event.at, letter, event.target, source, line)
+        self.scratch.add_fact(event.slot, "state", event.at, letter, event.target, source, line)
         if event.source.startswith((CLAIMED, "Preempting")) and not event.target.startswith((CLAIMED, "Preempting")):
             self._forget(event.slot, event.at, source, line)
 
@@ -156,12 +159,12 @@ class FactJudge:
         """Nobody has a slot any more, as far as is known."""
         for fact, known in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
             if known is not None:
-                self.spool.tell(slot, fact, at, "L", "", source, line)
+                self.scratch.add_fact(slot, fact, at, "L", "", source, line)
 
     def _born(self, event: e.SlotCreated, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
         self._slots.setdefault(chain, set()).add(event.slot)
-        self.spool.tell(event.slot, "state", event.at, letter, "Owner/Idle", source, line)
+        self.scratch.add_fact(event.slot, "state", event.at, letter, "Owner/Idle", source, line)
 
     def _daemon(self, event: e.DaemonReported, source: int, line: int) -> None:
         letter, chain = self.sources.letter(source)
@@ -172,11 +175,11 @@ class FactJudge:
         """From here on nothing is known of the slots of a startd."""
         for slot in sorted(self._slots.pop(chain, ())):
             self._forget(slot, at, source, line)
-            self.spool.tell(slot, "state", at, "L", "", source, line)
+            self.scratch.add_fact(slot, "state", at, "L", "", source, line)
 
     def _gap(self, event: e.SourceGap | e.SourceRefused, source: int, line: int) -> None:
         _, chain = self.sources.letter(source)
-        self.spool.gap(chain, self._order)
+        self.scratch.add_gap(chain, self._order)
         for fold in (self._queues.get(source), self._accountants.get(source)):
             if fold is not None:
                 fold.finish()
@@ -190,33 +193,34 @@ class FactJudge:
         for accountant in self._accountants.values():
             accountant.finish()
         gaps: dict[int, list[int]] | None = None
-        for cluster, proc, heard in self.spool.jobs(ATTRIBUTES):
-            gaps = self.spool.gaps() if gaps is None else gaps
-            for life in lives(tellings(heard, gaps)):
+        for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
+            gaps = self.scratch.gaps_by_chain() if gaps is None else gaps
+            for life in recorded_jobs(accounts_of(heard, gaps)):
                 self._judge(f"{cluster}.{proc}", life)
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
-        things = Things(spans)
-        for thing, fact, rows in self.spool.things():
+        things = ThingFacts(spans)
+        for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
-        self.audit.violations += twice(self.spool, self.sources, self.zone)
-        self.spool.close()
+        self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
+        self.scratch.close()
 
-    def _judge(self, job: str, life: Life) -> None:
-        left_out = COUNTED_BY_SHADOWS if any(telling.reconnected for telling in life.tellings) else frozenset()
-        said = [said for telling in life.tellings for said in telling.said]
+    def _judge(self, job: str, life: RecordedJob) -> None:
+        left_out = COUNTED_BY_SHADOWS if any(account.reconnected for account in life.accounts) else frozenset()
+        said = [said for account in life.accounts for said in account.said]
         for stated in disputed([one for one in said if one.fact not in left_out]):
             self._accuse(job, stated, 0)
-        for pair in unlike(life.tellings):
+        for pair in differing_entries(life.accounts):
             self._accuse(job, list(pair), 0)
-        for number, of_run in enumerate(joined(life), 1):
+        for number, of_run in enumerate(statements_by_run(life), 1):
             for stated in disputed([one for one in of_run if one.fact not in left_out]):
                 self._accuse(job, stated, number)
 
-    def _accuse(self, thing: str, stated: list[Stating], run: int) -> None:
+    def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
         first = stated[0]
         told = tuple(
-            Stated(LETTERS[s.letter], s.told(self.zone), *self.sources.place(f"{s.source}:{s.line}")) for s in stated
+            SourceValue(LETTERS[s.letter], s.told(self.zone), *self.sources.place(f"{s.source}:{s.line}"))
+            for s in stated
         )
         by_value: dict[str, list[str]] = {}
         for one in told:
@@ -236,14 +240,14 @@ def _job(text: str) -> tuple[int, int] | None:
 
 
 _STEPS: Final[dict[type[e.Event], Any]] = {
-    e.JobLogged: FactJudge._logged,
-    e.AdsKept: FactJudge._kept,
-    e.TableWritten: FactJudge._written,
-    e.JobReported: FactJudge._of_job,
-    e.SlotReported: FactJudge._of_slot,
-    e.SlotTransitioned: FactJudge._moved,
-    e.SlotCreated: FactJudge._born,
-    e.DaemonReported: FactJudge._daemon,
-    e.SourceGap: FactJudge._gap,
-    e.SourceRefused: FactJudge._gap,
+    e.JobLogged: FactAuditor._logged,
+    e.AdsKept: FactAuditor._kept,
+    e.TableWritten: FactAuditor._written,
+    e.JobReported: FactAuditor._of_job,
+    e.SlotReported: FactAuditor._of_slot,
+    e.SlotTransitioned: FactAuditor._moved,
+    e.SlotCreated: FactAuditor._born,
+    e.DaemonReported: FactAuditor._daemon,
+    e.SourceGap: FactAuditor._gap,
+    e.SourceRefused: FactAuditor._gap,
 }

@@ -12,8 +12,8 @@ from ...narration.wording import instant
 from ..sources import Sources
 from .compared_facts import FAR, NEAR
 from .job_ad_facts import Ad, date, text_of, whole
-from .scratch_db import Spool
-from .verdict import Finding
+from .scratch_db import ScratchDatabase
+from .verdict import AuditFinding
 
 _OF_CLAIMS: Final = (
     "ClusterId",
@@ -32,32 +32,32 @@ _SLACK: Final = {"P": NEAR, "S": FAR}
 """By how much the runs of one claim may overlap: a starter is gone some seconds after its job."""
 
 
-def twice(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """The violations of what was put aside; stories are told in `zone`."""
-    yield from _histories(spool, sources, zone)
-    for letter, source, line, ad in spool.ads("PS", _OF_CLAIMS):
+    yield from _histories(scratch, sources, zone)
+    for letter, source, line, ad in scratch.ads_of("PS", _OF_CLAIMS):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
-        _ended(spool, letter, sources.chain(source), source, line, ad)
+        _ended(scratch, letter, sources.chain(source), source, line, ad)
         counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
         if counts and begin is not None and until is not None and "PublicClaimId" in ad:
             job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
-            spool.run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
-    yield from _runs(spool, sources, zone)
-    yield from _claims(spool, sources, zone)
+            scratch.add_run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
+    yield from _runs(scratch, sources, zone)
+    yield from _claims(scratch, sources, zone)
 
 
 def _finding(
     thing: str, rule: str, words: str, story: list[tuple[int, str, str]], sources: Sources, zone: tzinfo
-) -> Finding:
+) -> AuditFinding:
     told = tuple(sources.told(at, stimulus, what, zone) for at, stimulus, what in story)
     file, line = sources.place(story[-1][1])
-    return Finding(thing, rule, words, story[-1][0], file, line, told)
+    return AuditFinding(thing, rule, words, story[-1][0], file, line, told)
 
 
-def _histories(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Jobs that stand in one history more than once. Two histories may be copies of one, in whatever form."""
-    for job, places in spool.twice():
+    for job, places in scratch.repeated_in_histories():
         chains: dict[int, list[tuple[int, str, str]]] = {}
         for source, line, at in places:
             told = (at, f"{source}:{line}", "its ad was added to the history")
@@ -70,7 +70,7 @@ def _histories(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding
                 yield _finding(thing, "history_twice", words, story, sources, zone)
 
 
-def _ended(spool: Spool, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
+def _ended(scratch: ScratchDatabase, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
     """Puts the end of a run aside. A run is what one shadow did, in the second in which it was started: what a shadow
     tells again under the same number began later (the queue forgot that it was there). One that puts its job on hold at
     its end tells the end before and after."""
@@ -79,7 +79,7 @@ def _ended(spool: Spool, letter: str, chain: int, source: int, line: int, ad: Ad
     job, shadow, placed = text_of(ad, "GlobalJobId"), whole(ad, "NumShadowStarts"), date(ad, "JobCurrentStartDate")
     if job and shadow is not None and placed is not None:
         at = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate") or 0
-        spool.end(job, letter, chain, f"{shadow} {placed}", at, source, line)
+        scratch.add_end(job, letter, chain, f"{shadow} {placed}", at, source, line)
 
 
 _ENDS: Final = {
@@ -89,8 +89,8 @@ _ENDS: Final = {
 }
 
 
-def _runs(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
-    for job, letter, places in spool.ends():
+def _runs(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
+    for job, letter, places in scratch.repeated_ends():
         rule, what, words = _ENDS[letter]
         story = [(at, f"{source}:{line}", what) for at, source, line in dict.fromkeys(places)]
         parts = job.split("#")
@@ -98,9 +98,9 @@ def _runs(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
         yield _finding(thing, rule, words.format(job, len(story)), story, sources, zone)
 
 
-def _claims(spool: Spool, sources: Sources, zone: tzinfo) -> Iterator[Finding]:
+def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Runs of different jobs that overlap under one claim."""
-    for claim, letter, runs in spool.claims():
+    for claim, letter, runs in scratch.runs_by_claim():
         latest = next(runs)
         for run in runs:
             if run[2] != latest[2] and run[0] < latest[1] - _SLACK[letter]:

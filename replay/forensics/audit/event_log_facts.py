@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from ....domain.imported import job_event_log
 from ...narration.wording import instant
 from .compared_facts import ANY, FACTS, LEASE, NEAR, SECOND
-from .statements import Place, Run, Stating, Telling
+from .statements import JobAccount, RecordedRun, Statement, StatementSource
 
 
-class Heard(NamedTuple):
+class JobRecord(NamedTuple):
     """A record of a job, as it was put aside: ``what`` is the number of an entry or what was said, ``body`` the text of
     an entry, or what an ad or a report says. ``order`` is where it stood in the log, ``chain`` its rotated files."""
 
@@ -27,19 +27,19 @@ class Heard(NamedTuple):
     body: str
 
 
-def entries_told(heard: Iterable[Heard], gaps: Iterable[int] = ()) -> list[Telling]:
+def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
     """What the entries of one job number in one log tell, in the order in which they stand there. `gaps` are the
     places of that log (as ``order`` counts) where something is missing."""
-    logs: list[_Log] = []
+    logs: list[_EntryFacts] = []
     missing = sorted(gaps)
     for entry in heard:
         number = int(entry.what)
         if not logs or (number == 0 and logs[-1].begun):
-            logs.append(_Log())
+            logs.append(_EntryFacts())
         if bisect(missing, logs[-1].last) != bisect(missing, entry.order):
             logs[-1].interrupted()
         logs[-1].take(number, entry)
-    return [telling for log in logs if (telling := log.told()) is not None]
+    return [account for log in logs if (account := log.told()) is not None]
 
 
 _OF_JOBS: Final = {
@@ -58,7 +58,7 @@ _OF_LAST_RUNS: Final = {
 """Facts -> what an entry calls them."""
 
 
-def _used(place: Place, facts: dict[str, str], names: dict[str, str]) -> list[Stating]:
+def _used(place: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
     """What an entry says was used. Seconds are whole there; CPU times come in microseconds."""
     found = []
     for fact, name in names.items():
@@ -76,20 +76,20 @@ COMPARED: Final = {
     12: frozenset({"code"}),
 }
 """What entries say that is a fact of its own."""
-_Entry = tuple[int, Place, dict[str, str]]
+_Entry = tuple[int, StatementSource, dict[str, str]]
 _Entries = dict[tuple[int, int], list[_Entry]]
 """The entries of a log by their type and their second."""
 
 
-def unlike(tellings: Sequence[Telling]) -> list[tuple[Stating, Stating]]:
+def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, Statement]]:
     """What the entries of the users' logs and of the pool-wide log say differently: they are written from the same
     event, into both. One that stands in both logs as many times in its second is compared with those of that second."""
     logs: dict[str, _Entries] = {}
-    torn = {telling.log for telling in tellings if not telling.seamless}
-    for telling in tellings:
-        for entry in telling.entries:
+    torn = {account.log for account in accounts if not account.seamless}
+    for account in accounts:
+        for entry in account.entries:
             number, place, _ = entry
-            logs.setdefault(telling.log, {}).setdefault((number, place.at // SECOND), []).append(entry)
+            logs.setdefault(account.log, {}).setdefault((number, place.at // SECOND), []).append(entry)
     users, pools = ([log for log in logs if log.startswith(letter)] for letter in "UE")
     found = []
     for one, other in product(users, pools):
@@ -105,7 +105,7 @@ def unlike(tellings: Sequence[Telling]) -> list[tuple[Stating, Stating]]:
     return found
 
 
-def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Stating, Stating]]:
+def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]]:
     """The entries that two logs, of which none lacks anything, tell of different seconds: each has one that the other
     has not there, and both have as many of its type. (How large a job is is told often, and may be left out.)"""
     found = []
@@ -125,7 +125,7 @@ def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Stating, Stating]]:
     return found
 
 
-def _difference(one: _Entry, other: _Entry) -> tuple[Stating, Stating] | None:
+def _difference(one: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
     """The first thing that two entries say differently. What one of them lacks is no difference: forms lack things."""
     number, place, facts = one
     _, its_place, its_facts = other
@@ -136,33 +136,33 @@ def _difference(one: _Entry, other: _Entry) -> tuple[Stating, Stating] | None:
     return None
 
 
-class _Log:
+class _EntryFacts:
     """The life of a job, as one log tells it."""
 
     def __init__(self) -> None:
-        self.telling: Telling | None = None
+        self.account: JobAccount | None = None
         self.last = 0
         self.begun = False
         self.seamless = True
         self.starts = self.wall = self.runs = 0
-        self.holds: list[Stating] = []
+        self.holds: list[Statement] = []
         self.holding: tuple[int, dict[str, str]] | None = None
-        self.run: Run | None = None
+        self.run: RecordedRun | None = None
         self.troubled = False
-        self.closing: tuple[str, Place, dict[str, str]] | None = None
-        self.place: Place | None = None
+        self.closing: tuple[str, StatementSource, dict[str, str]] | None = None
+        self.place: StatementSource | None = None
 
-    def take(self, number: int, entry: Heard) -> None:
-        place = self.place = Place(entry.letter, entry.source, entry.line, entry.at)
-        if self.telling is None:
-            self.telling = Telling(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
+    def take(self, number: int, entry: JobRecord) -> None:
+        place = self.place = StatementSource(entry.letter, entry.source, entry.line, entry.at)
+        if self.account is None:
+            self.account = JobAccount(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
         self.last = entry.order
         self.begun = True
-        self.telling.first, self.telling.last = min(self.telling.first, entry.at), max(self.telling.last, entry.at)
+        self.account.first, self.account.last = min(self.account.first, entry.at), max(self.account.last, entry.at)
         facts = job_event_log.facts(number, entry.body)
-        self.telling.entries.append((number, place, facts))
-        if number in _STEPS:
-            _STEPS[number](self, place, facts)
+        self.account.entries.append((number, place, facts))
+        if number in _ON_ENTRY:
+            _ON_ENTRY[number](self, place, facts)
 
     def interrupted(self) -> None:
         """Something is missing between the last entry and the next. What was begun may be over since."""
@@ -170,37 +170,37 @@ class _Log:
         self.run = None
         self.troubled = False
 
-    def submitted(self, place: Place, facts: dict[str, str]) -> None:
-        assert self.telling is not None
-        self.telling.submitted = place.at
-        self.telling.address = facts.get("host", "").partition("?")[0]
-        self.telling.said.append(place.measures("submitted", place.at))
+    def submitted(self, place: StatementSource, facts: dict[str, str]) -> None:
+        assert self.account is not None
+        self.account.submitted = place.at
+        self.account.address = facts.get("host", "").partition("?")[0]
+        self.account.said.append(place.measures("submitted", place.at))
 
-    def executing(self, place: Place, facts: dict[str, str]) -> None:
-        assert self.telling is not None
+    def executing(self, place: StatementSource, facts: dict[str, str]) -> None:
+        assert self.account is not None
         self.starts += 1
         self.troubled = False
-        self.run = Run(began=place.at)
-        self.telling.runs.append(self.run)
+        self.run = RecordedRun(began=place.at)
+        self.account.runs.append(self.run)
         self.run.said.append(place.measures("began", place.at))
         if facts.get("slot"):
             self.run.said.append(place.says("slot", facts["slot"]))
 
-    def trouble(self, place: Place, facts: dict[str, str]) -> None:
+    def trouble(self, place: StatementSource, facts: dict[str, str]) -> None:
         """After it the run's end, and what it used, is told by no entry that can be trusted to the second."""
         self.troubled = True
 
-    def reconnecting(self, place: Place, facts: dict[str, str]) -> None:
-        assert self.telling is not None
-        self.troubled = self.telling.reconnected = True
+    def reconnecting(self, place: StatementSource, facts: dict[str, str]) -> None:
+        assert self.account is not None
+        self.troubled = self.account.reconnected = True
 
-    def over(self, place: Place, facts: dict[str, str]) -> None:
+    def over(self, place: StatementSource, facts: dict[str, str]) -> None:
         """An entry 004 or 005: the end of a run."""
-        assert self.telling is not None
+        assert self.account is not None
         run = self.run
         self.run = None
         if run is None:  # a log that begins in the middle, or a job that was placed but never began
-            run = Run()
+            run = RecordedRun()
         if not self.troubled:
             run.stopped = place.at
             run.said.append(place.measures("stopped", place.at))
@@ -212,7 +212,7 @@ class _Log:
         if run.began is None:
             if "code" in facts or "signal" in facts:
                 run.stopped = place.at
-                self.telling.runs.append(run)
+                self.account.runs.append(run)
         elif run.stopped is not None:
             self.wall += max(0, place.at - run.began)
             self.runs += 1
@@ -220,60 +220,60 @@ class _Log:
             if word in facts and facts["words"].startswith("Job terminated"):
                 run.said.append(place.says("exit", f"{word} {facts[word]}"))
 
-    def completed(self, place: Place, facts: dict[str, str]) -> None:
+    def completed(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.over(place, facts)
         self.closing = ("completed", place, facts)
 
-    def removed(self, place: Place, facts: dict[str, str]) -> None:
+    def removed(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.run = None
         self.closing = ("removed", place, facts)
 
-    def held(self, place: Place, facts: dict[str, str]) -> None:
+    def held(self, place: StatementSource, facts: dict[str, str]) -> None:
         if self.holding is not None and place.at - self.holding[0] < SECOND and self.holding[1] == facts:
             return  # both the schedd and the shadow wrote it
         self.holding = place.at, facts
         self.holds.append(place.says("hold", facts.get("code", "0"), len(self.holds) + 1))
 
-    def released(self, place: Place, facts: dict[str, str]) -> None:
+    def released(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.holding = None
 
-    def told(self) -> Telling | None:
-        telling = self.telling
-        if telling is None or self.place is None:
+    def told(self) -> JobAccount | None:
+        account = self.account
+        if account is None or self.place is None:
             return None
-        seamless = telling.seamless = telling.submitted is not None and self.seamless
+        seamless = account.seamless = account.submitted is not None and self.seamless
         more = None if seamless and self.closing is not None else ANY
         place = self.place
         for fact, count in (("starts", self.starts), ("holds", len(self.holds))):
-            telling.said.append(place.measures(fact, count, more=more))
+            account.said.append(place.measures(fact, count, more=more))
         if self.runs:
-            telling.said.append(place.measures("wall", self.wall, less=NEAR * self.runs))
+            account.said.append(place.measures("wall", self.wall, less=NEAR * self.runs))
         if seamless:
-            telling.said += self.holds
+            account.said += self.holds
         if self.closing is not None:
-            self._closed(telling, *self.closing)
-        return telling
+            self._closed(account, *self.closing)
+        return account
 
-    def _closed(self, telling: Telling, became: str, place: Place, facts: dict[str, str]) -> None:
-        telling.said.append(place.says("became", became))
+    def _closed(self, account: JobAccount, became: str, place: StatementSource, facts: dict[str, str]) -> None:
+        account.said.append(place.says("became", became))
         less = LEASE if became == "removed" else None
-        telling.said.append(place.measures("ended", place.at, less=less))
-        telling.said += _used(place, facts, _OF_JOBS)
+        account.said.append(place.measures("ended", place.at, less=less))
+        account.said += _used(place, facts, _OF_JOBS)
 
 
-_STEPS = {
-    0: _Log.submitted,
-    1: _Log.executing,
-    4: _Log.over,
-    5: _Log.completed,
-    7: _Log.trouble,
-    9: _Log.removed,
-    12: _Log.held,
-    13: _Log.released,
-    21: _Log.trouble,
-    22: _Log.reconnecting,
-    23: _Log.reconnecting,
-    24: _Log.reconnecting,
+_ON_ENTRY = {
+    0: _EntryFacts.submitted,
+    1: _EntryFacts.executing,
+    4: _EntryFacts.over,
+    5: _EntryFacts.completed,
+    7: _EntryFacts.trouble,
+    9: _EntryFacts.removed,
+    12: _EntryFacts.held,
+    13: _EntryFacts.released,
+    21: _EntryFacts.trouble,
+    22: _EntryFacts.reconnecting,
+    23: _EntryFacts.reconnecting,
+    24: _EntryFacts.reconnecting,
 }
-ENTRIES: Final = frozenset(_STEPS) | {6}
+ENTRIES: Final = frozenset(_ON_ENTRY) | {6}
 """The numbers of the entries that state a fact."""

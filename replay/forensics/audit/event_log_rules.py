@@ -1,6 +1,6 @@
 """The judge of jobs: whether the entries of a job event log can have been written one after the other.
 
-A log is judged chain by chain (a file with its rotated parts) and job by job, by the table ``STEPS``: from which
+A log is judged chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``: from which
 conditions an entry may come, and what the job is then. What real daemons do is legal. The rules beside the table:
 
 * Of a job the judge keeps every condition that it may be in: all of them at first where its log begins in the middle,
@@ -39,8 +39,8 @@ from ....domain.imported.job_event_log import OF_EXECUTION_POINTS, facts, words_
 from ....domain.imported.record_sources import place_of
 from ..sources import Sources
 from .log_parts import Parts
-from .lost_ends import Ads, Span, Told, counted, lost
-from .verdict import Audit, Finding
+from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
+from .verdict import Audit, AuditFinding
 
 OVERLAP: Final = 2_000_000
 """So long two jobs may be told to be on a slot at once, in microseconds: their shadows write as they come to it."""
@@ -53,7 +53,7 @@ _TOLD_OF_ENDED: Final = 3
 """So many entries of a job are kept for its story."""
 
 
-class Step(NamedTuple):
+class EntryRule(NamedTuple):
     """What an entry does to a job: from one of ``sources`` (blank: from where it is) to ``target``. Or, with a
     ``rule``, what it must not do: then the job is taken to be in ``target`` from there on."""
 
@@ -66,52 +66,52 @@ class Step(NamedTuple):
 
 
 # fmt: off
-STEPS: Final = (
+ENTRY_RULES: Final = (
     # number, from, to
-    Step(1, "Submitted, Idle", "Running"),
-    Step(1, "Running, Suspended, Disconnected", "Running", repeats=True),
-    Step(1, "Held, Stopping", "Running", "held"),
-    Step(1, "Completed, Skipped, Removed, Aborting", "Running", "after_end"),
-    Step(4, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
-    Step(4, "Held, Stopping", "Held"),
-    Step(4, "Removed, Aborting", "Removed"),  # what was removed by force is stopped afterwards
-    Step(4, "Completed, Skipped", "Completed", "after_end"),
-    Step(5, "Submitted, Idle, Running, Suspended, Disconnected, Stopping, Skipped", "Completed"),
-    Step(5, "Aborting", "Removed"),
-    Step(5, "Held", "Completed", "held"),
-    Step(5, "Completed, Removed", "Completed", "ended_twice"),
-    Step(7, "Submitted, Idle, Running, Suspended, Disconnected, Completed, Skipped", "Idle"),
-    Step(7, "Held, Stopping", "Held"),
-    Step(7, "Removed, Aborting", "Removed"),
-    Step(9, "Submitted, Idle, Held, Stopping, Completed, Skipped", "Removed"),
-    Step(9, "Running, Suspended, Disconnected", "Aborting"),
-    Step(9, "Removed, Aborting", "Removed", "ended_twice"),
-    Step(10, "Running, Disconnected", "Suspended"),
-    Step(10, "Suspended", "Suspended", repeats=True),
-    Step(10, "Submitted, Idle, Held", "Suspended", "not_running"),
-    Step(10, "Completed, Removed", "Suspended", "after_end"),
-    Step(11, "Suspended, Disconnected", "Running"),
-    Step(11, "Submitted, Idle, Running, Held", "Running", "not_running"),
-    Step(11, "Completed, Removed", "Running", "after_end"),
-    Step(12, "Submitted, Idle, Completed, Skipped", "Held"),
-    Step(12, "Running, Suspended, Disconnected", "Stopping"),
-    Step(12, "Held, Stopping", "Held", repeats=True),
-    Step(12, "Removed, Aborting", "Held", "after_end"),
-    Step(13, "Submitted, Held, Stopping", "Idle"),  # what is submitted on hold has no entry that says so
-    Step(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
-    Step(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
-    Step(14, "Submitted, Idle", "Running"),
-    Step(22, "Submitted, Idle, Running, Suspended, Disconnected", "Disconnected"),
-    Step(23, "Submitted, Idle, Running, Disconnected", "Running"),
-    Step(24, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
-    Step(46, "Submitted, Idle, Running", "Skipped"),
+    EntryRule(1, "Submitted, Idle", "Running"),
+    EntryRule(1, "Running, Suspended, Disconnected", "Running", repeats=True),
+    EntryRule(1, "Held, Stopping", "Running", "held"),
+    EntryRule(1, "Completed, Skipped, Removed, Aborting", "Running", "after_end"),
+    EntryRule(4, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
+    EntryRule(4, "Held, Stopping", "Held"),
+    EntryRule(4, "Removed, Aborting", "Removed"),  # what was removed by force is stopped afterwards
+    EntryRule(4, "Completed, Skipped", "Completed", "after_end"),
+    EntryRule(5, "Submitted, Idle, Running, Suspended, Disconnected, Stopping, Skipped", "Completed"),
+    EntryRule(5, "Aborting", "Removed"),
+    EntryRule(5, "Held", "Completed", "held"),
+    EntryRule(5, "Completed, Removed", "Completed", "ended_twice"),
+    EntryRule(7, "Submitted, Idle, Running, Suspended, Disconnected, Completed, Skipped", "Idle"),
+    EntryRule(7, "Held, Stopping", "Held"),
+    EntryRule(7, "Removed, Aborting", "Removed"),
+    EntryRule(9, "Submitted, Idle, Held, Stopping, Completed, Skipped", "Removed"),
+    EntryRule(9, "Running, Suspended, Disconnected", "Aborting"),
+    EntryRule(9, "Removed, Aborting", "Removed", "ended_twice"),
+    EntryRule(10, "Running, Disconnected", "Suspended"),
+    EntryRule(10, "Suspended", "Suspended", repeats=True),
+    EntryRule(10, "Submitted, Idle, Held", "Suspended", "not_running"),
+    EntryRule(10, "Completed, Removed", "Suspended", "after_end"),
+    EntryRule(11, "Suspended, Disconnected", "Running"),
+    EntryRule(11, "Submitted, Idle, Running, Held", "Running", "not_running"),
+    EntryRule(11, "Completed, Removed", "Running", "after_end"),
+    EntryRule(12, "Submitted, Idle, Completed, Skipped", "Held"),
+    EntryRule(12, "Running, Suspended, Disconnected", "Stopping"),
+    EntryRule(12, "Held, Stopping", "Held", repeats=True),
+    EntryRule(12, "Removed, Aborting", "Held", "after_end"),
+    EntryRule(13, "Submitted, Held, Stopping", "Idle"),  # what is submitted on hold has no entry that says so
+    EntryRule(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
+    EntryRule(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
+    EntryRule(14, "Submitted, Idle", "Running"),
+    EntryRule(22, "Submitted, Idle, Running, Suspended, Disconnected", "Disconnected"),
+    EntryRule(23, "Submitted, Idle, Running, Disconnected", "Running"),
+    EntryRule(24, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
+    EntryRule(46, "Submitted, Idle, Running", "Skipped"),
 )
 # fmt: on
 """Held: nothing of it runs. Stopping: on hold, but its run's end may still be told. Aborting: removed likewise.
 Skipped: done without running. What is not here may come, and changes nothing."""
 
-_STEPS: Final = {(step.number, source): step for step in STEPS for source in step.sources.split(", ")}
-_ANY: Final = frozenset(source for _, source in _STEPS)
+_BY_CONDITION: Final = {(step.number, source): step for step in ENTRY_RULES for source in step.sources.split(", ")}
+_ANY: Final = frozenset(source for _, source in _BY_CONDITION)
 _TARGETS: Final = {
     0: "Submitted", 1: "Running", 4: "Idle", 5: "Completed", 7: "Idle", 9: "Removed", 10: "Suspended", 11: "Running",
     12: "Held", 13: "Idle", 14: "Running", 22: "Disconnected", 23: "Running", 24: "Idle", 46: "Skipped",
@@ -130,7 +130,7 @@ _Job = tuple[int, int]
 _told = Struct("<qIIh")
 
 
-class _After(NamedTuple):
+class _EntryEffect(NamedTuple):
     """What an entry means to a job."""
 
     conditions: frozenset[str]
@@ -141,17 +141,19 @@ class _After(NamedTuple):
 
 
 @cache
-def _after(number: int, conditions: frozenset[str]) -> _After:
-    steps = [_STEPS.get((number, condition), Step(number, "", condition)) for condition in sorted(conditions)]
+def _effect_of(number: int, conditions: frozenset[str]) -> _EntryEffect:
+    steps = [
+        _BY_CONDITION.get((number, condition), EntryRule(number, "", condition)) for condition in sorted(conditions)
+    ]
     legal = [step for step in steps if not step.rule]
     rules = () if legal else tuple(step.rule for step in steps)
-    return _After(
+    return _EntryEffect(
         frozenset(step.target for step in legal or steps), rules, bool(legal) and all(step.repeats for step in legal)
     )
 
 
 @define
-class _Life:
+class _JobHistory:
     """A job as one chain of files tells of it."""
 
     conditions: frozenset[str]
@@ -170,7 +172,7 @@ class _Life:
     slot: str = ""
     begun: str = ""
     """Where stands that it began there."""
-    aside: tuple[int, Finding] | None = None
+    aside: tuple[int, AuditFinding] | None = None
     """An entry that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
     rival: tuple[_Job, int, str] | None = None
     """Another job that began on its slot: which, when, and where that stands."""
@@ -179,10 +181,10 @@ class _Life:
 
 
 @define
-class _Chain:
+class _EventLog:
     """The jobs and slots of one file with its rotated parts."""
 
-    lives: dict[_Job, _Life] = field(factory=dict)
+    lives: dict[_Job, _JobHistory] = field(factory=dict)
     slots: dict[str, _Job] = field(factory=dict)
     epoch: int = 0
     """Raised by each gap: what was known before is not known any more."""
@@ -190,24 +192,24 @@ class _Chain:
     """The last instant before each gap."""
     first: int = 0
     last: int = 0
-    aside: _Life | None = None
+    aside: _JobHistory | None = None
     """The job whose entry lies before the one above it."""
     parts: Parts = field(factory=Parts)
-    found: dict[int, list[tuple[list[Finding], Finding]]] = field(factory=dict)
+    found: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
     """What was found, by the part in which it stands, and where that belongs."""
     became: list[tuple[_Job, int, int, str]] = field(factory=list)
     """Of jobs whose number was given to another: which, submitted when, heard of when, and what it was."""
 
 
 @define
-class JobJudge:
+class EventLogAuditor:
     """Judges the entries of job event logs, in the order in which they stand in the log."""
 
     sources: Sources
     audit: Audit
-    _chains: dict[int, _Chain] = field(factory=dict)
-    _chain_of: dict[int, _Chain] = field(factory=dict)
-    _ads: Ads = field(factory=lambda: Ads(bytearray()))
+    _chains: dict[int, _EventLog] = field(factory=dict)
+    _chain_of: dict[int, _EventLog] = field(factory=dict)
+    _ads: HistoryAds = field(factory=lambda: HistoryAds(bytearray()))
 
     def take(self, position: int, event: e.Event) -> None:
         kind = type(event)
@@ -237,9 +239,9 @@ class JobJudge:
                 findings.append(found)
         self._compare_ends()
         became = [one for chain in self._chains.values() for one in _became(chain)]
-        self.audit.jobs = counted((*became, *self._ads.became({job for job, *_ in became})))
+        self.audit.jobs = count_outcomes((*became, *self._ads.became({job for job, *_ in became})))
 
-    def _part(self, chain: _Chain, source: int) -> None:
+    def _part(self, chain: _EventLog, source: int) -> None:
         """Take back what was found in parts of which an older one goes on only now."""
         later = chain.parts.later(source)
         if later is None:
@@ -249,12 +251,12 @@ class JobJudge:
         _renew(chain)
         chain.reached = dict.fromkeys(range(chain.epoch), 0)
 
-    def _of(self, source: int) -> _Chain:
+    def _of(self, source: int) -> _EventLog:
         if source not in self._chain_of:
-            self._chain_of[source] = self._chains.setdefault(self.sources.chain(source), _Chain())
+            self._chain_of[source] = self._chains.setdefault(self.sources.chain(source), _EventLog())
         return self._chain_of[source]
 
-    def _entry(self, chain: _Chain, event: e.JobLogged) -> None:
+    def _entry(self, chain: _EventLog, event: e.JobLogged) -> None:
         job, number = (event.cluster, event.proc), event.number
         chain.first = chain.first or event.at
         late = event.at < chain.last - ASIDE or chain.aside is not None
@@ -263,7 +265,7 @@ class JobJudge:
         if number == 0:
             life = self._submitted(chain, job, life, event)
         elif life is None:
-            life = chain.lives[job] = _Life(_ANY, "", chain.epoch)
+            life = chain.lives[job] = _JobHistory(_ANY, "", chain.epoch)
         if life.epoch != chain.epoch:
             life.epoch, life.conditions, life.last = chain.epoch, _ANY, (0, 0, 0)
             life.slot, life.rival, life.aside = "", None, None
@@ -275,7 +277,7 @@ class JobJudge:
         elif number in _TARGETS and number:
             self._judge(chain, job, life, event)
 
-    def _aside(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+    def _aside(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
         """Whether one entry alone lies before the one above it, and the next one in the log and of its job do not."""
         if chain.aside is not None:
             other, chain.aside = chain.aside, None
@@ -293,14 +295,14 @@ class JobJudge:
             life.aside = above, self._finding(job, life, event, "backwards", words)
             chain.aside = life
 
-    def _remember(self, life: _Life, event: e.JobLogged) -> None:
+    def _remember(self, life: _JobHistory, event: e.JobLogged) -> None:
         place = place_of(event.stimulus)
         assert place is not None
         kept = _TOLD_OF_ENDED if life.condition in _ENDED else _TOLD
         packed = _told.pack(event.at, place.source, place.line, event.number)
         life.trail = (life.trail + packed)[-kept * _told.size :]
 
-    def _submitted(self, chain: _Chain, job: _Job, life: _Life | None, event: e.JobLogged) -> _Life:
+    def _submitted(self, chain: _EventLog, job: _Job, life: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
         """The life that an entry 000 begins, or the one that it repeats."""
         host = facts(0, event.text).get("host", "")
         if life is not None and life.epoch == chain.epoch and life.submitted:
@@ -318,21 +320,21 @@ class JobJudge:
             if chain.slots.get(life.slot) == job:
                 del chain.slots[life.slot]
         submitted = frozenset({"Submitted"})
-        chain.lives[job] = life = _Life(
+        chain.lives[job] = life = _JobHistory(
             submitted, "Submitted", chain.epoch, event.at, host, (0, event.at, hash(event.text))
         )
         return life
 
-    def _judge(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+    def _judge(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
         number, before = event.number, life.condition
         this = (number, event.at, hash(event.text))
-        after = _after(number, life.conditions)
+        after = _effect_of(number, life.conditions)
         again = number == 5 and bool(after.rules) and before == "Completed" and _is_from_its_ad(event.text)
         if this == life.last and number not in (5, 9):
             self._found(chain, self.audit.repeated, job, life, event, "repeated", "the same entry stands there again")
             return
         if life.free:
-            after = _after(number, _ANY)
+            after = _effect_of(number, _ANY)
         elif after.repeats or again:
             self._found(chain, self.audit.repeated, job, life, event, "repeated", _words(number, before))
         elif after.rules:
@@ -347,7 +349,7 @@ class JobJudge:
         if life.condition in _ENDED:
             life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
 
-    def _slot(self, chain: _Chain, job: _Job, life: _Life, event: e.JobLogged) -> None:
+    def _slot(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
         """Which job is on which slot, and whether two are."""
         if event.number in (10, 11):
             return
@@ -368,7 +370,7 @@ class JobJudge:
             chain.slots[slot] = job
 
     def _two(
-        self, chain: _Chain, one: tuple[_Job, _Life], other: _Job, began: tuple[int, str], event: e.JobLogged
+        self, chain: _EventLog, one: tuple[_Job, _JobHistory], other: _Job, began: tuple[int, str], event: e.JobLogged
     ) -> None:
         """Two jobs on one slot: which of them has a wrong slot, or time, is not known."""
         (job, life), (at, stimulus) = one, began
@@ -381,13 +383,13 @@ class JobJudge:
             f"job {its}, which began by {file}:{line}, are told to have been on it at once"
         )
         story = (*self._story(life), self.sources.told(at, stimulus, f"{its}: {words_of(1)}"))
-        found = Finding(life.slot, "slot_twice", words, at, file, line, story)
+        found = AuditFinding(life.slot, "slot_twice", words, at, file, line, story)
         chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
 
     def _compare_ends(self) -> None:
         """Tell of the jobs whose end one log lacks and another source has."""
-        lives: list[Told] = []
-        spans: list[Span] = []
+        lives: list[LoggedJob] = []
+        spans: list[LogCoverage] = []
         for number, chain in self._chains.items():
             for job, life in chain.lives.items():
                 if not life.trail or life.free:
@@ -395,11 +397,11 @@ class JobJudge:
                 at, stimulus, _ = _trail(life)[-1]
                 covers = chain.reached.get(life.epoch, chain.last)
                 ended = life.condition in _ENDED
-                lives.append(Told(number, job, life.submitted, _access_point(life), ended, at, stimulus, covers))
+                lives.append(LoggedJob(number, job, life.submitted, _access_point(life), ended, at, stimulus, covers))
             if self.sources.kind(number) == "eventlog" and not chain.epoch:
                 hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
-                spans.append(Span(number, chain.first, chain.last, hosts))
-        for told, end, at, absent in lost(lives, spans, self._ads):
+                spans.append(LogCoverage(number, chain.first, chain.last, hosts))
+        for told, end, at, absent in find_lost_ends(lives, spans, self._ads):
             file, line = self.sources.place(told.stimulus)
             where = "{}:{}".format(*self.sources.place(end))
             words = f"it ended, says {where}, and this log, which goes on, does not tell of it"
@@ -408,9 +410,9 @@ class JobJudge:
             chain = self._chains[told.chain]
             story = (*self._story(chain.lives[told.job]), self.sources.told(at, end, "its end"))
             name = f"{told.job[0]}.{told.job[1]}"
-            self.audit.lost.append(Finding(name, "lost", words, told.last, file, line, story))
+            self.audit.lost.append(AuditFinding(name, "lost", words, told.last, file, line, story))
 
-    def _look_for(self, chain: _Chain, job: _Job, life: _Life) -> None:
+    def _look_for(self, chain: _EventLog, job: _Job, life: _JobHistory) -> None:
         """Whether a job is lost at the end of its log."""
         if life.free or life.epoch != chain.epoch:
             return
@@ -423,26 +425,33 @@ class JobJudge:
             at, stimulus, _ = _trail(life)[-1]
             file, line = self.sources.place(stimulus)
             story = tuple(self._story(life))
-            self.audit.lost.append(Finding(f"{job[0]}.{job[1]}", "lost", words, at, file, line, story))
+            self.audit.lost.append(AuditFinding(f"{job[0]}.{job[1]}", "lost", words, at, file, line, story))
 
     def _found(
-        self, chain: _Chain, findings: list[Finding], job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str
+        self,
+        chain: _EventLog,
+        findings: list[AuditFinding],
+        job: _Job,
+        life: _JobHistory,
+        event: e.JobLogged,
+        rule: str,
+        words: str,
     ) -> None:
         found = findings, self._finding(job, life, event, rule, words)
         chain.found.setdefault(chain.parts.current, []).append(found)
 
-    def _finding(self, job: _Job, life: _Life, event: e.JobLogged, rule: str, words: str) -> Finding:
+    def _finding(self, job: _Job, life: _JobHistory, event: e.JobLogged, rule: str, words: str) -> AuditFinding:
         file, line = self.sources.place(event.stimulus)
         story = self._story(life)
         if not life.trail or _trail(life)[-1][1] != event.stimulus:
             story.append(self.sources.told(event.at, event.stimulus, words_of(event.number)))
-        return Finding(f"{job[0]}.{job[1]}", rule, words, event.at, file, line, tuple(story))
+        return AuditFinding(f"{job[0]}.{job[1]}", rule, words, event.at, file, line, tuple(story))
 
-    def _story(self, life: _Life) -> list[str]:
+    def _story(self, life: _JobHistory) -> list[str]:
         return [self.sources.told(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
 
 
-def _renew(chain: _Chain) -> None:
+def _renew(chain: _EventLog) -> None:
     """What was known is not known any more."""
     chain.reached[chain.epoch] = chain.last
     chain.epoch += 1
@@ -450,17 +459,17 @@ def _renew(chain: _Chain) -> None:
     chain.aside = None
 
 
-def _access_point(life: _Life) -> str:
+def _access_point(life: _JobHistory) -> str:
     """The address of the access point, without what is another one after a restart."""
     return life.host.partition("?")[0].strip("<>")
 
 
-def _trail(life: _Life) -> list[tuple[int, str, int]]:
+def _trail(life: _JobHistory) -> list[tuple[int, str, int]]:
     """The last entries of a job: when, where, of which type."""
     return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(life.trail)]
 
 
-def _last_told(life: _Life) -> int:
+def _last_told(life: _JobHistory) -> int:
     trail = _trail(life)
     return trail[-1][0] if trail else 0
 
@@ -485,7 +494,7 @@ def _seconds(span: int) -> str:
     return f"{span / 1e6:g} s"
 
 
-def _became(chain: _Chain) -> Iterator[tuple[_Job, int, int, bool, str]]:
+def _became(chain: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
     """What became of each job of a chain: which, submitted when, heard of when, whether it ended, and what it was."""
     lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
     for job, submitted, at, condition in (*chain.became, *lives):

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
-from ..imported_log import is_imported, singly
+from ..imported_log import is_imported, single_entries
 from ..sources import Sources
-from .contradictions import FactJudge
-from .event_log_rules import JobJudge
-from .native_log import own
-from .startd_log_rules import SlotJudge
-from .verdict import Audit, Gap, Refused
+from .contradictions import FactAuditor
+from .event_log_rules import EventLogAuditor
+from .native_log import audit_native_log
+from .startd_log_rules import StartdLogAuditor
+from .verdict import Audit, MissingRecords, UnreadRecord
 
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
 _EVERY = 50_000
@@ -32,12 +32,12 @@ def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | Non
     """
     audit = Audit()
     if not is_imported(log):
-        own(log, audit, name)
+        audit_native_log(log, audit, name)
         return audit
     audit.imported, audit.dialect = True, HTCONDOR_25.name
     sources = Sources()
-    judges = (SlotJudge(sources, audit), JobJudge(sources, audit), FactJudge(sources, audit))
-    for position, event in singly(log.read()):
+    judges = (StartdLogAuditor(sources, audit), EventLogAuditor(sources, audit), FactAuditor(sources, audit))
+    for position, event in single_entries(log.read()):
         audit.events = position
         sources.take(event)
         _take(audit, sources, event)
@@ -54,9 +54,9 @@ def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | Non
 
 def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
     if isinstance(event, e.SourceRefused):
-        audit.quarantined.append(Refused(sources.path(event.source), event.line, event.words, event.text))
+        audit.quarantined.append(UnreadRecord(sources.path(event.source), event.line, event.words, event.text))
     elif isinstance(event, e.SourceGap):
-        audit.gaps.append(Gap(sources.path(event.source), event.line, event.words, event.since, event.until))
+        audit.gaps.append(MissingRecords(sources.path(event.source), event.line, event.words, event.since, event.until))
     elif not isinstance(event, _OF_THE_IMPORT):
         audit.judged = True
         if event.at:

@@ -1,13 +1,12 @@
-"""What a startd says before each transition of a kind: where it did not say it once, a line was taken out.
+"""Lines that a startd writes before each transition of a kind: one that is missing once was taken out.
 
-A startd says the same on each occasion, as long as its configuration is the same: what it logs is decided by the kind
-of the record. So its occasions are counted from its beginning, or from where it read its configuration anew.
-Lines are missed where one occasion alone lacks what at least ``ENOUGH`` others have; two that lack it may be another
-way to the same transition, of which the table does not know.
+A startd writes the same lines each time, as long as its configuration is the same. So transitions are counted from the
+startd's beginning, or from its last reconfiguration. A line is missing where one transition alone lacks what at least
+``LEAST_OTHERS`` others have; two that lack it may be another way to the same transition.
 
-``SAYINGS`` has what preceded each such transition in all logs of real daemons (HTCondor 25) that were looked at: 21
-pools that were watched, and six that were made to fail. What only most of them have is not there: a claim is also
-deactivated when its starter has ended already.
+``EXPECTED_LINES`` has the lines that preceded every such transition in all logs of real daemons (HTCondor 25) that were
+looked at: 21 recorded pools, and six that were made to fail. Lines before most of them only are not there: a claim is
+also deactivated when its starter has ended already.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from ....domain import events as e
-from .verdict import Finding
+from .verdict import AuditFinding
 
-ENOUGH: Final = 3
+LEAST_OTHERS: Final = 3
 """So many other occasions show what is said on each."""
 
 
-class Saying(NamedTuple):
+class ExpectedLines(NamedTuple):
     """Transitions from one of `sources` to one of `targets`, and what is said before them on the same slot: words of
     ``reports.OF_SLOTS``, "job" (its number), or how one of the transition's reasons begins."""
 
@@ -33,26 +32,26 @@ class Saying(NamedTuple):
     words: tuple[str, ...]
 
 
-SAYINGS: Final = (
-    Saying(
+EXPECTED_LINES: Final = (
+    ExpectedLines(
         "Unclaimed/Idle, Unclaimed/Benchmarking, Matched/Idle, Owner/Idle",
         "Claimed/Idle",
         ("requested", "accepted", "owner"),
     ),
-    Saying("Preempting/Vacating, Preempting/Killing", "Claimed/Idle", ("owner", "preempting claim exists")),
-    Saying("Claimed/Idle", "Claimed/Busy", ("Got activate_claim request", "activated", "job")),
-    Saying("Claimed/Busy, Claimed/Retiring, Claimed/Suspended", "Claimed/Cleaning", ("job_over",)),
-    Saying("Claimed/Cleaning", "Claimed/Idle, Preempting/Vacating", ("starter_gone", "starter exited")),
-    Saying("Preempting/Vacating", "Owner/Idle, Claimed/Idle", ("starter_gone", "starter exited")),
-    Saying("Claimed/Retiring", "Preempting/Vacating, Preempting/Killing", ("claim retirement ended",)),
-    Saying("Owner/Idle, Owner/Retiring", "Unclaimed/Idle", ("IS_OWNER is false",)),
-    Saying("Unclaimed/Idle", "Matched/Idle", ("match notification protocol successful",)),
-    Saying("Drained/Retiring", "Drained/Idle", ("draining is complete",)),
-    Saying("Drained/Idle, Drained/Retiring", "Owner/Idle, Owner/Retiring", ("slot is no longer draining",)),
+    ExpectedLines("Preempting/Vacating, Preempting/Killing", "Claimed/Idle", ("owner", "preempting claim exists")),
+    ExpectedLines("Claimed/Idle", "Claimed/Busy", ("Got activate_claim request", "activated", "job")),
+    ExpectedLines("Claimed/Busy, Claimed/Retiring, Claimed/Suspended", "Claimed/Cleaning", ("job_over",)),
+    ExpectedLines("Claimed/Cleaning", "Claimed/Idle, Preempting/Vacating", ("starter_gone", "starter exited")),
+    ExpectedLines("Preempting/Vacating", "Owner/Idle, Claimed/Idle", ("starter_gone", "starter exited")),
+    ExpectedLines("Claimed/Retiring", "Preempting/Vacating, Preempting/Killing", ("claim retirement ended",)),
+    ExpectedLines("Owner/Idle, Owner/Retiring", "Unclaimed/Idle", ("IS_OWNER is false",)),
+    ExpectedLines("Unclaimed/Idle", "Matched/Idle", ("match notification protocol successful",)),
+    ExpectedLines("Drained/Retiring", "Drained/Idle", ("draining is complete",)),
+    ExpectedLines("Drained/Idle, Drained/Retiring", "Owner/Idle, Owner/Retiring", ("slot is no longer draining",)),
 )
 _SAID: Final = tuple(
     (number, source, target, words)
-    for number, saying in enumerate(SAYINGS)
+    for number, saying in enumerate(EXPECTED_LINES)
     for source in saying.sources.split(", ")
     for target in saying.targets.split(", ")
     for words in saying.words
@@ -77,15 +76,17 @@ _Key = tuple[bool, int, str]
 
 
 @define
-class Occasions:
+class LineCensus:
     """What one startd said before its slots' transitions."""
 
     _said: dict[_Key, int] = field(factory=dict)
     """Whether the slot is a dynamic one, the number of the saying, the words -> how often they were said."""
-    _lacking: dict[_Key, list[Finding]] = field(factory=dict)
+    _lacking: dict[_Key, list[AuditFinding]] = field(factory=dict)
     """Where they were not, up to two."""
 
-    def take(self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], Finding]) -> None:
+    def take(
+        self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], AuditFinding]
+    ) -> None:
         """A transition of a slot, and what was said of the slot since the one before; `finding` makes one of words."""
         for number, words in _BEFORE.get((event.source, event.target), ()):
             if words in _NEEDS and _NEEDS[words] not in said:
@@ -99,8 +100,8 @@ class Occasions:
                     finding(f"this startd tells of {name} before each other such transition: a line was taken out")
                 )
 
-    def missed(self) -> Iterator[Finding]:
+    def missed(self) -> Iterator[AuditFinding]:
         """The transitions before which a line is missing."""
         for key, lacking in self._lacking.items():
-            if len(lacking) == 1 and self._said.get(key, 0) >= ENOUGH:
+            if len(lacking) == 1 and self._said.get(key, 0) >= LEAST_OTHERS:
                 yield lacking[0]

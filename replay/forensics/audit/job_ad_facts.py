@@ -10,7 +10,7 @@ from typing import Final
 
 from ....domain.imported.packed_ads import plain
 from .compared_facts import ANY, LINGERING, NEAR, ROUNDED, SECOND
-from .statements import Place, Run, Stating, Telling
+from .statements import JobAccount, RecordedRun, Statement, StatementSource
 
 ATTRIBUTES: Final = (
     "AccountingGroup",
@@ -145,7 +145,7 @@ def _holds(ad: Ad) -> tuple[int, bool] | None:
     return holds, reasons.keys() <= COUNTED_ONCE
 
 
-def ad_told(place: Place, ad: Ad, final: bool) -> Telling | None:
+def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
     """What an ad of a job states; None if it does not say when the job was submitted. `final`: it is as it was when
     the job left the queue."""
     submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
@@ -153,23 +153,23 @@ def ad_told(place: Place, ad: Ad, final: bool) -> Telling | None:
         return None
     ended = _end(place, ad) if final else None
     last = max(_sampled(place, ad) if not final else 0, ended or 0, submitted)
-    telling = Telling(submitted, submitted, last, text_of(ad, "GlobalJobId"))
-    telling.reconnected = any(whole(ad, name) for name in ("NumJobReconnects", "TotalJobReconnectAttempts"))
-    telling.said += _who(place, ad)
-    telling.said.append(place.measures("submitted", submitted))
+    account = JobAccount(submitted, submitted, last, text_of(ad, "GlobalJobId"))
+    account.reconnected = any(whole(ad, name) for name in ("NumJobReconnects", "TotalJobReconnectAttempts"))
+    account.said += _who(place, ad)
+    account.said.append(place.measures("submitted", submitted))
     if ended is not None:
-        telling.said.append(place.measures("ended", ended))
+        account.said.append(place.measures("ended", ended))
     if final:
-        telling.said += _became(place, ad)
+        account.said += _became(place, ad)
     completed = whole(ad, "JobStatus") == COMPLETED
     if whole(ad, "JobUniverse") in ON_SLOTS:
-        telling.said += _amounts(place, ad, final, completed)
-    telling.runs += _run(place, ad, completed)
-    telling.last = max([last, *(run.span[1] for run in telling.runs if run.span is not None)])
-    return telling
+        account.said += _amounts(place, ad, final, completed)
+    account.runs += _run(place, ad, completed)
+    account.last = max([last, *(run.span[1] for run in account.runs if run.span is not None)])
+    return account
 
 
-def _end(place: Place, ad: Ad) -> int | None:
+def _end(place: StatementSource, ad: Ad) -> int | None:
     """When a job left the queue. One that was removed after it was completed is told in two ways: in none here."""
     status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate")
     if place.letter not in "HQ" or status not in (COMPLETED, REMOVED):
@@ -179,7 +179,7 @@ def _end(place: Place, ad: Ad) -> int | None:
     return date(ad, "EnteredCurrentStatus") if completed is None else None
 
 
-def _became(place: Place, ad: Ad) -> list[Stating]:
+def _became(place: StatementSource, ad: Ad) -> list[Statement]:
     """What became of a job that left the queue. One that was removed after it was completed became both."""
     status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate") is not None
     if status not in STATUSES or (status not in (COMPLETED, REMOVED) and place.letter != "H"):
@@ -192,13 +192,13 @@ def _became(place: Place, ad: Ad) -> list[Stating]:
     return found
 
 
-def _sampled(place: Place, ad: Ad) -> int:
+def _sampled(place: StatementSource, ad: Ad) -> int:
     """When the ad of a job in the queue was as it is: at least until then its job was there."""
     found = place.at if place.letter == "Q" else date(ad, "ServerTime") if place.letter == "A" else None
     return found or date(ad, "EnteredCurrentStatus") or 0
 
 
-def _who(place: Place, ad: Ad) -> list[Stating]:
+def _who(place: StatementSource, ad: Ad) -> list[Statement]:
     user = text_of(ad, "User")
     if not user:
         return []
@@ -215,7 +215,7 @@ def _who(place: Place, ad: Ad) -> list[Stating]:
     return found
 
 
-def _amounts(place: Place, ad: Ad, final: bool, completed: bool) -> list[Stating]:
+def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> list[Statement]:
     more = None if final else ANY
     found = []
     starts = whole(ad, "NumJobStarts")
@@ -248,7 +248,7 @@ def _amounts(place: Place, ad: Ad, final: bool, completed: bool) -> list[Stating
     return found
 
 
-def _of_one_shadow(place: Place, ad: Ad, completed: bool) -> list[Stating]:
+def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
     """The time on slots of all shadows of a job; of a job that had one only, an ad says it in several ways, and the
     CPU time, too."""
     shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
@@ -280,12 +280,12 @@ def _of_one_shadow(place: Place, ad: Ad, completed: bool) -> list[Stating]:
     return found
 
 
-def _run(place: Place, ad: Ad, completed: bool) -> list[Run]:
+def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
     """The run that an ad tells of: the job's last."""
     placed = date(ad, "JobCurrentStartDate")
     if placed is None:
         return []
-    run = Run(placed, shadow=whole(ad, "NumShadowStarts") or 0)
+    run = RecordedRun(placed, shadow=whole(ad, "NumShadowStarts") or 0)
     if whole(ad, "JobUniverse") in ON_SLOTS:
         _where(place, ad, run, placed)
     run.stopped = _stop(place, ad, completed)
@@ -301,7 +301,7 @@ def _run(place: Place, ad: Ad, completed: bool) -> list[Run]:
     return [run]
 
 
-def _where(place: Place, ad: Ad, run: Run, placed: int) -> None:
+def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
     """The slot, the claim and the beginning of a run."""
     # A job that is removed while it runs keeps what it had, and the names with Last are of the run before.
     now = place.letter in "PS" or "RemoteHost" in ad or (place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT)
@@ -318,7 +318,7 @@ def _where(place: Place, ad: Ad, run: Run, placed: int) -> None:
         run.said.append(place.measures("began", began))
 
 
-def _stop(place: Place, ad: Ad, over: bool) -> int | None:
+def _stop(place: StatementSource, ad: Ad, over: bool) -> int | None:
     if place.letter == "P":
         return date(ad, "EpochWriteDate")
     if place.letter == "S":  # without a duration the program never ran, and the starter was cleaned up much later
@@ -326,7 +326,7 @@ def _stop(place: Place, ad: Ad, over: bool) -> int | None:
     return date(ad, "CompletionDate") if over else None
 
 
-def _outcome(place: Place, ad: Ad) -> list[Stating]:
+def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
     found = []
     by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if by_signal else ("ExitCode", "code")
@@ -341,7 +341,7 @@ def _outcome(place: Place, ad: Ad) -> list[Stating]:
     return found
 
 
-def _added(runs: list[Run]) -> Iterator[Stating]:
+def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
     """The time on slots of a job's first run, of its first two, and so on, as long as none lacks."""
     by_shadow = {run.shadow: run for run in runs}
     total, number = 0, 1
@@ -350,13 +350,13 @@ def _added(runs: list[Run]) -> Iterator[Stating]:
             return
         total += max(0, run.stopped - run.placed)
         one = run.said[0]
-        place = Place(one.letter, one.source, one.line, one.at)
+        place = StatementSource(one.letter, one.source, one.line, one.at)
         less, more = NEAR * number, LINGERING * number
         yield place.measures("wall_runs", total, less=less, more=more, number=number, by="EpochWriteDate")
         number += 1
 
 
-def _times(place: Place, ad: Ad, run: Run, placed: int) -> list[Stating]:
+def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
     """How long a run took, in all ways in which an ad says it."""
     found = []
 
@@ -383,7 +383,7 @@ def _times(place: Place, ad: Ad, run: Run, placed: int) -> list[Stating]:
     return found
 
 
-def _sizes(place: Place, ad: Ad) -> list[Stating]:
+def _sizes(place: StatementSource, ad: Ad) -> list[Statement]:
     """What a run needed. An event log has it as it is rounded for matchmaking, or as it was measured."""
     found = []
     if place.letter in "HQA":
@@ -395,21 +395,21 @@ def _sizes(place: Place, ad: Ad) -> list[Stating]:
     return found
 
 
-def epochs_told(tellings: Iterable[tuple[Place, Telling]]) -> list[Telling]:
+def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
     """What the epoch ads of one job number tell, put together by the job's submission: its runs stand in several
     ads, one of them perhaps twice."""
-    jobs: dict[str, Telling] = {}
-    spans: dict[str, list[tuple[int, int, Place]]] = {}
-    for place, telling in tellings:
-        key = telling.job or str(telling.submitted)
-        job = jobs.setdefault(key, Telling(telling.submitted, telling.first, telling.last, telling.job, log="P"))
-        for run in telling.runs:
+    jobs: dict[str, JobAccount] = {}
+    spans: dict[str, list[tuple[int, int, StatementSource]]] = {}
+    for place, account in accounts:
+        key = account.job or str(account.submitted)
+        job = jobs.setdefault(key, JobAccount(account.submitted, account.first, account.last, account.job, log="P"))
+        for run in account.runs:
             if not any((run.placed, run.stopped) == (other.placed, other.stopped) for other in job.runs):
                 job.runs.append(run)
             if run.placed is not None and run.stopped is not None:
                 job.last = max(job.last, run.stopped)
                 spans.setdefault(key, []).append((run.placed, run.stopped, place))
-        job.said += telling.said
+        job.said += account.said
     for key, found in spans.items():
         found.sort(key=lambda span: span[:2])
         total = sum(end - begin for begin, end, _ in found)

@@ -7,19 +7,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from ....domain.imported.packed_ads import plain
-from .event_log_facts import Heard, entries_told
+from .event_log_facts import JobRecord, facts_of_entries
 from .job_ad_facts import ad_told, epochs_told
-from .statements import Place, Run, Telling
+from .statements import JobAccount, RecordedRun, StatementSource
 
 
-def tellings(heard: Iterable[Heard], gaps: Mapping[int, Sequence[int]]) -> list[Telling]:
+def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
     """What the records of a job number tell. `gaps`: where each chain of logs lacks something, as ``order`` counts."""
-    entries: dict[tuple[str, int], list[Heard]] = {}
-    found: list[Telling] = []
-    epochs: list[tuple[Place, Telling]] = []
-    shadows: dict[str, Telling] = {}
+    entries: dict[tuple[str, int], list[JobRecord]] = {}
+    found: list[JobAccount] = []
+    epochs: list[tuple[StatementSource, JobAccount]] = []
+    shadows: dict[str, JobAccount] = {}
     for one in heard:
-        place = Place(one.letter, one.source, one.line, one.at)
+        place = StatementSource(one.letter, one.source, one.line, one.at)
         if one.letter in "UE":
             entries.setdefault((one.letter, one.chain), []).append(one)
         elif one.letter in "HPSQA":
@@ -27,20 +27,20 @@ def tellings(heard: Iterable[Heard], gaps: Mapping[int, Sequence[int]]) -> list[
             final = one.letter == "H" or one.what == "final"
             if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
                 continue
-            telling = ad_told(place, ad, final)
-            if telling is not None and one.letter == "P":
-                epochs.append((place, telling))
-            elif telling is not None:
-                telling.log = f"S {one.chain}" if one.letter == "S" else ""
-                found.append(telling)
+            account = ad_told(place, ad, final)
+            if account is not None and one.letter == "P":
+                epochs.append((place, account))
+            elif account is not None:
+                account.log = f"S {one.chain}" if one.letter == "S" else ""
+                found.append(account)
         else:
             _reported(place, one, shadows, found)
     for (_, chain), log in entries.items():
-        found += entries_told(log, gaps.get(chain, ()))
+        found += facts_of_entries(log, gaps.get(chain, ()))
     return found + epochs_told(epochs)
 
 
-def _reported(place: Place, one: Heard, shadows: dict[str, Telling], found: list[Telling]) -> None:
+def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAccount], found: list[JobAccount]) -> None:
     """What the logs of daemons say of a job: each shadow and each activation of a claim by itself."""
     facts = json.loads(one.body)
     of = f"{one.chain} {facts.get('slot') if one.letter == 'L' else facts.get('shadow')}"
@@ -50,18 +50,18 @@ def _reported(place: Place, one: Heard, shadows: dict[str, Telling], found: list
         return
     log = f"{one.letter} {one.chain}"
     if one.what == "shadow_began" and not facts.get("slot"):  # it takes up a run that has lost its shadow
-        last = next((telling for telling in reversed(found) if telling.log == log and telling.runs), None)
+        last = next((account for account in reversed(found) if account.log == log and account.runs), None)
         if last is not None:
             last.reconnected = True
             shadows[of] = last
             return
-    telling = Telling(None, one.at, one.at, log=log)
-    found.append(telling)
+    account = JobAccount(None, one.at, one.at, log=log)
+    found.append(account)
     if facts.get("user"):
-        telling.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))
+        account.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))
     if one.what in ("activated", "shadow_began"):
-        shadows[of] = telling
-        run = Run(placed=one.at, said=[place.measures("placed", one.at)])
+        shadows[of] = account
+        run = RecordedRun(placed=one.at, said=[place.measures("placed", one.at)])
         if facts.get("slot"):
             run.said.append(place.says("slot", facts["slot"]))
-        telling.runs.append(run)
+        account.runs.append(run)

@@ -17,11 +17,11 @@ from attrs import define
 
 from ....domain.events import AdsKept
 from ....domain.imported.packed_ads import index
-from ....domain.imported.record_sources import Place, place_of
+from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.state_machines import HTCONDOR_25
 
 Job = tuple[int, int]
-Became = tuple[Job, int, int, bool, str]
+JobOutcome = tuple[Job, int, int, bool, str]
 """A job, submitted when, heard of when, whether it ended, and what it became."""
 TWINS: Final = 2_000_000
 """So far behind an end, in microseconds, another job event log has to go on."""
@@ -31,7 +31,7 @@ _OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in (
 _ad = Struct("<qqqqqqq")
 
 
-class Told(NamedTuple):
+class LoggedJob(NamedTuple):
     """What a chain of job event logs tells of a job. ``chain`` is the number of its first file; ``covers`` says up to
     when it would have told more, 0 if that is not certain."""
 
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     covers: int
 
 
-class Span(NamedTuple):
+class LogCoverage(NamedTuple):
     """What an EventLog without a gap covers: from when to when, and of which access points."""
 
     chain: int
@@ -54,11 +54,11 @@ class Span(NamedTuple):
     hosts: frozenset[str]
 
 
-class Lost(NamedTuple):
+class LostEnd(NamedTuple):
     """A job whose end one log lacks: its last entry there (or, of a job of which an EventLog tells nothing, its last
     entry in its own log), and where the end stands."""
 
-    told: Told
+    told: LoggedJob
     end: str
     at: int
     absent: int = 0
@@ -66,7 +66,7 @@ class Lost(NamedTuple):
 
 
 @define
-class Ads:
+class HistoryAds:
     """Of each ad of the history: its job, when that was submitted and left the queue, and where the ad stands."""
 
     _kept: bytearray
@@ -88,19 +88,19 @@ class Ads:
         if found:
             for cluster, proc, submitted, at, source, line, _ in _ad.iter_unpack(bytes(self._kept)):
                 if (cluster, proc) in found:
-                    found[cluster, proc].append((submitted, at, Place(source, line).stimulus))
+                    found[cluster, proc].append((submitted, at, RecordPlace(source, line).stimulus))
         return found
 
-    def became(self, known: Collection[Job]) -> Iterator[Became]:
-        """What became of the jobs of which no log of events tells, as ``counted`` wants it."""
+    def became(self, known: Collection[Job]) -> Iterator[JobOutcome]:
+        """What became of the jobs of which no log of events tells, as ``count_outcomes`` wants it."""
         for cluster, proc, submitted, at, _, _, status in _ad.iter_unpack(bytes(self._kept)):
             if (cluster, proc) not in known:
                 yield (cluster, proc), submitted, at, True, _OVER[status]
 
 
-def lost(lives: list[Told], spans: list[Span], ads: Ads) -> Iterator[Lost]:
+def find_lost_ends(lives: list[LoggedJob], spans: list[LogCoverage], ads: HistoryAds) -> Iterator[LostEnd]:
     """The jobs whose end a log does not have, though it goes on, and others have."""
-    ended: dict[tuple[Job, int], list[Told]] = {}
+    ended: dict[tuple[Job, int], list[LoggedJob]] = {}
     heard: dict[Job, set[int]] = {}
     for told in lives:
         heard.setdefault(told.job, set()).add(told.chain)
@@ -111,27 +111,27 @@ def lost(lives: list[Told], spans: list[Span], ads: Ads) -> Iterator[Lost]:
     for told in open_:
         twin = next((twin for twin in ended.get(_life(told), ()) if twin.last + TWINS < told.covers), None)
         if twin is not None:
-            yield Lost(told, twin.stimulus, twin.last)
+            yield LostEnd(told, twin.stimulus, twin.last)
             continue
         for submitted, at, stimulus in ends[told.job]:
             if abs(submitted - told.submitted) < AFTER and told.last - TWINS <= at < told.covers - AFTER:
-                yield Lost(told, stimulus, at)
+                yield LostEnd(told, stimulus, at)
                 break
     for told in (one for each in ended.values() for one in each):
         for span in spans:
             if span.chain not in heard[told.job] and _covers(span, told):
-                yield Lost(told, told.stimulus, told.last, span.chain)
+                yield LostEnd(told, told.stimulus, told.last, span.chain)
 
 
-def _life(told: Told) -> tuple[Job, int]:
+def _life(told: LoggedJob) -> tuple[Job, int]:
     return told.job, told.submitted // 1_000_000
 
 
-def _covers(span: Span, told: Told) -> bool:
+def _covers(span: LogCoverage, told: LoggedJob) -> bool:
     return told.host in span.hosts and span.first + TWINS < told.submitted and told.last + TWINS < span.last
 
 
-def counted(became: Iterable[Became]) -> dict[str, int]:
+def count_outcomes(became: Iterable[JobOutcome]) -> dict[str, int]:
     """How many jobs became what, of what chains tell of each: which it is, submitted when, heard of when, whether it
     ended, and what it was. Those of which several chains tell are told apart by number and time of submission (in
     seconds), and one without such a time is any other of its number."""

@@ -18,7 +18,7 @@ from ....domain.state_machines import DIALECTS, LEFT, MANUAL, SlotRow, classify
 from ....domain.state_machines.job import UNSUBMITTED
 from ...listing import LETTERS
 from ...validation import Verdict, Violation, validate
-from .verdict import Audit, Finding
+from .verdict import Audit, AuditFinding
 
 LOST = "lost"
 """The rule of a finding that breaks none: a job's process vanished without a record."""
@@ -30,26 +30,26 @@ _DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
 """Rows of the dialect alone that have a number all the same: the diagram of HTCondor 25's manual draws Cleaning between
 the two parts of 12."""
 
-Told = tuple[int, e.Event]
+PositionedEvent = tuple[int, e.Event]
 
 
-def own(log: Log, audit: Audit, file: str = "") -> None:
+def audit_native_log(log: Log, audit: Audit, file: str = "") -> None:
     """Fill `audit` with what a log of Poolbook's own tells of; what its seal says is for others. `file` is what the
     log is called."""
-    census = _Census()
+    census = _NativeCensus()
     verdict = Verdict()
     for violation in validate(census.watch(log.read()), verdict):
         audit.violations.append(_finding(violation, census.when(violation.position), file))
     audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = census.began, census.ended
-    count(audit, census.steps)
+    count_transitions(audit, census.steps)
     audit.jobs = census.became()
     for position, event in census.lost:
         words = f"{e.CAUSES[LOST]}, on {event.slot}"
-        audit.lost.append(Finding(f"{event.cluster}.{event.proc}", LOST, words, event.at, file, position, ()))
+        audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, file, position, ()))
 
 
-def count(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
+def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
     """Count steps of slots from pair to pair by the manual's numbers, letters, and the rows of the dialect alone. What
     no row allows counts nowhere."""
     audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
@@ -71,12 +71,12 @@ def count(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
     audit.letters = dict(sorted(audit.letters.items()))
 
 
-def _finding(violation: Violation, at: int, file: str) -> Finding:
-    return Finding(violation.thing, violation.rule, violation.words, at, file, violation.position, violation.story)
+def _finding(violation: Violation, at: int, file: str) -> AuditFinding:
+    return AuditFinding(violation.thing, violation.rule, violation.words, at, file, violation.position, violation.story)
 
 
 @define
-class _Census:
+class _NativeCensus:
     """What an audit counts that the judge does not, as the judge reads."""
 
     began: int = 0
@@ -85,9 +85,9 @@ class _Census:
     jobs: Counter[str] = field(factory=Counter)
     """Jobs by status: what came into it less what left it."""
     lost: list[tuple[int, e.JobExited]] = field(factory=list)
-    _last: tuple[Told | None, Told | None] = (None, None)
+    _last: tuple[PositionedEvent | None, PositionedEvent | None] = (None, None)
 
-    def watch(self, events: Iterable[Told]) -> Iterator[Told]:
+    def watch(self, events: Iterable[PositionedEvent]) -> Iterator[PositionedEvent]:
         for told in events:
             position, event = told
             self._last = self._last[1], told
@@ -131,10 +131,10 @@ class _Census:
             self.lost.append((position, event))
 
 
-_NOTES: dict[type[e.Event], Callable[[_Census, int, Any], None]] = {
-    e.SlotTransitioned: _Census.on_slot,
-    e.ClusterSubmitted: _Census.on_submitted,
-    e.JobsTransitioned: _Census.on_moved,
-    e.JobActivated: _Census.on_activated,
-    e.JobExited: _Census.on_exited,
+_NOTES: dict[type[e.Event], Callable[[_NativeCensus, int, Any], None]] = {
+    e.SlotTransitioned: _NativeCensus.on_slot,
+    e.ClusterSubmitted: _NativeCensus.on_submitted,
+    e.JobsTransitioned: _NativeCensus.on_moved,
+    e.JobActivated: _NativeCensus.on_activated,
+    e.JobExited: _NativeCensus.on_exited,
 }

@@ -18,7 +18,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
 from .compared_facts import ANY, LETTERS
-from .event_log_facts import Heard
+from .event_log_facts import JobRecord
 
 _TABLES: Final = """
 create table heard (ord integer, cluster integer, proc integer, letter text, chain integer, source integer,
@@ -38,7 +38,7 @@ _Row = tuple[Any, ...]
 
 
 @define
-class Spool:
+class ScratchDatabase:
     """``hear`` and its like put aside, in the order of the log (``order``)."""
 
     _db: sqlite3.Connection = field(init=False)
@@ -64,14 +64,14 @@ class Spool:
         for table in list(self._rows):
             self._flush(table)
 
-    def hear(self, cluster: int, proc: int, heard: Heard) -> None:
+    def add_record(self, cluster: int, proc: int, heard: JobRecord) -> None:
         """A record of a job. A number that no table could hold is no job's."""
         if not (0 < cluster < ANY and 0 <= proc < ANY):
             return
         order, letter, chain, source, line, at, what, body = heard
         self._add("heard", (order, cluster, proc, letter, chain, source, line, at, what, body))
 
-    def keep(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
+    def add_ads(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
         """Ads of jobs; which of them are needed is known at the end."""
         self._add("kept", (order, letter, source, line, event.at, event.count, event.ads, event.index))
         found = index(event)
@@ -82,23 +82,23 @@ class Spool:
             numbers = clusters[place], procs[place], letter, order, place, its_line, job, done[place] or left[place]
             self._add("numbers", numbers)
 
-    def tell(self, thing: str, fact: str, at: int, letter: str, body: str, source: int, line: int) -> None:
+    def add_fact(self, thing: str, fact: str, at: int, letter: str, body: str, source: int, line: int) -> None:
         """What is said of a slot or a submitter at an instant."""
         self._add("things", (thing, fact, at, letter, body, source, line))
 
-    def gap(self, chain: int, order: int) -> None:
+    def add_gap(self, chain: int, order: int) -> None:
         """Something is missing in a log."""
         self._add("gaps", (chain, order))
 
-    def run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
+    def add_run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
         """A run under a claim."""
         self._add("runs", (claim, letter, begin, until, job, source, line))
 
-    def end(self, job: str, letter: str, chain: int, run: str, at: int, source: int, line: int) -> None:
+    def add_end(self, job: str, letter: str, chain: int, run: str, at: int, source: int, line: int) -> None:
         """The end of a run of a job (of its global id), or of the job: what one source should tell once."""
         self._add("ends", (job, letter, chain, run, at, source, line))
 
-    def ends(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
+    def repeated_ends(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
         """The ends that one source tells several times: job, letter, where (at, source, line)."""
         self._flush("ends")
         rows = self._db.execute("""
@@ -110,7 +110,7 @@ class Spool:
         for (job, letter, _, _), found in groupby(rows, key=lambda row: row[:4]):
             yield job, letter, [row[4:] for row in found]
 
-    def claims(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
+    def runs_by_claim(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
         """The runs of each claim, as each kind of source has them: (begin, until, job, source, line), by time."""
         self._flush("runs")
         rows = self._db.execute(
@@ -119,7 +119,7 @@ class Spool:
         for (claim, letter), found in groupby(rows, key=lambda row: row[:2]):
             yield claim, letter, (row[2:] for row in found)
 
-    def jobs(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[Heard]]]:
+    def records_by_job(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[JobRecord]]]:
         """The records of each job number of which two kinds tell, ads with the attributes `names`."""
         self._flush_all()
         self._db.executescript("""
@@ -134,7 +134,7 @@ class Spool:
             from heard h join wanted w on h.cluster = w.cluster and h.proc = w.proc order by 1, 2, ord, line
         """)
         for (cluster, proc), found in groupby(rows, key=lambda row: row[:2]):
-            yield cluster, proc, [Heard(*row[2:]) for row in found]
+            yield cluster, proc, [JobRecord(*row[2:]) for row in found]
 
     def _unpack(self, names: Sequence[str]) -> None:
         rows = self._db.execute("""
@@ -144,7 +144,9 @@ class Spool:
         for order, found in groupby(rows, key=lambda row: row[0]):
             letter, source, _, at, ads = self._event(order, names)
             for _, place, line, cluster, proc in found:
-                self.hear(cluster, proc, Heard(order, letter, source, source, line, at, "ad", json.dumps(ads[place])))
+                self.add_record(
+                    cluster, proc, JobRecord(order, letter, source, source, line, at, "ad", json.dumps(ads[place]))
+                )
         self._flush("heard")
 
     def _event(self, order: int, names: Sequence[str]) -> tuple[str, int, int, int, list[dict[str, str]]]:
@@ -154,7 +156,7 @@ class Spool:
         event = e.AdsKept(at, "", f"{source}:{line}", LETTERS[letter], count, ads, ind)
         return letter, source, line, at, select(event, names)
 
-    def ads(self, letters: str, names: Sequence[str]) -> Iterator[tuple[str, int, int, dict[str, str]]]:
+    def ads_of(self, letters: str, names: Sequence[str]) -> Iterator[tuple[str, int, int, dict[str, str]]]:
         """The ads of some kinds, all of them: letter, source, line, attributes."""
         self._flush_all()
         for (order,) in self._db.execute("select ord from kept where instr(?, letter) order by ord", (letters,)):
@@ -163,7 +165,7 @@ class Spool:
             for (line,), ad in zip(lines, ads, strict=True):
                 yield letter, source, line, ad
 
-    def twice(self) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
+    def repeated_in_histories(self) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
         """The global ids of jobs that stand in histories more than once: where (source, line, when it was told)."""
         self._flush_all()
         rows = self._db.execute("""
@@ -174,14 +176,14 @@ class Spool:
         for job, found in groupby(rows, key=lambda row: row[0]):
             yield plain(job), [row[1:] for row in found]
 
-    def gaps(self) -> dict[int, list[int]]:
+    def gaps_by_chain(self) -> dict[int, list[int]]:
         """Of each chain of logs, where something is missing."""
         found: dict[int, list[int]] = {}
         for chain, order in self._db.execute("select chain, ord from gaps order by 1, 2"):
             found.setdefault(chain, []).append(order)
         return found
 
-    def things(self) -> Iterator[tuple[str, str, list[_Row]]]:
+    def facts_by_thing(self) -> Iterator[tuple[str, str, list[_Row]]]:
         """What is said of each thing of which two kinds tell: (at, letter, body, source, line), by time."""
         self._flush_all()
         rows = self._db.execute("""

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ...narration.wording import interval
 from .compared_facts import BELIEVED, FACTS, NEAR, SECOND
-from .statements import Place, Stating
+from .statements import Statement, StatementSource
 from .table_folds import OF_CUSTOMERS
 
 _MILLION: Final = 1_000_000
@@ -29,21 +29,21 @@ Row = tuple[int, str, str, int, int]
 """Instant, letter, what is said, source, line."""
 
 
-class Things:
+class ThingFacts:
     """Compares what is said of slots and submitters. ``spans`` are the times of which the accountants' tables tell, by
     their sources."""
 
     def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:
         self.spans = spans
 
-    def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Stating]]:
+    def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Statement]]:
         """What cannot all be true of one thing, its rows sorted by time: the believed statement first."""
         found = list(dict.fromkeys(rows))
         if fact in _OF_MATCHES:
             return self._matches(fact, found)
         return self._values(fact, found) if fact in OF_CUSTOMERS.values() else self._moments(fact, found)
 
-    def _moments(self, fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
+    def _moments(self, fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
         log = [row for row in rows if row[1] == "L"]
         times = [row[0] for row in log]
         if _several(log):
@@ -58,8 +58,8 @@ class Things:
                 yield [last, _text(fact, row)]
 
     @staticmethod
-    def _matches(fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
-        seen: set[frozenset[Stating]] = set()
+    def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
+        seen: set[frozenset[Statement]] = set()
 
         def near(row: Row) -> list[Row]:
             return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
@@ -74,7 +74,7 @@ class Things:
                 seen.add(pair)
                 yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
 
-    def _values(self, fact: str, rows: list[Row]) -> Iterator[list[Stating]]:
+    def _values(self, fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
         tables: dict[int, list[Row]] = {}
         for row in rows:
             if row[1] == "K":
@@ -87,7 +87,7 @@ class Things:
             if told and all(ad.denies(value) for values in told for value in values):
                 yield [told[-1][-1], ad]
 
-    def _at(self, fact: str, table: list[Row], at: int) -> list[Stating]:
+    def _at(self, fact: str, table: list[Row], at: int) -> list[Statement]:
         """What a table says at an update: its values then, and the one before; none if it tells nothing of then."""
         spans = self.spans.get(table[0][3], [])
         since = max((since for since, until in spans if since <= at <= until), default=None)
@@ -107,12 +107,12 @@ def _several(log: list[Row]) -> bool:
     return changes >= len({row[3] for row in log})
 
 
-def _text(fact: str, row: Row) -> Stating:
+def _text(fact: str, row: Row) -> Statement:
     at, letter, body, source, line = row
-    return Place(letter, source, line, at).says(fact, body)
+    return StatementSource(letter, source, line, at).says(fact, body)
 
 
-def _value(fact: str, row: Row) -> Stating | None:
+def _value(fact: str, row: Row) -> Statement | None:
     at, letter, body, source, line = row
     try:
         value = round(float(body) * _MILLION)
@@ -125,4 +125,4 @@ def _value(fact: str, row: Row) -> Stating | None:
         if FACTS[fact].unit == "instant"
         else f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
     )
-    return Place(letter, source, line, at).measures(fact, value, text=text)
+    return StatementSource(letter, source, line, at).measures(fact, value, text=text)

@@ -1,17 +1,16 @@
-"""The judge of StartLogs: whether what each slot did was allowed, by what is told of it before.
+"""The auditor of StartLogs: was each slot's transition allowed, by what is known of the slot?
 
-A chain of rotated files tells of one startd after another. Books are kept by chain and slot, from the slot's birth to
-its death or to its startd's end. Accused is what the records contradict, and never what they merely lack: behind a gap,
-at the beginning of a log that begins in the middle, and when a startd was killed, slots are not known, and adopted
-where they are met next. The time of which nothing is known is told instead.
+A chain of rotated files tells of one startd after another. Each slot is followed from its creation to its end, or to
+its startd's end. A finding needs a contradiction; a line that is merely missing makes none. Behind a gap, at a log that
+begins in the middle, and after a startd that was killed, slots are unknown, and adopted at their next line. The time
+between is reported as unaccounted.
 
-A line that was taken out and is no transition is found by what else the startd says (``occasions.py``), one whose time
-was changed if the next one is back in order: a clock that is set back moves all that follows. A part of a rotated log
-that grows when its successor was read already tells late what came before that: nothing of what was found in the
-successor stands then.
+A missing line that is no transition is found by what else the startd writes (``expected_lines``). A changed time is
+found if the next line is back in order: a clock that is set back moves all that follows. A part of a rotated log may
+grow after its successor was read: then the findings of the successor are withdrawn.
 
-What is found has the rules of ``rules.OF_SLOTS``; ``SAID`` is what gives a line away that was taken out at the end of a
-slot's life, where no later line begins elsewhere.
+Findings have the rules of ``rules.OF_SLOTS``. ``ANNOUNCEMENTS`` finds the missing line at the end of a slot's life,
+where no later line begins elsewhere.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from attrs import Factory, define, field
 from ....domain import events as e
 from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
 from ..sources import Sources
-from .expected_lines import Occasions
+from .expected_lines import LineCensus
 from .log_parts import Parts
-from .native_log import count
-from .verdict import Audit, Finding, Unaccounted
+from .native_log import count_transitions
+from .verdict import Audit, AuditFinding, UnaccountedTime
 
 STORY: Final = 8
 """So many records are told of a slot before the one that it is accused for."""
@@ -52,25 +51,25 @@ def _precedes(place: str, other: str) -> bool:
     return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
 
 
-class Said(NamedTuple):
+class Announcement(NamedTuple):
     """Words of a startd that are followed by a transition at once, and how the pair begins in which that ends."""
 
     words: str
     target: str
 
 
-SAID: Final = (
-    Said("IS_OWNER is false", "Unclaimed/Idle"),
-    Said("No preempting claim, returning to owner", "Owner/Idle"),
-    Said("claim-activation protocol successful", "Claimed/Busy"),
-    Said("match notification protocol successful", "Matched/Idle"),
-    Said("match timed out", "Owner/Idle"),
-    Said("entering Drained state", "Drained/Retiring"),
-    Said("draining is complete", "Drained/Idle"),
-    Said("slot is no longer draining", "Owner/"),
-    Said("SUSPEND is TRUE", "Claimed/Suspended"),
-    Said("KILL is TRUE", "Preempting/Killing"),
-    Said("unretiring because no preempting claim exists", "Claimed/Busy"),
+ANNOUNCEMENTS: Final = (
+    Announcement("IS_OWNER is false", "Unclaimed/Idle"),
+    Announcement("No preempting claim, returning to owner", "Owner/Idle"),
+    Announcement("claim-activation protocol successful", "Claimed/Busy"),
+    Announcement("match notification protocol successful", "Matched/Idle"),
+    Announcement("match timed out", "Owner/Idle"),
+    Announcement("entering Drained state", "Drained/Retiring"),
+    Announcement("draining is complete", "Drained/Idle"),
+    Announcement("slot is no longer draining", "Owner/"),
+    Announcement("SUSPEND is TRUE", "Claimed/Suspended"),
+    Announcement("KILL is TRUE", "Preempting/Killing"),
+    Announcement("unretiring because no preempting claim exists", "Claimed/Busy"),
 )
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
@@ -79,7 +78,7 @@ _EXITED: Final = "starter exited: "
 
 
 @define
-class _Slot:
+class _AuditedSlot:
     """What is known of a slot: its pair ("" if not known) and since when, its job, and what was told of it last."""
 
     pair: str = ""
@@ -96,18 +95,18 @@ class _Slot:
 
 
 @define
-class _Chain:
+class _StartdLog:
     """What is known of the startd whose log a chain is."""
 
     parts: Parts = field(factory=Parts)
-    found: dict[int, list[Finding]] = field(factory=dict)
+    found: dict[int, list[AuditFinding]] = field(factory=dict)
     """What it is accused of, by the part in which that stands."""
-    occasions: Occasions = field(factory=Occasions)
+    occasions: LineCensus = field(factory=LineCensus)
     over: bool = False
     """Whether a startd ended, and no other began."""
     above: tuple[int, str] = (0, "")
     """The last record's instant and place, with which the next one's time is compared."""
-    aside: tuple[int, Finding] | None = None
+    aside: tuple[int, AuditFinding] | None = None
     """A record that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
 
     first: int = 0
@@ -120,7 +119,7 @@ class _Chain:
     dark: int = 0
     """Since when nothing is known of the slots that were not met since; 0: they are known, or there are none."""
     why: str = ""
-    slots: dict[str, _Slot] = field(factory=dict)
+    slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
     """The slot that was carved last from each, for which its words are."""
     missing: set[str] = field(factory=set)
@@ -130,13 +129,13 @@ class _Chain:
 
 
 @define
-class SlotJudge:
+class StartdLogAuditor:
     """Judges the events of StartLogs, in the order of the log: ``take`` all events, then ``finish``."""
 
     sources: Sources
     audit: Audit
-    _chains: dict[int, _Chain] = field(factory=dict)
-    _by_source: dict[str, _Chain | None] = field(factory=dict)
+    _chains: dict[int, _StartdLog] = field(factory=dict)
+    _by_source: dict[str, _StartdLog | None] = field(factory=dict)
     _steps: Counter[tuple[str, str]] = field(factory=Counter)
 
     def take(self, position: int, event: e.Event) -> None:
@@ -152,7 +151,7 @@ class SlotJudge:
             if chain.over and isinstance(event, e.SlotEvent):
                 chain.over = False
                 words = "the startd had ended, and no line says that another one began: it was taken out"
-                self._accuse(chain, chain.slots.get(event.slot, _Slot()), event, "restart", words)
+                self._accuse(chain, chain.slots.get(event.slot, _AuditedSlot()), event, "restart", words)
         rule(self, chain, event)
 
     def finish(self) -> None:
@@ -163,19 +162,21 @@ class SlotJudge:
             self._missed(chain)
             for found in chain.found.values():
                 self.audit.violations.extend(found)
-        count(self.audit, dict(self._steps))
+        count_transitions(self.audit, dict(self._steps))
 
     # Books
 
-    def _chain(self, source: str) -> _Chain | None:
+    def _chain(self, source: str) -> _StartdLog | None:
         """The chain to which a source belongs; None if it is no StartLog."""
         if source not in self._by_source:
             number = int(source) if source.isdecimal() else 0
             known = self.sources.kind(number) == "startlog"
-            self._by_source[source] = self._chains.setdefault(self.sources.chain(number), _Chain()) if known else None
+            self._by_source[source] = (
+                self._chains.setdefault(self.sources.chain(number), _StartdLog()) if known else None
+            )
         return self._by_source[source]
 
-    def _part(self, chain: _Chain, event: e.Event) -> None:
+    def _part(self, chain: _StartdLog, event: e.Event) -> None:
         """Take back what was found in parts of which an older one goes on only now, and begin anew."""
         source = int(event.stimulus.partition(":")[0])
         later = chain.parts.later(source)
@@ -186,11 +187,11 @@ class SlotJudge:
         chain.aside, chain.above = None, (0, "")
         self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
 
-    def _slot(self, chain: _Chain, event: e.SlotEvent) -> _Slot:
+    def _slot(self, chain: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
         """The slot of an event, which is adopted if it is not known."""
         slot = chain.slots.get(event.slot)
         if slot is None:
-            slot = chain.slots[event.slot] = _Slot(BORN if chain.begun and not chain.births else "")
+            slot = chain.slots[event.slot] = _AuditedSlot(BORN if chain.begun and not chain.births else "")
             if chain.births:
                 self._accuse(chain, slot, event, "unborn", UNBORN)
             elif chain.begun:
@@ -201,38 +202,38 @@ class SlotJudge:
         chain.missing.discard(event.slot)
         return slot
 
-    def _finding(self, slot: _Slot, event: e.SlotEvent, rule: str, words: str) -> Finding:
+    def _finding(self, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> AuditFinding:
         file, line = self.sources.place(event.stimulus)
         story = tuple(self.sources.told(told.at, told.stimulus, _words(told)) for told in (*slot.story, event))
-        return Finding(event.slot, rule, words, event.at, file, line, story)
+        return AuditFinding(event.slot, rule, words, event.at, file, line, story)
 
-    def _accuse(self, chain: _Chain, slot: _Slot, event: e.SlotEvent, rule: str, words: str) -> None:
+    def _accuse(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, words: str) -> None:
         found = chain.found.setdefault(chain.parts.current, [])
         found.append(self._finding(slot, event, rule, words))
 
-    def _missed(self, chain: _Chain) -> None:
+    def _missed(self, chain: _StartdLog) -> None:
         """Accuse what the startd did not say, and count its occasions anew."""
         chain.found.setdefault(chain.parts.current, []).extend(chain.occasions.missed())
-        chain.occasions = Occasions()
+        chain.occasions = LineCensus()
         for slot in chain.slots.values():
             slot.said = None
 
     def _unaccounted(self, slot: str, since: int, until: int, words: str) -> None:
         if since < until:
-            self.audit.unaccounted.append(Unaccounted(slot, since, until, words))
+            self.audit.unaccounted.append(UnaccountedTime(slot, since, until, words))
 
-    def _time(self, chain: _Chain, event: Any) -> None:
+    def _time(self, chain: _StartdLog, event: Any) -> None:
         chain.first = chain.first or event.at
         if isinstance(event, e.DaemonReported):  # a machine's clock may be set before its startd begins
             return
         if event.at < chain.last - BACKWARDS:
-            slot = chain.slots.get(getattr(event, "slot", ""), _Slot())
+            slot = chain.slots.get(getattr(event, "slot", ""), _AuditedSlot())
             self._accuse(chain, slot, event, "backwards", "times run backwards by more than a day")
             chain.last = event.at
         chain.last = max(chain.last, event.at)
         self._aside(chain, event)
 
-    def _aside(self, chain: _Chain, event: e.SlotEvent) -> None:
+    def _aside(self, chain: _StartdLog, event: e.SlotEvent) -> None:
         """Whether one record alone lies before the one above it."""
         at, place = chain.above
         this = event.stimulus
@@ -247,14 +248,14 @@ class SlotJudge:
                 chain.found.setdefault(chain.parts.current, []).append(found)
             chain.aside, chain.above = None, (event.at, this)
         elif event.at < at - ASIDE:
-            slot = chain.slots.get(event.slot, _Slot())
+            slot = chain.slots.get(event.slot, _AuditedSlot())
             words = f"it lies {(at - event.at) / 1e6:g} s before the record above it, and the next one does not"
             chain.aside = at, self._finding(slot, event, "backwards", words)
             chain.above = event.at, this
         else:
             chain.above = event.at, this
 
-    def _end_of_dark(self, chain: _Chain, until: int) -> None:
+    def _end_of_dark(self, chain: _StartdLog, until: int) -> None:
         for name in sorted(chain.missing):
             self._unaccounted(name, chain.dark, until, chain.why)
         chain.missing.clear()
@@ -262,7 +263,7 @@ class SlotJudge:
 
     # Rules
 
-    def on_daemon(self, chain: _Chain, event: e.DaemonReported) -> None:
+    def on_daemon(self, chain: _StartdLog, event: e.DaemonReported) -> None:
         self._missed(chain)
         chain.aside, chain.above = None, (0, "")
         if event.said == "began":
@@ -275,7 +276,7 @@ class SlotJudge:
         elif event.said == "ended":
             if "status" in event.facts:  # else it broke off, perhaps between the words and the transition
                 for said in chain.unfulfilled:
-                    slot = chain.slots.get(said.slot, _Slot())
+                    slot = chain.slots.get(said.slot, _AuditedSlot())
                     words = f"{said.facts['words']!r} was said of it, and no transition follows"
                     self._accuse(chain, slot, said, "said", words)
             self._lingering(chain, event.at)
@@ -284,32 +285,32 @@ class SlotJudge:
             chain.over = "status" in event.facts
         chain.last = event.at
 
-    def _lingering(self, chain: _Chain, until: int) -> None:
+    def _lingering(self, chain: _StartdLog, until: int) -> None:
         for name, slot in sorted(chain.slots.items()):
             if slot.dynamic and slot.pair in _FREE and until - slot.since > LINGERS:
                 self._unaccounted(name, slot.since, until, "it has no claim, and its end is not told")
 
-    def _forget(self, chain: _Chain) -> None:
+    def _forget(self, chain: _StartdLog) -> None:
         chain.slots.clear()
         chain.carved.clear()
         chain.unfulfilled.clear()
         chain.begun = chain.births = False
 
-    def on_gap(self, chain: _Chain, event: e.SourceGap) -> None:
+    def on_gap(self, chain: _StartdLog, event: e.SourceGap) -> None:
         self._missed(chain)
         chain.aside, chain.above = None, (0, "")
         self._dark(chain, event.since or chain.last, event.words)
         chain.last = max(chain.last, event.until)
 
-    def _dark(self, chain: _Chain, since: int, why: str) -> None:
+    def _dark(self, chain: _StartdLog, since: int, why: str) -> None:
         """Nothing is known of any slot from here on, until it is met again."""
         names = set(chain.slots) | chain.missing
         since = chain.dark or since
         self._forget(chain)
-        chain.occasions, chain.over = Occasions(), False
+        chain.occasions, chain.over = LineCensus(), False
         chain.missing, chain.dark, chain.why = names, since, why
 
-    def on_refused(self, chain: _Chain, event: e.SourceRefused) -> None:
+    def on_refused(self, chain: _StartdLog, event: e.SourceRefused) -> None:
         """What could not be read may have been a slot's transition: where it is now is not known."""
         chain.aside, chain.above = None, (0, "")
         for name, slot in chain.slots.items():
@@ -317,7 +318,7 @@ class SlotJudge:
             if ": " not in event.text or event.text.startswith(name.partition("@")[0]):
                 slot.pair = ""
 
-    def on_born(self, chain: _Chain, event: e.SlotCreated) -> None:
+    def on_born(self, chain: _StartdLog, event: e.SlotCreated) -> None:
         old = chain.slots.get(event.slot)
         if old is not None:
             self._accuse(chain, old, event, "birth", "it begins, but it has not ended before")
@@ -328,15 +329,15 @@ class SlotJudge:
             chain.births = True
             for other in chain.slots.values():
                 if other.adopted is not None:
-                    self._accuse(chain, _Slot(), other.adopted, "unborn", UNBORN)
-        slot = chain.slots[event.slot] = _Slot(BORN, event.at, event.kind == "dynamic", said=set())
+                    self._accuse(chain, _AuditedSlot(), other.adopted, "unborn", UNBORN)
+        slot = chain.slots[event.slot] = _AuditedSlot(BORN, event.at, event.kind == "dynamic", said=set())
         slot.story.append(event)
         chain.carved[event.parent] = event.slot
 
-    def on_died(self, chain: _Chain, event: e.SlotDestroyed) -> None:
+    def on_died(self, chain: _StartdLog, event: e.SlotDestroyed) -> None:
         chain.slots.pop(event.slot, None)
 
-    def on_moved(self, chain: _Chain, event: e.SlotTransitioned) -> None:
+    def on_moved(self, chain: _StartdLog, event: e.SlotTransitioned) -> None:
         slot = chain.slots.get(event.slot) or self._slot(chain, event)
         self._steps[event.source, event.target] += 1
         if slot.pair and slot.pair != event.source:
@@ -352,7 +353,7 @@ class SlotJudge:
         slot.pair, slot.since = event.target if known else "", event.at
         slot.story.append(event)
 
-    def _occasion(self, chain: _Chain, slot: _Slot, event: e.SlotTransitioned) -> None:
+    def _occasion(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         """Whether the startd said of the transition what it says of others like it."""
         said, slot.said = slot.said, set()
         if said is None or not chain.begun:
@@ -366,7 +367,7 @@ class SlotJudge:
         elif event.source == "Claimed/Cleaning" or state(event.target) != state(event.source) == "Preempting":
             slot.starter = False
 
-    def _compare(self, chain: _Chain, slot: _Slot, event: e.SlotTransitioned) -> None:
+    def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         """What was said before a transition with the transition."""
         *before, last = event.reason.split(" / ")
         target = _target(last)
@@ -381,7 +382,7 @@ class SlotJudge:
                 )
                 self._accuse(chain, slot, event, "said", words)
 
-    def on_reported(self, chain: _Chain, event: e.SlotReported) -> None:
+    def on_reported(self, chain: _StartdLog, event: e.SlotReported) -> None:
         slot = chain.slots.get(event.slot)
         if slot is None:
             if event.said == "told" and not chain.begun:
@@ -415,14 +416,14 @@ class SlotJudge:
         slot.story.append(event)
 
 
-_RULES: Final[dict[type[e.Event], Callable[[SlotJudge, _Chain, Any], None]]] = {
-    e.SlotTransitioned: SlotJudge.on_moved,
-    e.SlotReported: SlotJudge.on_reported,
-    e.SlotCreated: SlotJudge.on_born,
-    e.SlotDestroyed: SlotJudge.on_died,
-    e.DaemonReported: SlotJudge.on_daemon,
-    e.SourceGap: SlotJudge.on_gap,
-    e.SourceRefused: SlotJudge.on_refused,
+_RULES: Final[dict[type[e.Event], Callable[[StartdLogAuditor, _StartdLog, Any], None]]] = {
+    e.SlotTransitioned: StartdLogAuditor.on_moved,
+    e.SlotReported: StartdLogAuditor.on_reported,
+    e.SlotCreated: StartdLogAuditor.on_born,
+    e.SlotDestroyed: StartdLogAuditor.on_died,
+    e.DaemonReported: StartdLogAuditor.on_daemon,
+    e.SourceGap: StartdLogAuditor.on_gap,
+    e.SourceRefused: StartdLogAuditor.on_refused,
 }
 
 
@@ -441,7 +442,7 @@ def _is_certain(source: str, target: str) -> bool:
 
 
 def _target(words: str) -> str:
-    return next((said.target for said in SAID if words.startswith(said.words)), "")
+    return next((said.target for said in ANNOUNCEMENTS if words.startswith(said.words)), "")
 
 
 def _words(event: e.Event) -> str:

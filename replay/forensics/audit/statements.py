@@ -26,7 +26,7 @@ from ...narration.wording import instant, interval
 from .compared_facts import ANY, BELIEVED, FACTS, FAR, MINUTE, NEAR
 
 
-class Stating(NamedTuple):
+class Statement(NamedTuple):
     """What one record says of a fact: a text, or a value with its range. ``at`` is when it says so. ``number`` tells
     facts of one kind apart (which hold of the job); 0 if there is one only."""
 
@@ -41,7 +41,7 @@ class Stating(NamedTuple):
     at: int
     number: int = 0
 
-    def denies(self, other: Stating) -> bool:
+    def denies(self, other: Statement) -> bool:
         """Whether both cannot be true."""
         if FACTS[self.fact].unit == "text":
             return not _same(self.text, other.text)
@@ -78,7 +78,7 @@ def _same(one: str, other: str) -> bool:
     )
 
 
-class Place(NamedTuple):
+class StatementSource(NamedTuple):
     """Of which record a statement is: the kind's letter, the source, the line, the instant."""
 
     letter: str
@@ -86,8 +86,8 @@ class Place(NamedTuple):
     line: int
     at: int
 
-    def says(self, fact: str, text: str, number: int = 0) -> Stating:
-        return Stating(fact, self.letter, text, 0, 0, 0, self.source, self.line, self.at, number)
+    def says(self, fact: str, text: str, number: int = 0) -> Statement:
+        return Statement(fact, self.letter, text, 0, 0, 0, self.source, self.line, self.at, number)
 
     def measures(
         self,
@@ -99,7 +99,7 @@ class Place(NamedTuple):
         text: str = "",
         number: int = 0,
         by: str = "",
-    ) -> Stating:
+    ) -> Statement:
         """An amount or an instant, with the range of its kind if no other is given; `by` names what it is computed
         from, where one record has the same fact in several ways."""
         _, usual_less, usual_more = FACTS[fact].sayings[self.letter]
@@ -107,17 +107,17 @@ class Place(NamedTuple):
         high = value + (usual_more if more is None else more)
         if by:
             text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({by})"
-        return Stating(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
+        return Statement(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
 
 
 @define
-class Run:
+class RecordedRun:
     """A run as one record or one log tells it. Instants that it does not tell are None."""
 
     placed: int | None = None
     began: int | None = None
     stopped: int | None = None
-    said: list[Stating] = field(factory=list)
+    said: list[Statement] = field(factory=list)
     shadow: int = 0
     """Which of the job's shadows it has, from 1; 0 if it does not say."""
 
@@ -128,7 +128,7 @@ class Run:
 
 
 @define
-class Telling:
+class JobAccount:
     """What one record, or one log, tells of a job: when the job was submitted, if it says so; its global id, or the
     address of its access point; the instants between which it tells; what it says. ``log`` is what it belongs to, if
     others of the same log tell of other runs of the job."""
@@ -137,11 +137,11 @@ class Telling:
     first: int
     last: int
     job: str = ""
-    said: list[Stating] = field(factory=list)
-    runs: list[Run] = field(factory=list)
+    said: list[Statement] = field(factory=list)
+    runs: list[RecordedRun] = field(factory=list)
     log: str = ""
     address: str = ""
-    entries: list[tuple[int, Place, dict[str, str]]] = field(factory=list)
+    entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
     """Of a job event log: number, place and facts of each entry."""
     seamless: bool = False
     """Whether a job event log tells all of the job from its submission on, as far as it goes."""
@@ -155,81 +155,81 @@ class Telling:
 
 
 @define
-class Life:
+class RecordedJob:
     """A job, as all sources tell it."""
 
-    tellings: list[Telling] = field(factory=list)
+    accounts: list[JobAccount] = field(factory=list)
 
     @property
     def submitted(self) -> int | None:
-        known = [telling.submitted for telling in self.tellings if telling.submitted is not None]
+        known = [account.submitted for account in self.accounts if account.submitted is not None]
         return min(known) if known else None
 
     @property
     def span(self) -> tuple[int, int]:
-        return min(telling.first for telling in self.tellings), max(telling.last for telling in self.tellings)
+        return min(account.first for account in self.accounts), max(account.last for account in self.accounts)
 
     @property
     def jobs(self) -> set[str]:
-        return {telling.job for telling in self.tellings if telling.job}
+        return {account.job for account in self.accounts if account.job}
 
 
-def lives(tellings: Iterable[Telling]) -> list[Life]:
+def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     """The jobs that had a number, in no order. What belongs to none or to several is left out."""
-    found: list[Life] = []
-    told = sorted(tellings, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
+    found: list[RecordedJob] = []
+    told = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
     schedds, addresses = {t.schedd for t in told if t.schedd}, {t.address for t in told if t.address}
     several = len(schedds) > 1 or len(addresses) > 1
-    for telling in told:
-        own = _of(telling, found, several)
+    for account in told:
+        own = _of(account, found, several)
         if len(own) == 1:
-            own[0].tellings.append(telling)
-        elif not own and (telling.submitted is not None or not found):
-            found.append(Life([telling]))
+            own[0].accounts.append(account)
+        elif not own and (account.submitted is not None or not found):
+            found.append(RecordedJob([account]))
     return found
 
 
-def _of(telling: Telling, found: list[Life], several: bool) -> list[Life]:
+def _of(account: JobAccount, found: list[RecordedJob], several: bool) -> list[RecordedJob]:
     """The lives to which a telling may belong."""
-    if telling.job:
-        named = [life for life in found if telling.job in life.jobs]
-        return named or [life for life in found if not life.jobs and _fits(telling, life, several)]
-    near = [life for life in found if _near(telling, life)]
-    return near or [life for life in found if _fits(telling, life, several)]
+    if account.job:
+        named = [life for life in found if account.job in life.jobs]
+        return named or [life for life in found if not life.jobs and _fits(account, life, several)]
+    near = [life for life in found if _near(account, life)]
+    return near or [life for life in found if _fits(account, life, several)]
 
 
-def _near(telling: Telling, life: Life) -> bool:
+def _near(account: JobAccount, life: RecordedJob) -> bool:
     submitted = life.submitted
-    return telling.submitted is not None and submitted is not None and abs(telling.submitted - submitted) <= MINUTE
+    return account.submitted is not None and submitted is not None and abs(account.submitted - submitted) <= MINUTE
 
 
-def _fits(telling: Telling, life: Life, several: bool) -> bool:
+def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
     """Whether a telling may be of a life by its time. At one time a number is one job, unless several access points
     have it."""
     first, last = life.span
     submitted = life.submitted
-    if telling.submitted is not None and submitted is not None:
-        return _near(telling, life) or (not several and telling.first < last and first < telling.last)
+    if account.submitted is not None and submitted is not None:
+        return _near(account, life) or (not several and account.first < last and first < account.last)
     if submitted is None:
         return True  # nobody knows better
-    return submitted - MINUTE <= telling.first <= last + FAR
+    return submitted - MINUTE <= account.first <= last + FAR
 
 
-_Entry = tuple[object, Run, tuple[int, int]]
+_Entry = tuple[object, RecordedRun, tuple[int, int]]
 """A run, the log or record that tells of it, and its span."""
 
 
-def joined(life: Life) -> list[list[Stating]]:
+def statements_by_run(life: RecordedJob) -> list[list[Statement]]:
     """What is said of each run of a job, in the order of the runs."""
     return [[said for run in alike for said in run.said] for alike in runs_of(life)]
 
 
-def runs_of(life: Life) -> list[list[Run]]:
+def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
     """Each run of a job as its sources tell it, in the order of the runs. Runs of different logs that may be one are
     one if each log has one of them; where some logs have several, that are too near to each other to be told apart,
     those that have all of them are joined in their order, and what the others say is left out."""
     runs: list[_Entry] = [
-        (t.log or id(t), run, span) for t in life.tellings for run in t.runs if (span := run.span) is not None
+        (t.log or id(t), run, span) for t in life.accounts for run in t.runs if (span := run.span) is not None
     ]
     runs.sort(key=lambda entry: entry[2])
     found = list(range(len(runs)))
@@ -268,9 +268,9 @@ def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
     ]
 
 
-def _told_apart(group: list[_Entry]) -> list[list[Run]]:
+def _told_apart(group: list[_Entry]) -> list[list[RecordedRun]]:
     """The runs of a group, sorted by time, that are one each."""
-    logs: dict[object, list[Run]] = {}
+    logs: dict[object, list[RecordedRun]] = {}
     for log, run, _ in group:
         logs.setdefault(log, []).append(run)
     most = max(len(runs) for runs in logs.values())
@@ -281,17 +281,17 @@ def _told_apart(group: list[_Entry]) -> list[list[Run]]:
     return [list(column) for column in zip(*alike, strict=True)]
 
 
-def _instants(one: Run, other: Run) -> list[int]:
+def _instants(one: RecordedRun, other: RecordedRun) -> list[int]:
     """How far the instants lie apart that two runs both tell."""
     pairs = ((one.placed, other.placed), (one.began, other.began), (one.stopped, other.stopped))
     return [abs(a - b) for a, b in pairs if a is not None and b is not None]
 
 
-def _agree(one: Run, other: Run) -> bool:
+def _agree(one: RecordedRun, other: RecordedRun) -> bool:
     return all(apart <= NEAR for apart in _instants(one, other))
 
 
-def _apart(one: Run, other: Run) -> int | None:
+def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
     """How far two runs of different logs are from being the same; None if they are not."""
     nearest = min(_instants(one, other), default=ANY)
     if nearest <= NEAR:
@@ -307,10 +307,10 @@ def _apart(one: Run, other: Run) -> int | None:
     return FAR + (shorter - shared if shorter else abs(one.span[0] - other.span[0]))
 
 
-def disputed(said: Sequence[Stating]) -> list[list[Stating]]:
+def disputed(said: Sequence[Statement]) -> list[list[Statement]]:
     """The facts of one thing of which not all can be true: all that is said of each, the believed first, and each kind
     of source once for each value."""
-    facts: dict[tuple[str, int], list[Stating]] = {}
+    facts: dict[tuple[str, int], list[Statement]] = {}
     for stating in said:
         facts.setdefault((stating.fact, stating.number), []).append(stating)
     found = []

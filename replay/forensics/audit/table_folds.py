@@ -27,7 +27,7 @@ OF_CUSTOMERS: Final = {
 
 
 @define
-class Queue:
+class JobQueueFold:
     """One job_queue.log. ``tell(cluster, proc, at, line, ad, final)`` is told of each job that leaves the queue, and
     ``again(key, at, line)`` of both ends of one that leaves it twice."""
 
@@ -83,7 +83,7 @@ class Queue:
 
 
 @define
-class Accountant:
+class AccountantFold:
     """One Accountantnew.log. ``tell(thing, fact, at, body, line)`` is told what a submitter's values are from an update
     on. ``spans``: from which to which update the table tells of all changes."""
 
@@ -123,7 +123,7 @@ class Accountant:
         self._waiting.clear()
 
 
-def values(ad: Ad) -> Iterator[tuple[str, str]]:
+def submitter_facts(ad: Ad) -> Iterator[tuple[str, str]]:
     """What an ad that condor_userprio printed says of a submitter: fact and value, as the accountant's table has it."""
     factor = ad.get("PriorityFactor")
     if factor is not None:

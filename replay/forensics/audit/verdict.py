@@ -6,7 +6,7 @@ from attrs import define, field, frozen
 
 
 @frozen
-class Finding:
+class AuditFinding:
     """Something that was not allowed. ``thing``: a job (12.3), a slot, a daemon; ``rule`` is one of ``rules.RULES``;
     ``file`` and ``line`` are where the record stands (for a log of Poolbook's own: the log, and the position);
     ``story`` is what is told of the thing just before, the record itself last, each line with its time and place."""
@@ -21,7 +21,7 @@ class Finding:
 
 
 @frozen
-class Stated:
+class SourceValue:
     """What one source says of a fact, as people read it, and where."""
 
     kind: str
@@ -41,11 +41,11 @@ class Contradiction:
     words: str
     at: int
     run: int
-    stated: tuple[Stated, ...]
+    stated: tuple[SourceValue, ...]
 
 
 @frozen
-class Refused:
+class UnreadRecord:
     """A record that could not be read."""
 
     file: str
@@ -55,7 +55,7 @@ class Refused:
 
 
 @frozen
-class Gap:
+class MissingRecords:
     """Records that are missing: before ``line`` of ``file``, of the time between two instants (0: not known)."""
 
     file: str
@@ -66,7 +66,7 @@ class Gap:
 
 
 @frozen
-class Unaccounted:
+class UnaccountedTime:
     """Time of a slot of which nothing is known, and why."""
 
     slot: str
@@ -95,15 +95,15 @@ class Audit:
     undocumented: dict[str, int] = field(factory=dict)
     jobs: dict[str, int] = field(factory=dict)
     """How many jobs there are, by what became of them."""
-    lost: list[Finding] = field(factory=list)
+    lost: list[AuditFinding] = field(factory=list)
     """Jobs of which nothing is heard any more, though others go on: no rule is broken by that."""
-    repeated: list[Finding] = field(factory=list)
+    repeated: list[AuditFinding] = field(factory=list)
     """Events that came twice, and may."""
-    violations: list[Finding] = field(factory=list)
+    violations: list[AuditFinding] = field(factory=list)
     contradictions: list[Contradiction] = field(factory=list)
-    quarantined: list[Refused] = field(factory=list)
-    gaps: list[Gap] = field(factory=list)
-    unaccounted: list[Unaccounted] = field(factory=list)
+    quarantined: list[UnreadRecord] = field(factory=list)
+    gaps: list[MissingRecords] = field(factory=list)
+    unaccounted: list[UnaccountedTime] = field(factory=list)
     torn: list[tuple[str, int]] = field(factory=list)
     """Files that end within a record, and with how many bytes of it."""
     seal: list[tuple[int | None, str]] = field(factory=list)

@@ -19,17 +19,17 @@ from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, evolve, field
 
-from ....domain.imported.record_sources import Place
+from ....domain.imported.record_sources import RecordPlace
 from ....domain.ports.log import Log
 from ...listing import EVER
 from ...runs.causes import CAUSES, Cause, first, of_code, of_reason
 from ...runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from ..audit.compared_facts import BELIEVED
-from ..audit.event_log_facts import Heard
-from ..audit.job_records import tellings
-from ..audit.statements import Life, Run, Stating, Telling, lives, runs_of
-from ..audit.statements import Place as Stated
-from ..imported_log import Places
+from ..audit.event_log_facts import JobRecord
+from ..audit.job_records import accounts_of
+from ..audit.statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
+from ..audit.statements import StatementSource as Stated
+from ..imported_log import PlaceNames
 from ..why.daemon_deaths import Deaths
 from ..why.record_words import SCHEDD_DIED
 from ..why.slot_records import Slots, left_for
@@ -82,7 +82,7 @@ class ImportedRuns:
     def runs(self) -> list[JobRun]:
         """All of them, in order of their ends. Causes are asked for alone where they tell what came of a run."""
         slots = Slots(self.log)
-        deaths = Deaths(self.log, Places(self.log), slots, self.zone)
+        deaths = Deaths(self.log, PlaceNames(self.log), slots, self.zone)
         return [
             _explained(run, hints, slots, deaths) if run.outcome == ENDED and run.slot else run
             for run, hints in self._told()
@@ -91,7 +91,7 @@ class ImportedRuns:
     def evicted(self) -> list[JobRun]:
         """Those that were evicted between the two instants, with their causes, in order of their ends."""
         slots = Slots(self.log)
-        deaths = Deaths(self.log, Places(self.log), slots, self.zone)
+        deaths = Deaths(self.log, PlaceNames(self.log), slots, self.zone)
         found = (
             _explained(run, hints, slots, deaths)
             for run, hints in self._told()
@@ -113,7 +113,7 @@ class ImportedRuns:
         ]
         return sorted(found, key=lambda told: (told[0].ended, told[0].began, told[0].job))
 
-    def _outside(self, heard: list[Heard]) -> bool:
+    def _outside(self, heard: list[JobRecord]) -> bool:
         """Whether a job had left the queue before the window, or came after it, as all that is told of it in logs has
         it: what is cheap to see of most jobs of a long log."""
         instants = [one.at for one in heard if one.letter not in "HPS"]
@@ -122,9 +122,9 @@ class ImportedRuns:
         last = next((one.what for one in reversed(heard) if one.letter in "UE"), "")
         return min(instants) >= self.until or (max(instants) < self.since and last in _LEFT)
 
-    def _of_job(self, records: Records, job: Job, heard: list[Heard]) -> Iterator[tuple[JobRun, Hints]]:
-        for life in lives(tellings(heard, records.gaps)):
-            reader = _Life(job, life, records, _believed(said for told in life.tellings for said in told.said))
+    def _of_job(self, records: Records, job: Job, heard: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
+        for life in recorded_jobs(accounts_of(heard, records.gaps)):
+            reader = _Life(job, life, records, _believed(said for told in life.accounts for said in told.said))
             runs = reader.runs()
             yield from runs
             wall = reader.said.get("wall")
@@ -141,9 +141,9 @@ class _Life:
     """A job's runs, as all that is told of it has them."""
 
     job: Job
-    life: Life
+    life: RecordedJob
     records: Records
-    said: dict[str, Stating]
+    said: dict[str, Statement]
     """What is believed of each fact of the job."""
 
     def _user(self) -> str:
@@ -153,12 +153,12 @@ class _Life:
         known = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
         return known or (submitter.text if submitter is not None else "")
 
-    def _of_ads(self, kept: dict[Place, V], said: Iterable[Stating]) -> V | None:
+    def _of_ads(self, kept: dict[RecordPlace, V], said: Iterable[Statement]) -> V | None:
         """What one of the ads that say something has of what is kept by the ads' places."""
-        return next((kept[place] for one in said if (place := Place(one.source, one.line)) in kept), None)
+        return next((kept[place] for one in said if (place := RecordPlace(one.source, one.line)) in kept), None)
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
-        told = self.life.tellings
+        told = self.life.accounts
         endings = _endings(told)
         every = [said for telling in told for said in telling.said]
         user, group = self._user(), self._of_ads(self.records.groups, every) or ""
@@ -233,7 +233,7 @@ class _Known(NamedTuple):
     """A run as all of its sources have it: what is believed of each fact, from when to when it was (None: nobody
     says), the entries at its end, and when its shadow found it again. ``logged``: whether a job event log has it."""
 
-    facts: dict[str, Stating]
+    facts: dict[str, Statement]
     began: int | None
     ended: int | None
     entries: tuple[Entry, ...]
@@ -241,7 +241,7 @@ class _Known(NamedTuple):
     logged: bool
 
     @staticmethod
-    def of(alike: Sequence[Run], endings: dict[int, Ending]) -> _Known:
+    def of(alike: Sequence[RecordedRun], endings: dict[int, Ending]) -> _Known:
         facts = _believed(said for run in alike for said in run.said)
         own = [endings[id(run)] for run in alike if id(run) in endings]
         entries = next((ending.entries for ending in own if ending.entries), ())
@@ -274,9 +274,9 @@ def _each_once(runs: Iterable[_Known]) -> list[_Known]:
     return found
 
 
-def _believed(said: Iterable[Stating]) -> dict[str, Stating]:
+def _believed(said: Iterable[Statement]) -> dict[str, Statement]:
     """Of each fact, what the source says that is believed first."""
-    found: dict[str, Stating] = {}
+    found: dict[str, Statement] = {}
     for one in said:
         known = found.get(one.fact)
         if known is None or BELIEVED[one.fact, one.letter] < BELIEVED[known.fact, known.letter]:
@@ -284,7 +284,7 @@ def _believed(said: Iterable[Stating]) -> dict[str, Stating]:
     return found
 
 
-def _began(alike: Sequence[Run], facts: dict[str, Stating]) -> int | None:
+def _began(alike: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
     """When a run's slot was given to it; else when its program began."""
     found = facts.get("placed") or facts.get("began")
     if found is not None:
@@ -292,12 +292,12 @@ def _began(alike: Sequence[Run], facts: dict[str, Stating]) -> int | None:
     return min((run.span[0] for run in alike if run.span is not None), default=None)
 
 
-def _endings(told: Iterable[Telling]) -> dict[int, Ending]:
+def _endings(told: Iterable[JobAccount]) -> dict[int, Ending]:
     """What job event logs have of the end of each run, by the run's identity."""
     found: dict[int, Ending] = {}
     for telling in told:
         begun = iter([run for run in telling.runs if run.began is not None])
-        run: Run | None = None
+        run: RecordedRun | None = None
         near: list[Entry] = []
         for entry in [*telling.entries, None]:
             if entry is None or entry[0] == _BEGINS:

@@ -13,10 +13,10 @@ from attrs import define, evolve, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
-from ....domain.imported.record_sources import Place, place_of
+from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.ports.log import Log
 from ...listing import EVER
-from ..audit.event_log_facts import Heard
+from ..audit.event_log_facts import JobRecord
 from ..sources import Sources
 from ..why.record_words import NOT_STARTED
 
@@ -63,17 +63,17 @@ class Records:
 
     since: int = 0
     until: int = EVER
-    heard: dict[Job, list[Heard]] = field(factory=dict)
+    heard: dict[Job, list[JobRecord]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)
     """Where each chain of logs lacks something."""
     holes: dict[int, list[int]] = field(factory=dict)
     """When that begins which a chain of logs lacks, as far as that is known."""
-    groups: dict[Place, str] = field(factory=dict)
+    groups: dict[RecordPlace, str] = field(factory=dict)
     """The accounting groups that ads tell, by the ads' places."""
-    codes: dict[Place, str] = field(factory=dict)
+    codes: dict[RecordPlace, str] = field(factory=dict)
     """The codes of evictions, by the places of the ads that tell them, and of where shadows began that their slots
     refused."""
-    left: dict[Place, int] = field(factory=dict)
+    left: dict[RecordPlace, int] = field(factory=dict)
     """When jobs left the queue, by the places of the history's ads."""
     users: dict[int, str] = field(factory=dict)
     """Whose each cluster is, as the negotiator calls the user."""
@@ -87,7 +87,7 @@ class Records:
     _said_last: dict[int, int] = field(factory=dict)
     """When each chain of startd's logs told something last."""
     _owners: dict[str, str] = field(factory=dict)
-    _begun: dict[tuple[int, str], Place] = field(factory=dict)
+    _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
     """Where shadows began that are not gone, by their schedd's log and pid."""
 
     def read(self, log: Log) -> Records:
@@ -97,7 +97,7 @@ class Records:
                 take(self, position, event)
         return self
 
-    def _hear(self, job: Job, heard: Heard) -> None:
+    def _hear(self, job: Job, heard: JobRecord) -> None:
         if job[0] > 0 and job[1] >= 0:
             self.heard.setdefault(job, []).append(heard)
 
@@ -120,7 +120,7 @@ class Records:
         for at, line, proc, _, number, text in event.entries:
             self.last = max(self.last, at)
             if number in ENTRIES:
-                heard = Heard(position, letter, chain, source, line, at, str(number), text)
+                heard = JobRecord(position, letter, chain, source, line, at, str(number), text)
                 self._hear((cluster, proc), heard)
 
     def on_ads(self, position: int, event: e.AdsKept) -> None:
@@ -141,14 +141,14 @@ class Records:
         ads = select(event, ATTRIBUTES)
         clusters, procs = told.wholes("cluster"), told.wholes("proc")
         for number in wanted:
-            ad, at = ads[number], Place(place.source, lines[number])
+            ad, at = ads[number], RecordPlace(place.source, lines[number])
             if letter == "H":
                 self.left[at] = left[number]
             for name, kept in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
                 if name in ad:
                     kept[at] = plain(ad[name])
             body = json.dumps(ad)
-            heard = Heard(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
+            heard = JobRecord(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
             self._hear((clusters[number], procs[number]), heard)
             self.last = max(self.last, left[number])
 
@@ -208,7 +208,7 @@ class Records:
         if place is not None:
             letter, chain = self.sources.letter(place.source)
             body = json.dumps(facts)
-            self._hear(job, Heard(position, letter, chain, place.source, place.line, event.at, what, body))
+            self._hear(job, JobRecord(position, letter, chain, place.source, place.line, event.at, what, body))
 
 
 _TAKE: Final[dict[type[e.Event], Any]] = {

@@ -20,7 +20,7 @@ from ....domain.ports.log import Log
 from ...listing import EVER
 from ...narration.sentences import Told
 from ...narration.wording import instant
-from ..imported_log import Places
+from ..imported_log import PlaceNames
 from .slot_records import LATER, Slots, left_for
 
 _LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
@@ -56,7 +56,7 @@ class Deaths:
     """The deaths that a log tells of, found as they are asked for."""
 
     log: Log
-    places: Places
+    places: PlaceNames
     slots: Slots
     zone: tzinfo = UTC
     """Of the times in words."""

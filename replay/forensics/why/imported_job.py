@@ -21,7 +21,7 @@ from ...narration.sentences import Sentence, Told, UnknownThingError, capital
 from ...narration.wording import counted, instant, interval, memory
 from ...runs.causes import Cause, first, meaning, of_code, of_reason
 from ...why.unknown_thing import unknown_job
-from ..imported_log import Places, singly
+from ..imported_log import PlaceNames, single_entries
 from . import record_words as tables
 from .daemon_deaths import Death, Deaths, killed
 from .job_history import (
@@ -47,8 +47,8 @@ STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
     """Why the job is where its records leave it (at the instant `at`, if one is given): the answer, then its life in
     order of time. Raises ``UnknownThingError``."""
-    places = Places(log)
-    everything = list(singly(log.read_stream(f"cluster/{cluster}")))
+    places = PlaceNames(log)
+    everything = list(single_entries(log.read_stream(f"cluster/{cluster}")))
     told = [one for one in everything if at is None or one[1].at <= at]
     records = records_of(told, proc, places)
     ads = ads_of_job(log, (cluster, proc), at, records)
@@ -76,7 +76,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
 @define
 class _Life:
     job: tuple[int, int]
-    places: Places
+    places: PlaceNames
     slots: Slots
     matches: Matches
     deaths: Deaths

@@ -21,7 +21,7 @@ from ...narration.sentences import Sentence, UnknownThingError
 from ...narration.wording import instant
 from ...runs.causes import meaning
 from ...why.unknown_thing import unknown_slot
-from ..imported_log import Places
+from ..imported_log import PlaceNames
 from .job_history import APART, SECOND
 from .match_runs import parent_of
 from .record_words import host_of, lower
@@ -37,7 +37,7 @@ MOST, BEGINNING = 60, 6
 def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
     """Why the slot is where its records leave it (at the instant `at`, if one is given): the answer, then what led
     there, in order of time, since its last claim, or its birth. Raises ``UnknownThingError``."""
-    places = Places(log)
+    places = PlaceNames(log)
     life = _Life(name, places, zone, at)
     told = [*Slots(log, at).records(name)]
     if not told:
@@ -63,7 +63,7 @@ def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo =
 @define
 class _Life:
     name: str
-    places: Places
+    places: PlaceNames
     zone: tzinfo
     at: int | None
     chain: list[Sentence] = field(factory=list)

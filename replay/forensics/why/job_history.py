@@ -17,12 +17,12 @@ from attrs import define, evolve, field, frozen
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
-from ....domain.imported.record_sources import Place, place_of
+from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Told
-from ..daemon_tables import DESTROY, NUMBERED, Table, cluster_key, jobs_of
-from ..imported_log import Places
+from ..daemon_tables import DESTROY, NUMBERED, DaemonTable, cluster_key, jobs_of
+from ..imported_log import PlaceNames
 
 SECOND: Final = 1_000_000
 APART: Final = 2 * SECOND
@@ -97,7 +97,7 @@ def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
     return Record(position, event, event.said, event.facts)
 
 
-def records_of(events: Iterable[Told], proc: int, places: Places) -> list[Record]:
+def records_of(events: Iterable[Told], proc: int, places: PlaceNames) -> list[Record]:
     """The records of one process among those of its cluster, each once, in order."""
     logged: dict[int, list[Record]] = {}
     reported: dict[int, list[Record]] = {}
@@ -109,7 +109,7 @@ def records_of(events: Iterable[Told], proc: int, places: Places) -> list[Record
     return in_order(once(_ranked(logged, places)), once(_ranked(reported, places)))
 
 
-def _ranked(chains: dict[int, list[Record]], places: Places) -> list[list[Record]]:
+def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
     """The records by source, the sources in the order in which they are believed."""
 
     def rank(source: int) -> tuple[int, int]:
@@ -203,7 +203,7 @@ def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -
             if pair[0] == cluster and only in (None, pair[1]):
                 place = place_of(event.stimulus)
                 line = columns.lines[number]
-                stimulus = event.stimulus if place is None else Place(place.source, line).stimulus
+                stimulus = event.stimulus if place is None else RecordPlace(place.source, line).stimulus
                 yield int(pair[1]), JobAd(kind, position, event.at, stimulus, unpack_one(event, number))
 
 
@@ -211,7 +211,7 @@ def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
     """The job's ad as the schedd's table (job_queue.log) has it at an instant, or had it last; none if it never had."""
     name = f"{job[0]}.{job[1]}"
     keys, ends = {name, cluster_key(job[0])}, (DESTROY, NUMBERED)
-    table = Table("queue", torn=True)
+    table = DaemonTable("queue", torn=True)
     written: tuple[int, e.TableWritten] | None = None
     for position, event in log.read_stream("table/queue"):
         if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):

@@ -7,7 +7,7 @@ import re
 from ....domain.imported.record_sources import KINDS
 from ....domain.state_machines import HOLD_CODES, VACATE_CODES
 from ...narration.wording import interval, memory
-from ..imported_log import Places
+from ..imported_log import PlaceNames
 from .job_history import JobAd, Record
 
 _ALIAS = re.compile(r"[?&]alias=([^&>]+)")
@@ -98,7 +98,7 @@ def usage(record: Record, size: Record | None) -> str:
     return f" ({', '.join(used)})" if used else ""
 
 
-def disagreement(record: Record, places: Places, *names: str) -> str:
+def disagreement(record: Record, places: PlaceNames, *names: str) -> str:
     """What other sources of the same entry say otherwise of the facts with these names."""
     said = ""
     for other in record.others:
