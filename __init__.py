@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .domain.state_machines import UnknownDialectError
     from .domain.submit import SubmitError, SubmitWarning
     from .projections.imported_ads import Spent
-    from .replay.forensics.audit.verdict import Audit
+    from .replay.audit_result import Audit
     from .replay.forensics.daemon_tables import NotKnown
     from .replay.narration.sentences import UnknownThingError
     from .replay.validation import Violation
@@ -42,7 +42,7 @@ _LATE = {
     "AlreadyServed": ".domain.ports.log",
     "AsyncLog": ".adapters.library.aio",
     "AsyncPool": ".adapters.library.aio",
-    "Audit": ".replay.forensics.audit.verdict",
+    "Audit": ".replay.audit_result",
     "Behaviour": ".replay.virtual_world",
     "ClassAdSyntaxError": ".domain.classad",
     "ConfigError": ".domain.config",

@@ -46,6 +46,37 @@ OWN_DATA = re.compile(r"get_data\(__package__, '\w[\w.]*'\)")
 IMPURE_BUILTINS = {"input", "open", "print"}
 CLOCK_READINGS = {"now", "today", "utcnow"}
 
+# A real pool's records are a context of their own: reading, auditing and explaining them shares with the live pool the
+# log, its listing, the tables of rows, the languages, and words, and nothing else. By room: what it may import of the
+# product besides the room itself, by prefixes of module names.
+OF_RECORDS = (
+    "domain.classad",
+    "domain.errors",
+    "domain.events",
+    "domain.imported",
+    "domain.ports.log",
+    "domain.state_machines",
+    "replay.audit_result",
+    "replay.forensics",
+    "replay.listing",
+    "replay.narration",
+)
+CONTEXTS = {
+    "domain.imported": ("domain.classad", "domain.errors", "domain.events"),
+    "replay.forensics": (*OF_RECORDS, "replay.runs", "replay.why.unknown_thing"),
+    "adapters.condor_files": OF_RECORDS,
+    # The import writes a log, keeps its views, and refuses as every command does.
+    "adapters.condor_files.importing": (
+        *OF_RECORDS,
+        "adapters.condor_files",
+        "adapters.library.polling",
+        "adapters.machine.host",
+        "adapters.runtime.views",
+        "adapters.stores",
+        "domain.decision.draft.Refusal",
+    ),
+}
+
 # The reference implementation: what tests compare with, no part of the product.
 REFERENCE = {"classad2", "htcondor", "htcondor2"}
 
@@ -98,6 +129,21 @@ def wrong_imports(source: str, package: str) -> list[str]:
             elif ROOMS.index(room) > ROOMS.index(here[1]):
                 wrong.append(f"{'.' * level}{name}: {here[1]} may not import {room}")
     return wrong
+
+
+def context_of(package: str) -> str:
+    """The context of ``CONTEXTS`` to which a package belongs, the narrowest; empty: it belongs to none."""
+    inside = package.removeprefix("poolbook.")
+    return max((one for one in CONTEXTS if f"{inside}.".startswith(f"{one}.")), key=len, default="")
+
+
+def foreign_imports(source: str, package: str) -> list[str]:
+    """The imports of `source`, a module right inside `package`, that leave its context for the live pool's."""
+    context = context_of(package)
+    here = package.split(".")
+    names = (".".join([*here[1 : len(here) - level + 1], name]) for level, name in imports(ast.parse(source)) if level)
+    allowed = (context, *CONTEXTS[context])
+    return [name for name in names if not any(f"{name}.".startswith(f"{one}.") for one in allowed)]
 
 
 def is_impure(name: str) -> bool:
@@ -180,6 +226,26 @@ def test_every_room_is_linked_and_packaged() -> None:
 
 
 # The checks above, checked: a test that can find nothing holds nothing.
+
+
+@pytest.mark.parametrize(
+    ("package", "source", "foreign"),
+    [
+        ("poolbook.replay.forensics.audit", "from ....domain import events as e", False),
+        ("poolbook.replay.forensics.audit", "from ..sources import Sources", False),
+        ("poolbook.replay.forensics.audit", "from ...listing import LETTERS", False),
+        ("poolbook.replay.forensics.audit", "from ...validation import judge", True),
+        ("poolbook.replay.forensics.audit", "from ....domain.state.state import State", True),
+        ("poolbook.replay.forensics.why", "def f():\n    from ....domain.startd import evaluation", True),
+        ("poolbook.replay.forensics", "from ...domain import decide", True),
+        ("poolbook.adapters.condor_files", "from ..stores import open_log", True),
+        ("poolbook.adapters.condor_files.importing", "from ...stores import open_log", False),
+        ("poolbook.adapters.condor_files.importing", "from ....domain.decision.draft import Draft", True),
+        ("poolbook.domain.imported", "from ..state_machines import HTCONDOR_25", True),
+    ],
+)
+def test_an_import_out_of_the_context_is_found(package: str, source: str, foreign: bool) -> None:
+    assert bool(foreign_imports(source, package)) == foreign
 
 
 @pytest.mark.parametrize(

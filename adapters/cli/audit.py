@@ -13,7 +13,7 @@ from ..condor_tools.terminal import folded, painted, width_of
 from .common import log_of, shown
 
 if TYPE_CHECKING:
-    from ...replay.forensics.audit.verdict import Audit, AuditFinding, Contradiction, MissingRecords, UnaccountedTime
+    from ...replay.audit_result import Audit, AuditFinding, Contradiction, MissingRecords, UnaccountedTime
 
 _INDENT = 4
 """How much deeper what is folded off a line goes on."""

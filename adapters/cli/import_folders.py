@@ -18,7 +18,7 @@ from ..condor_tools.terminal import is_live, rewritten
 from .common import log_of, shown
 
 if TYPE_CHECKING:
-    from ...replay.forensics.audit.verdict import Audit
+    from ...replay.audit_result import Audit
     from ..condor_files.importing.driver import ImportResult
     from ..condor_files.importing.session import ImportSession
 

@@ -19,7 +19,15 @@ import re
 from typing import Final, NamedTuple
 
 from ...domain.events import Event, SourceGap, TableWritten
-from ...replay.forensics.daemon_tables import BEGIN, DELETE, DESTROY, END, NEW, NUMBERED, SET
+from ...domain.imported.table_operations import (
+    BEGIN_TRANSACTION,
+    DELETE_ATTRIBUTE,
+    DESTROY_AD,
+    END_TRANSACTION,
+    LOG_SEQUENCE,
+    NEW_AD,
+    SET_ATTRIBUTE,
+)
 from .reader import SourceFile, State, is_private, without_secrets
 
 Operation = tuple[int, str, str, str]
@@ -69,13 +77,13 @@ LATER = 86_400
 
 # What a line is, by its number, and whether it must be there: the key, the attribute, the text.
 _FORMS: Final = {
-    NEW: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
-    DESTROY: re.compile(rb"(\S+)()()\s*"),
-    SET: re.compile(rb"(\S+)[ \t]+(\S+)[ \t](.*\S.*)"),
-    DELETE: re.compile(rb"(\S+)[ \t]+(\S+)()\s*"),
-    BEGIN: re.compile(rb"()()()\s*"),
-    END: re.compile(rb"()()((?:#.*)?)\s*"),
-    NUMBERED: re.compile(rb"(\d+)[ \t]+(\S+)[ \t]+(\d+)\s*"),
+    NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
+    DESTROY_AD: re.compile(rb"(\S+)()()\s*"),
+    SET_ATTRIBUTE: re.compile(rb"(\S+)[ \t]+(\S+)[ \t](.*\S.*)"),
+    DELETE_ATTRIBUTE: re.compile(rb"(\S+)[ \t]+(\S+)()\s*"),
+    BEGIN_TRANSACTION: re.compile(rb"()()()\s*"),
+    END_TRANSACTION: re.compile(rb"()()((?:#.*)?)\s*"),
+    LOG_SEQUENCE: re.compile(rb"(\d+)[ \t]+(\S+)[ \t]+(\d+)\s*"),
 }
 _NUMBER = re.compile(rb"[ \t]*(10[1-7])(?![^ \t\r#])[ \t]*")
 _TRIMMED = re.compile(rb"(?:#+|\.{3,})[ \t]*trimmed")
@@ -133,11 +141,11 @@ class TableReader:
             self.line = line.number
             return line.end
         operation = self._operation(line)
-        if operation is not None and operation[0] == BEGIN:
+        if operation is not None and operation[0] == BEGIN_TRANSACTION:
             return self._transaction(data, line, events)
-        if operation is None or operation[0] == END:
+        if operation is None or operation[0] == END_TRANSACTION:
             return self._nonsense(data, line, events)
-        if operation[0] == NUMBERED and line.number > 1:
+        if operation[0] == LOG_SEQUENCE and line.number > 1:
             events.append(self._refused(line, "a table begins in the middle of the file"))
         else:
             events.append(self._written(line.number, [operation]))
@@ -172,7 +180,7 @@ class TableReader:
         for number, text in enumerate(lines, begin.number):
             line = _TableLine(number, 0, 0, text.rstrip(b"\r"))
             operation = self._operation(line)
-            if operation is not None and operation[0] != NUMBERED:
+            if operation is not None and operation[0] != LOG_SEQUENCE:
                 operations.append(operation)
             elif text.strip():
                 events.append(self._refused(line, "no operation of a table"))
@@ -205,7 +213,7 @@ class TableReader:
         for number, key, name, text in operations:
             if name and is_private(name):
                 continue
-            if (name and name.lower() in DATES) or number == NUMBERED:
+            if (name and name.lower() in DATES) or number == LOG_SEQUENCE:
                 self._date(text)
             kept.append((number, key, name, without_secrets(text)))
         self._number += 1

@@ -26,6 +26,7 @@ from ...domain.events import (
     SubmittersReset,
     TableWritten,
 )
+from ...domain.imported.table_operations import BEGIN_TRANSACTION, SET_ATTRIBUTE
 from ...domain.state.job_ad import unquoted
 from ...domain.state.settings import NEGOTIATOR
 from ...replay.conformance.recording import (
@@ -36,7 +37,6 @@ from ...replay.conformance.recording import (
     RecordedMatch,
     UserprioSample,
 )
-from ...replay.forensics.daemon_tables import BEGIN, SET
 from ..condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
 from ..condor_files.daemon_tables import TableReader
 from ..condor_files.matchlog import MATCHES
@@ -259,7 +259,7 @@ class AccountReader:
                 continue
             ads = _written(event)
             again = _updated(ads) and _updated(first)
-            begins = begins and not again and event.operations[:1] != () and event.operations[0][0] != BEGIN
+            begins = begins and not again and event.operations[:1] != () and event.operations[0][0] != BEGIN_TRANSACTION
             if begins:
                 for key, ad in ads.items():
                     first.setdefault(key, {}).update(ad)
@@ -324,7 +324,7 @@ def _written(event: TableWritten) -> dict[str, Ad]:
     """What a transaction sets, by the keys of the ads."""
     found: dict[str, Ad] = {}
     for operation, key, name, text in event.operations:
-        if operation == SET:
+        if operation == SET_ATTRIBUTE:
             found.setdefault(key, {})[name] = text
     return found
 

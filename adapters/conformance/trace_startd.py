@@ -48,7 +48,7 @@ MACHINE: Final = "localhost"
 
 SCHEDULES: Final = ((20, "Fast"), (10, "Quick"))
 """From which number of HowFast on a drain has which schedule; below them it is Graceful."""
-COMPLETIONS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
+COMPLETION_NUMBERS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
 """What the numbers of ResumeOnCompletion mean; any other: nothing."""
 
 
@@ -326,7 +326,7 @@ class StimulusExtraction:
                 self.run.machine,
                 schedule,
                 unquoted(said.get("DrainReason", "")),
-                COMPLETIONS.get(said.get("ResumeOnCompletion", ""), ""),
+                COMPLETION_NUMBERS.get(said.get("ResumeOnCompletion", ""), ""),
                 said.get("CheckExpr", ""),
                 said.get("StartExpr", ""),
             )

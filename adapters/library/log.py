@@ -17,7 +17,7 @@ from ...domain.negotiator.accounting import Standing
 from ...domain.ports.log import Log as Store
 from ...domain.ports.log import LogClosed, LogError
 from ...projections.imported_ads import Spent
-from ...replay.forensics.audit.verdict import Audit
+from ...replay.audit_result import Audit
 from ...replay.forensics.imported_log import is_imported
 from ..runtime.queries import Queries
 from ..runtime.verdicts import Verification

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...projections.imported_ads import Spent
     from ...projections.job_query import Selection
     from ...projections.views import Views
-    from ...replay.forensics.audit.verdict import Audit
+    from ...replay.audit_result import Audit
     from ...replay.listing import Member, Wanted
     from ...replay.narration.sentences import Sentence
     from ...replay.runs.evictions import Told

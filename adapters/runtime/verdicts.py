@@ -10,9 +10,10 @@ from contextlib import closing
 from attrs import Factory, define
 
 from ...domain.ports.log import LogError
+from ...replay.audit_result import Audit
 from ...replay.forensics.audit.examine import examine
-from ...replay.forensics.audit.verdict import Audit
 from ...replay.forensics.imported_log import is_imported
+from ...replay.native_audit import audit_native_log
 from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import Verdict, Violation, validate
 from ..stores import Problem, open_log, verify_seal
@@ -80,7 +81,7 @@ def audited(url: str) -> Audit:
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         with closing(open_log(url, create=False, read_only=True)) as log:
-            found = examine(log)
+            found = examine(log) if is_imported(log) else audit_native_log(log)
     except Exception as error:
         if not problems or not isinstance(error, LogError | ValueError | TypeError | LookupError | zlib.error):
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...domain.ports import stimuli as s
+from ...domain.startd.draining import COMPLETIONS
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
 from ...replay.scenario.verbs import OPTIONS
@@ -101,8 +102,6 @@ def _release(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]
 
 # Machines
 
-_COMPLETIONS = ("resume", "reconfig", "exit", "restart")
-
 
 def _machine(simulation: Simulation, step: ScenarioStep) -> str:
     """The machine that the line names, if it is there."""
@@ -116,7 +115,7 @@ def _machine(simulation: Simulation, step: ScenarioStep) -> str:
 
 def _drain(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     schedules = [name for name in ("graceful", "quick", "fast") if name in step.flags] or ["graceful"]
-    completion = next((name for name in _COMPLETIONS if name in step.flags), "")
+    completion = next((name for name in COMPLETIONS[1:] if name in step.flags), "")
     reason, check, start = (_option(step, name) for name in ("reason", "check", "start"))
     yield s.Drain(
         simulation.engine.id("drain"),

@@ -23,10 +23,16 @@ from ...domain.errors import PoolbookError
 from ...domain.events import Ad
 from ...domain.imported import packed_ads
 from ...domain.imported.record_sources import place_of
+from ...domain.imported.table_operations import (
+    BEGIN_TRANSACTION,
+    DELETE_ATTRIBUTE,
+    DESTROY_AD,
+    LOG_SEQUENCE,
+    NEW_AD,
+    SET_ATTRIBUTE,
+)
 from ...domain.ports.log import Log
 from ..narration.wording import instant
-
-NEW, DESTROY, SET, DELETE, BEGIN, END, NUMBERED = range(101, 108)
 
 EVER = 1 << 62
 """An instant behind all others."""
@@ -108,24 +114,24 @@ class DaemonTable:
 
     @staticmethod
     def _begins(event: e.TableWritten) -> bool:
-        return not event.operations or event.operations[0][0] != BEGIN
+        return not event.operations or event.operations[0][0] != BEGIN_TRANSACTION
 
     def _apply(self, operation: int, key: str, name: str, text: str) -> None:
-        if operation == NUMBERED:
+        if operation == LOG_SEQUENCE:
             self.held.clear()
             self.torn = False
             self.sequence, self.born = _whole(key), _whole(text)
-        elif operation == NEW:
+        elif operation == NEW_AD:
             self._new(key, text.partition(" ")[0])
-        elif operation == DESTROY:
+        elif operation == DESTROY_AD:
             self.held.pop(key, None)
-        elif operation in (SET, DELETE):
+        elif operation in (SET_ATTRIBUTE, DELETE_ATTRIBUTE):
             held = self.held.get(key)
             if held is None:
                 if not self.torn:
                     return
                 held = self.held[key] = _TableAd()
-            if operation == SET:
+            if operation == SET_ATTRIBUTE:
                 held.set(name, text)
             else:
                 self._delete(key, held, name)

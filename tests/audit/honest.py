@@ -22,9 +22,9 @@ from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.adapters.condor_files.schedlog import SchedLogReader
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
+from poolbook.replay.audit_result import Audit
 from poolbook.replay.forensics.audit.compared_facts import FACTS
 from poolbook.replay.forensics.audit.contradictions import FactAuditor
-from poolbook.replay.forensics.audit.verdict import Audit
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.forensics.sources import Sources
 

@@ -17,9 +17,9 @@ from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
 from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
+from poolbook.replay.audit_result import Audit, AuditFinding
 from poolbook.replay.forensics.audit.event_log_rules import ENTRY_RULES, EventLogAuditor
 from poolbook.replay.forensics.audit.rules import RULES
-from poolbook.replay.forensics.audit.verdict import Audit, AuditFinding
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.forensics.sources import Sources
 

@@ -18,8 +18,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import LogError
 from poolbook.domain.state_machines import DIALECTS, HTCONDOR_25
-from poolbook.replay.forensics.audit.native_log import audit_native_log
-from poolbook.replay.forensics.audit.verdict import (
+from poolbook.replay.audit_result import (
     Audit,
     AuditFinding,
     Contradiction,
@@ -29,6 +28,7 @@ from poolbook.replay.forensics.audit.verdict import (
     UnreadRecord,
 )
 from poolbook.replay.forensics.imported_log import IMPORTED
+from poolbook.replay.native_audit import audit_native_log
 
 from .real import Folder
 
@@ -128,8 +128,7 @@ def test_the_audit_of_an_own_log_counts_what_its_events_say(tmp_path: Path, dial
         status = Counter(job["JobStatus"] for job in [*pool.jobs(), *pool.history()])
         moves = sum(isinstance(event, e.SlotTransitioned) for _, event in pool.events())
     log = open_log(url, create=False, read_only=True)
-    audit = Audit()
-    audit_native_log(log, audit, "pool.db")
+    audit = audit_native_log(log, "pool.db")
     log.close()
     assert audit.sound and not audit.imported
     assert sum(audit.transitions.values()) == moves > 10

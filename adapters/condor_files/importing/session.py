@@ -9,7 +9,7 @@ from threading import Event
 from types import TracebackType
 from typing import Self
 
-from ....domain.decide import Refusal
+from ....domain.decision.draft import Refusal
 from ....domain.ports.log import AlreadyServed, Log, LogUnavailable
 from ...library.polling import looks, pauses
 from ...runtime.views import views_current

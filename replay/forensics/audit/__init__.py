@@ -1,6 +1,7 @@
-"""The audit of a log: was what it tells allowed, and do its sources agree?
+"""The audit of an import: was what its records tell allowed, and do its sources agree?
 
-``examine`` passes over the log and asks every auditor. ``verdict`` holds their findings, ``rules`` the rules by name.
+``examine`` passes over the log and asks every auditor. ``replay/audit_result`` holds their findings, ``rules`` names
+the rules. The audit of a log of Poolbook's own is ``replay/native_audit``.
 
 * Slots: ``startd_log_rules`` judges StartLogs, with ``expected_lines`` (lines that a startd always writes).
 * Jobs: ``event_log_rules`` judges each job event log; ``lost_ends`` compares them about a job's end.
@@ -9,7 +10,6 @@
   (``job_ad_facts``; ``job_records`` has both), tables (``table_folds``), slots and submitters (``slot_facts``).
   ``statements`` finds which records are about one job or run, ``scratch_db`` keeps statements outside of memory,
   ``duplicates`` finds what one source says twice.
-* ``native_log`` audits a log of Poolbook's own, by ``replay/validation``.
 
 Nothing here reads HTCondor's files, changes a log or decides anything.
 """

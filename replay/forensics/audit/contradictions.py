@@ -15,6 +15,7 @@ from typing import Any, Final
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
+from ...audit_result import Audit, Contradiction, SourceValue
 from ..sources import Sources
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .duplicates import find_duplicates
@@ -25,7 +26,6 @@ from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
 from .statements import RecordedJob, Statement, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
-from .verdict import Audit, Contradiction, SourceValue
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
 CLAIMED: Final = "Claimed"

@@ -8,12 +8,12 @@ from datetime import tzinfo
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
+from ...audit_result import AuditFinding
 from ...narration.wording import instant
 from ..sources import Sources
 from .compared_facts import FAR, NEAR
 from .job_ad_facts import Ad, date, text_of, whole
 from .scratch_db import ScratchDatabase
-from .verdict import AuditFinding
 
 _OF_CLAIMS: Final = (
     "ClusterId",

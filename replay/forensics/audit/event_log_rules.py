@@ -37,10 +37,10 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported.job_event_log import OF_EXECUTION_POINTS, facts, words_of
 from ....domain.imported.record_sources import place_of
+from ...audit_result import Audit, AuditFinding
 from ..sources import Sources
 from .log_parts import Parts
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
-from .verdict import Audit, AuditFinding
 
 OVERLAP: Final = 2_000_000
 """So long two jobs may be told to be on a slot at once, in microseconds: their shadows write as they come to it."""

@@ -11,29 +11,24 @@ from collections.abc import Callable
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
-from ..imported_log import is_imported, single_entries
+from ...audit_result import Audit, MissingRecords, UnreadRecord
+from ..imported_log import single_entries
 from ..sources import Sources
 from .contradictions import FactAuditor
 from .event_log_rules import EventLogAuditor
-from .native_log import audit_native_log
 from .startd_log_rules import StartdLogAuditor
-from .verdict import Audit, MissingRecords, UnreadRecord
 
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
 _EVERY = 50_000
 """After so many events whoever waits is told."""
 
 
-def examine(log: Log, name: str = "", progress: Callable[[int, int], None] | None = None) -> Audit:
-    """The audit of a log; of one of Poolbook's own, that of its judge. The seal is the stores' to check.
+def examine(log: Log, progress: Callable[[int, int], None] | None = None) -> Audit:
+    """Audit the log of an import. The seal is the stores' to check.
 
-    `name` is what a log of Poolbook's own is called where findings say in which file they are. `progress` is told, now
-    and then, how many events of how many were read.
+    `progress` is told, now and then, how many events of how many were read.
     """
     audit = Audit()
-    if not is_imported(log):
-        audit_native_log(log, audit, name)
-        return audit
     audit.imported, audit.dialect = True, HTCONDOR_25.name
     sources = Sources()
     judges = (StartdLogAuditor(sources, audit), EventLogAuditor(sources, audit), FactAuditor(sources, audit))

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from ....domain import events as e
-from .verdict import AuditFinding
+from ...audit_result import AuditFinding
 
 LEAST_OTHERS: Final = 3
 """So many other occasions show what is said on each."""

@@ -24,11 +24,10 @@ from attrs import Factory, define, field
 
 from ....domain import events as e
 from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
+from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..sources import Sources
 from .expected_lines import LineCensus
 from .log_parts import Parts
-from .native_log import count_transitions
-from .verdict import Audit, AuditFinding, UnaccountedTime
 
 STORY: Final = 8
 """So many records are told of a slot before the one that it is accused for."""

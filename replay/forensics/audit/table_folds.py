@@ -10,9 +10,8 @@ from typing import Final
 from attrs import define, field
 
 from ....domain import events as e
+from ....domain.imported.table_operations import DELETE_ATTRIBUTE, DESTROY_AD, LOG_SEQUENCE, NEW_AD, SET_ATTRIBUTE
 from .job_ad_facts import ATTRIBUTES, Ad, seconds
-
-NEW, DESTROY, SET, DELETE, NUMBERED = 101, 102, 103, 104, 107
 
 _ASKED: Final = {name.lower(): name for name in ATTRIBUTES}
 OF_CUSTOMERS: Final = {
@@ -40,18 +39,18 @@ class JobQueueFold:
 
     def take(self, event: e.TableWritten, line: int) -> None:
         for operation, key, name, text in event.operations:
-            if operation == NUMBERED:
+            if operation == LOG_SEQUENCE:
                 self.finish()
-            elif operation == DESTROY:
+            elif operation == DESTROY_AD:
                 self._destroy(key, event.at, line)
-            elif operation == NEW:
+            elif operation == NEW_AD:
                 self._gone.pop(key, None)
                 self._ads[key] = {}
                 self._lines[key] = line
             elif name.lower() in _ASKED and key in self._ads:
-                if operation == SET:
+                if operation == SET_ATTRIBUTE:
                     self._ads[key][_ASKED[name.lower()]] = text
-                elif operation == DELETE:
+                elif operation == DELETE_ATTRIBUTE:
                     self._ads[key].pop(_ASKED[name.lower()], None)
                 self._lines[key] = line
         self.at = max(self.at, event.at)
@@ -95,11 +94,11 @@ class AccountantFold:
 
     def take(self, event: e.TableWritten, line: int) -> None:
         for operation, key, name, text in event.operations:
-            if operation == NUMBERED:
+            if operation == LOG_SEQUENCE:
                 self.finish()
-            elif key.startswith("Accountant") and name == "LastUpdateTime" and operation == SET:
+            elif key.startswith("Accountant") and name == "LastUpdateTime" and operation == SET_ATTRIBUTE:
                 self._update(text)
-            elif key.startswith("Customer.") and operation == SET and name.lower() in OF_CUSTOMERS:
+            elif key.startswith("Customer.") and operation == SET_ATTRIBUTE and name.lower() in OF_CUSTOMERS:
                 self._waiting.append((key.removeprefix("Customer."), OF_CUSTOMERS[name.lower()], text, line))
 
     def _update(self, text: str) -> None:

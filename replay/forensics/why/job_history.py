@@ -18,10 +18,11 @@ from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
 from ....domain.imported.record_sources import RecordPlace, place_of
+from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Told
-from ..daemon_tables import DESTROY, NUMBERED, DaemonTable, cluster_key, jobs_of
+from ..daemon_tables import DaemonTable, cluster_key, jobs_of
 from ..imported_log import PlaceNames
 
 SECOND: Final = 1_000_000
@@ -210,7 +211,7 @@ def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -
 def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
     """The job's ad as the schedd's table (job_queue.log) has it at an instant, or had it last; none if it never had."""
     name = f"{job[0]}.{job[1]}"
-    keys, ends = {name, cluster_key(job[0])}, (DESTROY, NUMBERED)
+    keys, ends = {name, cluster_key(job[0])}, (DESTROY_AD, LOG_SEQUENCE)
     table = DaemonTable("queue", torn=True)
     written: tuple[int, e.TableWritten] | None = None
     for position, event in log.read_stream("table/queue"):

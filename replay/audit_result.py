@@ -1,8 +1,18 @@
-"""What an audit finds."""
+"""The result of an audit, of a log of Poolbook's own or of an import."""
 
 from __future__ import annotations
 
 from attrs import define, field, frozen
+
+from ..domain.state_machines import DIALECTS, MANUAL, SlotRow, classify
+from .listing import LETTERS
+
+_MANUAL = tuple(row.number for row in MANUAL.slot_rows)
+_HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}
+"""Rows of the dialect that are halves of what the manual numbers."""
+_DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
+"""Rows of the dialect alone that have a number all the same: the diagram of HTCondor 25's manual draws Cleaning between
+the two parts of 12."""
 
 
 @frozen
@@ -122,3 +132,25 @@ class Audit:
         if self.violations or self.seal:
             return "not sound"
         return "sound" if self.judged else "nothing read"
+
+
+def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
+    """Count slots' transitions by the manual's numbers, by its letters, and by the rows of the dialect alone. A
+    transition that no row allows is not counted."""
+    audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
+    for (source, target), times in steps.items():
+        rows = classify(MANUAL, source, target)
+        if not rows:
+            rows = classify(DIALECTS[audit.dialect], source, target) if audit.dialect in DIALECTS else ()
+            if rows:
+                number = rows[0].number
+                audit.beyond[number] = audit.beyond.get(number, 0) + times
+                if number not in _DRAWN:
+                    audit.undocumented[number] = audit.undocumented.get(number, 0) + times
+        if rows:
+            number = _HALVES.get(rows[0].number, rows[0].number)
+            audit.transitions[number] = audit.transitions.get(number, 0) + times
+            letter = LETTERS.get(rows[0].number, "")
+            if letter:
+                audit.letters[letter] = audit.letters.get(letter, 0) + times
+    audit.letters = dict(sorted(audit.letters.items()))

@@ -1,7 +1,7 @@
-"""The audit of a log of Poolbook's own: the judge of such logs (``replay/validation``) in the words of every audit.
+"""The audit of a log of Poolbook's own: the findings of ``replay/validation``, in the form of every audit.
 
-A finding's line is its event's position. Such a log has no gaps and no time that it does not account for: whatever
-happens to a slot between its birth and its death is an event.
+A finding's line is its event's position. Such a log has no gaps and no unaccounted time: whatever happens to a slot
+between its creation and its end is an event.
 """
 
 from __future__ import annotations
@@ -12,72 +12,43 @@ from typing import Any
 
 from attrs import define, field
 
-from ....domain import events as e
-from ....domain.ports.log import Log
-from ....domain.state_machines import DIALECTS, LEFT, MANUAL, SlotRow, classify
-from ....domain.state_machines.job import UNSUBMITTED
-from ...listing import LETTERS
-from ...validation import Verdict, Violation, validate
-from .verdict import Audit, AuditFinding
+from ..domain import events as e
+from ..domain.ports.log import Log
+from ..domain.state_machines import LEFT
+from ..domain.state_machines.job import UNSUBMITTED
+from .audit_result import Audit, AuditFinding, count_transitions
+from .validation import Verdict, Violation, validate
 
 LOST = "lost"
 """The rule of a finding that breaks none: a job's process vanished without a record."""
 
-_MANUAL = tuple(row.number for row in MANUAL.slot_rows)
-_HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}
-"""Rows of the dialect that are halves of what the manual numbers."""
-_DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
-"""Rows of the dialect alone that have a number all the same: the diagram of HTCondor 25's manual draws Cleaning between
-the two parts of 12."""
-
 PositionedEvent = tuple[int, e.Event]
 
 
-def audit_native_log(log: Log, audit: Audit, file: str = "") -> None:
-    """Fill `audit` with what a log of Poolbook's own tells of; what its seal says is for others. `file` is what the
-    log is called."""
+def audit_native_log(log: Log, name: str = "") -> Audit:
+    """Audit a log of Poolbook's own. The seal is the stores' to check. `name` stands for the file in findings."""
+    audit = Audit()
     census = _NativeCensus()
     verdict = Verdict()
     for violation in validate(census.watch(log.read()), verdict):
-        audit.violations.append(_finding(violation, census.when(violation.position), file))
+        audit.violations.append(_finding(violation, census.when(violation.position), name))
     audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = census.began, census.ended
     count_transitions(audit, census.steps)
     audit.jobs = census.became()
     for position, event in census.lost:
         words = f"{e.CAUSES[LOST]}, on {event.slot}"
-        audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, file, position, ()))
+        audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, name, position, ()))
+    return audit
 
 
-def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
-    """Count steps of slots from pair to pair by the manual's numbers, letters, and the rows of the dialect alone. What
-    no row allows counts nowhere."""
-    audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
-    for (source, target), times in steps.items():
-        rows = classify(MANUAL, source, target)
-        if not rows:
-            rows = classify(DIALECTS[audit.dialect], source, target) if audit.dialect in DIALECTS else ()
-            if rows:
-                number = rows[0].number
-                audit.beyond[number] = audit.beyond.get(number, 0) + times
-                if number not in _DRAWN:
-                    audit.undocumented[number] = audit.undocumented.get(number, 0) + times
-        if rows:
-            number = _HALVES.get(rows[0].number, rows[0].number)
-            audit.transitions[number] = audit.transitions.get(number, 0) + times
-            letter = LETTERS.get(rows[0].number, "")
-            if letter:
-                audit.letters[letter] = audit.letters.get(letter, 0) + times
-    audit.letters = dict(sorted(audit.letters.items()))
-
-
-def _finding(violation: Violation, at: int, file: str) -> AuditFinding:
-    return AuditFinding(violation.thing, violation.rule, violation.words, at, file, violation.position, violation.story)
+def _finding(violation: Violation, at: int, name: str) -> AuditFinding:
+    return AuditFinding(violation.thing, violation.rule, violation.words, at, name, violation.position, violation.story)
 
 
 @define
 class _NativeCensus:
-    """What an audit counts that the judge does not, as the judge reads."""
+    """Count, while the log is validated, what an audit has and the validation has not."""
 
     began: int = 0
     ended: int = 0
