@@ -19,7 +19,7 @@ from .common import log_of, shown
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit
-    from ..condor_files.importing.driver import ImportResult
+    from ..condor_files.importing.result import ImportResult
     from ..condor_files.importing.session import ImportSession
 
 _READING = (
@@ -114,7 +114,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
 
 def _session(command: Command, arguments: Arguments) -> ImportSession:
     """The log, held against other writers and open, and the importer of the folders that were named."""
-    from ..condor_files.importing.driver import Options
+    from ..condor_files.importing.result import Options
     from ..condor_files.importing.session import ImportSession
 
     name = f"poolbook {command.name}"

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Final
 
 from attrs import Factory, define
@@ -28,6 +27,8 @@ from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroy
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
 from .log_lines import GAP, LogLines
 from .reader import SourceFile, State, without_secrets
+from .startlog_reasons import LEAVING, OF_THE_MACHINE, REMARKS, reason_of
+from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
 CAUSE: Final = "reported"
 DAEMON: Final = "startd"
@@ -39,7 +40,6 @@ GENERAL: Final = 1_000_000
 
 _STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
 _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
-_SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
 _NEW = re.compile(r"New (?:broken |backfill )*([dp]?)[Ss]lot|New machine resource")
 _AMOUNT = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
 _ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
@@ -49,8 +49,6 @@ _CLAIM = re.compile(r"(<[^>]*>#\d+#\d+)")
 _KINDS: Final = {"": "static", "p": "partitionable", "d": "dynamic"}
 _TYPES: Final = {"static": "Static", "partitionable": "Partitionable", "dynamic": "Dynamic"}
 _NAMED: Final = {"Swap": "VirtualMemory"}
-_LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
-"""Which state is supposed first of those in which a change of activity is possible."""
 
 
 @define
@@ -152,7 +150,7 @@ class StartLogReader:
                     else:
                         handler(self, name, "", message)
                 continue
-            steps = _STEPS.get((slot.pair, *move)) or _steps(slot.pair, *move)
+            steps = TRANSITIONS.get((slot.pair, *move)) or transition_of(slot.pair, *move)
             if steps is None:
                 events.append(self.source.refused(line, UNREADABLE, text, at))
                 continue
@@ -181,9 +179,7 @@ class StartLogReader:
         """Tell what was held back for lines that did not come."""
         if self._begun is not None:
             begun, self._begun = self._begun, None
-            self._events.append(
-                DaemonReported(begun.at, CAUSE, begun.place, self.machine, DAEMON, "began", begun.facts)
-            )
+            self._daemon("began", begun.facts, begun.at, begun.place)
         if self._birth is not None:
             self._born({})
 
@@ -191,9 +187,10 @@ class StartLogReader:
         """The slot of that name in the log; in Owner/Idle if it is new and the startd's beginning was read."""
         self._settle()
         slot = self._slots.get(name)
-        if slot is None:
-            full = name if "@" in name else f"{name}@{self.machine}"
-            slot = self._slots[name] = _LoggedSlot(full, BORN if self._fresh else "")
+        return self._add(name, BORN if self._fresh else "") if slot is None else slot
+
+    def _add(self, name: str, pair: str) -> _LoggedSlot:
+        slot = self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
         return slot
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
@@ -206,7 +203,7 @@ class StartLogReader:
         if not 0 <= at - since <= GENERAL:
             self._general = (0, "")
             return ""
-        return words if target.startswith(_LEAVING) else ""
+        return words if target.startswith(LEAVING) else ""
 
     def _report(self, slot: _LoggedSlot, said: str, facts: dict[str, str]) -> None:
         kept = {name: without_secrets(value) for name, value in facts.items() if value}
@@ -226,23 +223,26 @@ class StartLogReader:
 
     def on_step(self, name: str, job: str, text: str) -> None:
         found = _STEP.match(text)
-        if found is None or found[1] not in _WORDS:
+        if found is None or found[1] not in CHANGES:
             if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
-                self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+                self._refuse(name, text)
             return
         slot, move = self._slot(name), (found[1], found[2], found[3])
-        steps = _STEPS.get((slot.pair, *move)) or _steps(slot.pair, *move)
+        steps = TRANSITIONS.get((slot.pair, *move)) or transition_of(slot.pair, *move)
         if steps is None:
-            self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+            self._refuse(name, text)
             return
-        if (slot.pair, *move) in _STEPS:
+        if (slot.pair, *move) in TRANSITIONS:
             self._moves[text] = move
         source, target, row, slot.pair = steps
         reason = self._reason(slot, self._at, target) if slot.reasons or self._general[0] else ""
         self._events.append(SlotTransitioned(self._at, CAUSE, self._place(), slot.name, row, source, target, reason))
 
+    def _refuse(self, name: str, text: str) -> None:
+        self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+
     def on_reason(self, name: str, job: str, text: str) -> None:
-        words = _reason_of(text)
+        words = reason_of(text)
         slot = self._slot(name)
         reasons = slot.reasons
         reasons.append((self._place(), self._at, words))
@@ -294,7 +294,7 @@ class StartLogReader:
             self._report(self._slot(name), "refused", {"words": text})
 
     def on_told(self, name: str, job: str, text: str) -> None:
-        if text.startswith(_TOLD):
+        if text.startswith(REMARKS):
             self._report(self._slot(name), "told", {"job": job, "words": text})
 
     def on_new(self, name: str, job: str, text: str) -> None:
@@ -308,8 +308,7 @@ class StartLogReader:
         if kind == "static" and re.search(r"\d_\d+$", name):
             kind = "dynamic"
         self._slots.pop(name, None)
-        full = name if "@" in name else f"{name}@{self.machine}"
-        self._slots[name] = _LoggedSlot(full, BORN)
+        self._add(name, BORN)
         self._birth = _NewSlot(self._place(), self._at, name, kind)
 
     def on_resources(self, name: str, job: str, text: str) -> None:
@@ -368,23 +367,24 @@ class StartLogReader:
         if text.startswith('ERROR "'):
             self._end({"how": text})
 
+    def _daemon(self, said: str, facts: Mapping[str, str], at: int, place: str) -> None:
+        self._events.append(DaemonReported(at, CAUSE, place, self.machine, DAEMON, said, dict(facts)))
+
     def _end(self, facts: dict[str, str]) -> None:
         self._forget()
         kept = {name: without_secrets(value) for name, value in facts.items() if value}
-        self._events.append(DaemonReported(self._at, CAUSE, self._place(), self.machine, DAEMON, "ended", kept))
+        self._daemon("ended", kept, self._at, self._place())
         self._how, self._fresh = "", False
 
     def on_got_signal(self, text: str) -> None:
         self._how = next((how for how in ("fast", "graceful") if f"{how} shutdown" in text), self._how)
         if "Re-reading config" in text:
             self._settle()
-            self._events.append(
-                DaemonReported(self._at, CAUSE, self._place(), self.machine, DAEMON, "reconfigured", {})
-            )
+            self._daemon("reconfigured", {}, self._at, self._place())
 
     def on_general(self, text: str) -> None:
         """What is said of the whole machine, and is why its slots change."""
-        if text.startswith(_FOR_ALL):
+        if text.startswith(OF_THE_MACHINE):
             self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
 
     def on_starter(self, text: str) -> None:
@@ -405,29 +405,6 @@ class StartLogReader:
             self._fresh = False
 
 
-@lru_cache(1_000)
-def _reason_of(text: str) -> str:
-    """What a line says of why; most lines say one of a few things."""
-    return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
-
-
-_TOLD = (
-    "Evicting job ",
-    "max vacate time expired",
-    "starter (pid ",
-    "Machine Requirements check ",
-    "activate_claim refused",
-    "Claim lease expired",
-)
-_FOR_ALL = (
-    "shutdown fast",
-    "shutdown graceful",
-    "Initiating graceful draining",
-    "Initiating quick draining",
-    "Initiating fast draining",
-    "State change: received VACATE_ALL",
-)
-_LEAVING: Final = ("Claimed/Retiring", "Preempting/", "Owner/")
 _ON_SLOT: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] = {
     "Changing": StartLogReader.on_step,
     "Reverting": StartLogReader.on_step,
@@ -444,7 +421,7 @@ _ON_SLOT: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] =
     "New": StartLogReader.on_new,
     "\tCpus:": StartLogReader.on_resources,
     "Slot": StartLogReader.on_death,
-} | {words.split(" ")[0]: StartLogReader.on_told for words in _TOLD}
+} | {words.split(" ")[0]: StartLogReader.on_told for words in REMARKS}
 _ON_ALL: Final[Mapping[str, Callable[[StartLogReader, str], None]]] = {
     "**": StartLogReader.on_banner,
     "****": StartLogReader.on_exit,
@@ -453,49 +430,7 @@ _ON_ALL: Final[Mapping[str, Callable[[StartLogReader, str], None]]] = {
     "Got": StartLogReader.on_got_signal,
     "Starter": StartLogReader.on_starter,
     GAP: StartLogReader.on_gap,
-} | {words.split(" ")[0]: StartLogReader.on_general for words in _FOR_ALL}
-
-_WORDS: Final = {
-    "state and activity": re.compile(r"\w+/\w+ \w+/\w+"),
-    "state": re.compile(r"\w+ \w+"),
-    "activity": re.compile(r"\w+ \w+"),
-}
-_STEPS: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
-"""(pair, what changes, from, to) as a log has it -> source, target, row, and the pair that is known after it. Only of
-words that the table knows, so that no log makes it grow."""
-
-
-def _steps(pair: str, what: str, old: str, new: str) -> tuple[str, str, str, str] | None:
-    """From where to where a line says that a slot went, by which row ("": none), and where it is then ("" if that is
-    not certain). None if the line does not say that."""
-    if not _WORDS[what].fullmatch(f"{old} {new}"):
-        return None
-    likely = [
-        (source, DELETED if target.startswith("Delete/") else target) for source, target in _ends(pair, what, old, new)
-    ]
-    possible = [end for end in likely if classify(HTCONDOR_25, *end)]
-    if not possible:
-        source, target = likely[0]
-        return source, target, "", target if pair else ""
-    source, target = possible[0]
-    certain = source == pair or len(possible) == 1
-    row = classify(HTCONDOR_25, source, target)[0].number
-    found = _STEPS[pair, what, old, new] = (source, target, row, target if certain else "")
-    return found
-
-
-def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
-    """From where to where a slot may have gone, most likely first: what the line does not name stays as it was."""
-    if what == "state and activity":
-        return [(old, new)]
-    state, _, activity = pair.partition("/")
-    pairs = [p.partition("/") for p in HTCONDOR_25.state_activities]
-    if what == "activity":
-        states = [state, *_LIKELY] if state else _LIKELY
-        return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
-    kept = [activity] if activity else []
-    kept += [its for name, _, its in pairs if name == old]
-    return [(f"{old}/{its}", f"{new}/{its}") for its in dict.fromkeys(kept or ["Idle"])]
+} | {words.split(" ")[0]: StartLogReader.on_general for words in OF_THE_MACHINE}
 
 
 def _number(text: str) -> str:

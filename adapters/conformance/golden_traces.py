@@ -24,7 +24,8 @@ from ..condor_files.reader import SourceFile
 from ..condor_files.startlog import StartLogReader
 from .trace_files import TraceFiles
 from .trace_play import PlayedTransition, RefusedStimulus, TracePlay
-from .trace_startd import MACHINE, startd_runs
+from .trace_runs import startd_runs
+from .trace_startd import MACHINE
 from .trace_steps import StartdRun
 
 DIALECT: Final = "htcondor-25"

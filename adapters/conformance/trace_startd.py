@@ -25,8 +25,7 @@ counts in seconds. Their order is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from attrs import Factory, define, evolve
@@ -34,22 +33,13 @@ from attrs import Factory, define, evolve
 from ...domain.events import Ad
 from ...domain.ports import stimuli as s
 from ...domain.state.job_ad import unquoted
-from ..condor_files.log_lines import GAP, LogLines, Record
-from ..condor_files.reader import SourceFile
+from .trace_commands import ADMINISTRATOR, COMMANDS, COMPLETION_NUMBERS, HOLDER, SCHEDULES
 from .trace_files import SECOND
 from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceSlot, TraceStep
 
 LEASE: Final = 1800
 """Seconds of a claim's lease where the log does not say: HTCondor's ALIVE_INTERVAL times MAX_CLAIM_ALIVES_MISSED."""
-HOLDER: Final = "schedd"
-"""Who holds the claims: one access point, of which the log knows no name."""
-ADMINISTRATOR: Final = "root"
 MACHINE: Final = "localhost"
-
-SCHEDULES: Final = ((20, "Fast"), (10, "Quick"))
-"""From which number of HowFast on a drain has which schedule; below them it is Graceful."""
-COMPLETION_NUMBERS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
-"""What the numbers of ResumeOnCompletion mean; any other: nothing."""
 
 
 @define
@@ -298,7 +288,7 @@ class StimulusExtraction:
     # Commands
 
     def on_command(self, name: str, found: re.Match[str]) -> None:
-        made = _COMMANDS.get(found[1])
+        made = COMMANDS.get(found[1])
         if made is not None:
             self._step(made(self._id("command"), self._full(name)))
 
@@ -386,19 +376,7 @@ _OF_SLOT: Final = re.compile(r"([A-Za-z][^\s:\[]*\d)(?:\[[^\]\s]*\])?: (.*)", re
 _REQUESTED: Final = ("Cpus", "Memory", "Disk")
 _DYNAMIC: Final = re.compile(r"\d_\d+$")
 _AMOUNT: Final = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
-_FIELD: Final = re.compile(r"\s*(\w+) = (.*)")
 
-_COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
-    "RELEASE_CLAIM": s.ReleaseClaim,
-    "VACATE_CLAIM": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot),
-    "VACATE_CLAIM_FAST": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot, fast=True),
-    "SUSPEND_CLAIM": lambda id, slot: s.SuspendClaim(id, ADMINISTRATOR, slot),
-    "CONTINUE_CLAIM": lambda id, slot: s.ContinueClaim(id, ADMINISTRATOR, slot),
-    "DEACTIVATE_CLAIM": s.DeactivateClaim,
-    "DEACTIVATE_CLAIM_FORCIBLY": lambda id, slot: s.DeactivateClaim(id, slot, fast=True),
-    "MATCH_INFO": s.NotifyMatch,
-}
-"""The commands that a startd tells by their names, whether it obeys ("received") or not ("ignoring")."""
 
 _Handler = Callable[[StimulusExtraction, str, re.Match[str]], None]
 _Table = tuple[tuple[re.Pattern[str], _Handler], ...]
@@ -458,47 +436,3 @@ _GENERAL: Final = _table(
     (r"CronJob: '(\S+)' \(pid \d+\) exit_status=", E.on_sensed),
 )
 """What is read of the other lines."""
-
-
-def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]) -> list[StartdRun]:
-    """The lives of startds that a StartLog tells, each with what happened to it from outside."""
-    found: list[StartdRun] = []
-    extraction: StimulusExtraction | None = None
-    rest = _rest(data)
-    for line, instant, text in _records(data):
-        at = instant - instant % SECOND
-        if text.startswith("** ") and text.endswith("STARTING UP"):
-            configured = 0 if extraction is None else extraction.reconfigured
-            found.append(StartdRun(line, line, MACHINE, at, at, configured))
-            extraction = StimulusExtraction(found[-1], jobs, owner, rest)
-        if extraction is None or text == GAP:
-            continue
-        run = extraction.run
-        run.last, run.ended = line, at
-        if "command socket at" in text and (alias := _ALIAS.search(text)):
-            run.machine = alias[1]
-        extraction.take(line, at, text)
-    return found
-
-
-_ALIAS: Final = re.compile(r"[?&]alias=([^&>\s]+)")
-
-
-def _records(data: bytes) -> Iterator[Record]:
-    source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
-    return LogLines(source, None, 0).split(data if data.endswith(b"\n") else data + b"\n", [])
-
-
-def _rest(data: bytes) -> dict[int, Ad]:
-    """The attributes in the lines behind a drain's request, by the request's line."""
-    lines = data.decode("utf-8", "replace").split("\n")
-    found: dict[int, Ad] = {}
-    for number, line in enumerate(lines, start=1):
-        if "Processing drain request from " in line:
-            ad = found[number] = {}
-            for more in lines[number : number + 20]:
-                field = _FIELD.fullmatch(more)
-                if field is None:
-                    break
-                ad[field[1]] = field[2]
-    return found

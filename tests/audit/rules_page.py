@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
-from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, SECOND, UNITS, Fact, FactSource
+from poolbook.replay.forensics.audit.compared_facts import FACTS, UNITS, Fact, FactSource
 from poolbook.replay.forensics.audit.rules import OF_FACTS, OF_JOBS, OF_SLOTS
+from poolbook.replay.forensics.audit.tolerances import ANY, SECOND
 
 from .. import markdown_tables
 

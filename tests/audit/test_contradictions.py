@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.detect import kind_of
 from poolbook.domain.imported.record_sources import KINDS
-from poolbook.replay.forensics.audit.compared_facts import ANY, FACTS, LETTERS, Fact
+from poolbook.replay.forensics.audit.compared_facts import FACTS, LETTERS, Fact
 from poolbook.replay.forensics.audit.rules import RULES
+from poolbook.replay.forensics.audit.tolerances import ANY
 
 from ..together import together
 from .honest import BEGIN, CHANGES, FILES, Examined, File, Truth, examine, file, follows, lies

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from poolbook.domain.events import SourceGap, SourceRefused
 from poolbook.domain.state_machines import MANUAL
 from poolbook.replay.audit_result import AuditFinding, UnaccountedTime
+from poolbook.replay.forensics.audit.announcements import ANNOUNCEMENTS
 from poolbook.replay.forensics.audit.rules import OF_SLOTS
-from poolbook.replay.forensics.audit.startd_log_rules import ANNOUNCEMENTS, STORY
+from poolbook.replay.forensics.audit.startd_log_rules import STORY
 
 from ..together import together
 from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs

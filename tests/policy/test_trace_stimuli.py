@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.conformance.trace_files import SECOND, TraceFiles
-from poolbook.adapters.conformance.trace_startd import startd_runs
+from poolbook.adapters.conformance.trace_runs import startd_runs
 from poolbook.domain.ports import stimuli as s
 
 from ..together import together

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_files.importing.driver import Importer, Options
+from poolbook.adapters.condor_files.importing.driver import Importer
+from poolbook.adapters.condor_files.importing.result import Options
 from poolbook.adapters.stores import open_log
 
 from ..importing.folders import TRACES

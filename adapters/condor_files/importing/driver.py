@@ -13,12 +13,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import groupby
 from typing import NamedTuple
-
-from attrs import define, field, frozen
 
 from ....domain import events as e
 from ....domain.imported.record_sources import place_of
@@ -31,6 +29,7 @@ from ..log_times import compiled
 from ..reader import SourceFile, SourceReader, hidden
 from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
 from .folders import Candidate, FolderContents, family_of, folder_contents
+from .result import KEPT_REFUSALS, ImportResult, Options, Progress, SourceCounts
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import local_zone, zone_of
 
@@ -69,50 +68,6 @@ READERS: dict[str, ReaderClass] = {
 }
 _NOT_A_GAP = frozenset({"history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads"})
 """Kinds whose records stand for themselves: one that is missing makes no other one wrong."""
-
-
-@frozen
-class Options:
-    """How to read. ``zone`` and ``machine`` are those of daemons' logs where nothing better is known; an empty one is
-    this machine's zone, and the folder's name."""
-
-    zone: str = ""
-    machine: str = ""
-    time_format: str = ""
-
-
-@define
-class SourceCounts:
-    """What an import read of one kind of source."""
-
-    files: int = 0
-    new: int = 0
-    """Files that the log did not have."""
-    lines: int = 0
-    bytes: int = 0
-    events: int = 0
-    refused: int = 0
-
-
-@define
-class ImportResult:
-    """What one import did."""
-
-    counts: dict[str, SourceCounts] = field(factory=dict)
-    copies: list[tuple[str, str]] = field(factory=list)
-    """Files that were not imported, and the file that each repeats."""
-    skipped: list[str] = field(factory=list)
-    refused: list[e.SourceRefused] = field(factory=list)
-    """The first ``KEPT_REFUSALS`` of them."""
-    paths: dict[int, str] = field(factory=dict)
-    events: int = 0
-    seconds: float = 0.0
-
-
-KEPT_REFUSALS = 1000
-
-Progress = Callable[[str, int, int, int], None]
-"""Told of the file that is read, of how many bytes of how many were read in all, and how many events they made."""
 
 
 def begin_import(log: Log, machine: str, now: int) -> None:

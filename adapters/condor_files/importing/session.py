@@ -16,7 +16,8 @@ from ...runtime.views import views_current
 from ...stores import open_log
 from ...stores.location import locate, shown
 from ...stores.log_paths import WriterLock
-from .driver import Importer, ImportResult, Options, Progress, begin_import
+from .driver import Importer, begin_import
+from .result import ImportResult, Options, Progress
 
 StrPath = str | os.PathLike[str]
 Folders = StrPath | Sequence[StrPath]

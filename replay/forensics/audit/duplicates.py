@@ -11,9 +11,9 @@ from ....domain.imported.packed_ads import plain
 from ...audit_result import AuditFinding
 from ...narration.wording import instant
 from ..sources import Sources
-from .compared_facts import FAR, NEAR
 from .job_ad_facts import Ad, date, text_of, whole
 from .scratch_db import ScratchDatabase
+from .tolerances import FAR, NEAR
 
 _OF_CLAIMS: Final = (
     "ClusterId",

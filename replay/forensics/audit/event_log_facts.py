@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from ....domain.imported import job_event_log
 from ...narration.wording import instant
-from .compared_facts import ANY, FACTS, LEASE, NEAR, SECOND
+from .compared_facts import FACTS
 from .statements import JobAccount, RecordedRun, Statement, StatementSource
+from .tolerances import ANY, LEASE, NEAR, SECOND
 
 
 class JobRecord(NamedTuple):

@@ -28,9 +28,8 @@ The sources are HTCondor's ``schedd.cpp``, ``baseshadow.cpp`` and ``remoteresour
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from attrs import define, field
 
@@ -39,6 +38,17 @@ from ....domain.imported.job_event_log import OF_EXECUTION_POINTS, facts, words_
 from ....domain.imported.record_sources import place_of
 from ...audit_result import Audit, AuditFinding
 from ..sources import Sources
+from .entry_rules import (
+    ANY_CONDITION,
+    DESCRIPTIONS,
+    ELSEWHERE,
+    NOT_BEGUN,
+    ON_A_SLOT,
+    OUTCOMES,
+    OVER,
+    TARGETS,
+    effect_of,
+)
 from .log_parts import Parts
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
 
@@ -53,103 +63,8 @@ _TOLD_OF_ENDED: Final = 3
 """So many entries of a job are kept for its story."""
 
 
-class EntryRule(NamedTuple):
-    """What an entry does to a job: from one of ``sources`` (blank: from where it is) to ``target``. Or, with a
-    ``rule``, what it must not do: then the job is taken to be in ``target`` from there on."""
-
-    number: int
-    sources: str
-    target: str
-    rule: str = ""
-    repeats: bool = False
-    """It is legal, but has happened already."""
-
-
-# fmt: off
-ENTRY_RULES: Final = (
-    # number, from, to
-    EntryRule(1, "Submitted, Idle", "Running"),
-    EntryRule(1, "Running, Suspended, Disconnected", "Running", repeats=True),
-    EntryRule(1, "Held, Stopping", "Running", "held"),
-    EntryRule(1, "Completed, Skipped, Removed, Aborting", "Running", "after_end"),
-    EntryRule(4, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
-    EntryRule(4, "Held, Stopping", "Held"),
-    EntryRule(4, "Removed, Aborting", "Removed"),  # what was removed by force is stopped afterwards
-    EntryRule(4, "Completed, Skipped", "Completed", "after_end"),
-    EntryRule(5, "Submitted, Idle, Running, Suspended, Disconnected, Stopping, Skipped", "Completed"),
-    EntryRule(5, "Aborting", "Removed"),
-    EntryRule(5, "Held", "Completed", "held"),
-    EntryRule(5, "Completed, Removed", "Completed", "ended_twice"),
-    EntryRule(7, "Submitted, Idle, Running, Suspended, Disconnected, Completed, Skipped", "Idle"),
-    EntryRule(7, "Held, Stopping", "Held"),
-    EntryRule(7, "Removed, Aborting", "Removed"),
-    EntryRule(9, "Submitted, Idle, Held, Stopping, Completed, Skipped", "Removed"),
-    EntryRule(9, "Running, Suspended, Disconnected", "Aborting"),
-    EntryRule(9, "Removed, Aborting", "Removed", "ended_twice"),
-    EntryRule(10, "Running, Disconnected", "Suspended"),
-    EntryRule(10, "Suspended", "Suspended", repeats=True),
-    EntryRule(10, "Submitted, Idle, Held", "Suspended", "not_running"),
-    EntryRule(10, "Completed, Removed", "Suspended", "after_end"),
-    EntryRule(11, "Suspended, Disconnected", "Running"),
-    EntryRule(11, "Submitted, Idle, Running, Held", "Running", "not_running"),
-    EntryRule(11, "Completed, Removed", "Running", "after_end"),
-    EntryRule(12, "Submitted, Idle, Completed, Skipped", "Held"),
-    EntryRule(12, "Running, Suspended, Disconnected", "Stopping"),
-    EntryRule(12, "Held, Stopping", "Held", repeats=True),
-    EntryRule(12, "Removed, Aborting", "Held", "after_end"),
-    EntryRule(13, "Submitted, Held, Stopping", "Idle"),  # what is submitted on hold has no entry that says so
-    EntryRule(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
-    EntryRule(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
-    EntryRule(14, "Submitted, Idle", "Running"),
-    EntryRule(22, "Submitted, Idle, Running, Suspended, Disconnected", "Disconnected"),
-    EntryRule(23, "Submitted, Idle, Running, Disconnected", "Running"),
-    EntryRule(24, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
-    EntryRule(46, "Submitted, Idle, Running", "Skipped"),
-)
-# fmt: on
-"""Held: nothing of it runs. Stopping: on hold, but its run's end may still be told. Aborting: removed likewise.
-Skipped: done without running. What is not here may come, and changes nothing."""
-
-_BY_CONDITION: Final = {(step.number, source): step for step in ENTRY_RULES for source in step.sources.split(", ")}
-_ANY: Final = frozenset(source for _, source in _BY_CONDITION)
-_TARGETS: Final = {
-    0: "Submitted", 1: "Running", 4: "Idle", 5: "Completed", 7: "Idle", 9: "Removed", 10: "Suspended", 11: "Running",
-    12: "Held", 13: "Idle", 14: "Running", 22: "Disconnected", 23: "Running", 24: "Idle", 46: "Skipped",
-}  # fmt: skip
-"""What an entry says that the job is then, where it may be several things."""
-_ENDED: Final = frozenset({"Completed", "Skipped", "Removed", "Aborting"})
-_NOT_BEGUN: Final = frozenset({"Submitted", "Idle"})
-_ON_A_SLOT: Final = frozenset({"Running", "Suspended"})
-_ELSEWHERE: Final = frozenset({17, 18, 19, 20, 25, 26, 27, 29, 30})
-_BECAME: Final = {
-    "Submitted": "idle", "Idle": "idle", "Running": "running", "Disconnected": "running", "Suspended": "suspended",
-    "Held": "held", "Stopping": "held", "Completed": "completed", "Skipped": "completed", "Removed": "removed",
-    "Aborting": "removed", "": "unknown",
-}  # fmt: skip
 _Job = tuple[int, int]
 _told = Struct("<qIIh")
-
-
-class _EntryEffect(NamedTuple):
-    """What an entry means to a job."""
-
-    conditions: frozenset[str]
-    """Those in which it may be then."""
-    rules: tuple[str, ...]
-    """Those that it breaks, if it may come from none of those before."""
-    repeats: bool
-
-
-@cache
-def _effect_of(number: int, conditions: frozenset[str]) -> _EntryEffect:
-    steps = [
-        _BY_CONDITION.get((number, condition), EntryRule(number, "", condition)) for condition in sorted(conditions)
-    ]
-    legal = [step for step in steps if not step.rule]
-    rules = () if legal else tuple(step.rule for step in steps)
-    return _EntryEffect(
-        frozenset(step.target for step in legal or steps), rules, bool(legal) and all(step.repeats for step in legal)
-    )
 
 
 @define
@@ -265,16 +180,16 @@ class EventLogAuditor:
         if number == 0:
             life = self._submitted(chain, job, life, event)
         elif life is None:
-            life = chain.lives[job] = _JobHistory(_ANY, "", chain.epoch)
+            life = chain.lives[job] = _JobHistory(ANY_CONDITION, "", chain.epoch)
         if life.epoch != chain.epoch:
-            life.epoch, life.conditions, life.last = chain.epoch, _ANY, (0, 0, 0)
+            life.epoch, life.conditions, life.last = chain.epoch, ANY_CONDITION, (0, 0, 0)
             life.slot, life.rival, life.aside = "", None, None
         if late or life.aside is not None:
             self._aside(chain, job, life, event)
         self._remember(life, event)
-        if number in _ELSEWHERE:
+        if number in ELSEWHERE:
             life.free = True
-        elif number in _TARGETS and number:
+        elif number in TARGETS and number:
             self._judge(chain, job, life, event)
 
     def _aside(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
@@ -298,7 +213,7 @@ class EventLogAuditor:
     def _remember(self, life: _JobHistory, event: e.JobLogged) -> None:
         place = place_of(event.stimulus)
         assert place is not None
-        kept = _TOLD_OF_ENDED if life.condition in _ENDED else _TOLD
+        kept = _TOLD_OF_ENDED if life.condition in OVER else _TOLD
         packed = _told.pack(event.at, place.source, place.line, event.number)
         life.trail = (life.trail + packed)[-kept * _told.size :]
 
@@ -309,11 +224,11 @@ class EventLogAuditor:
             if life.submitted == event.at:
                 self._found(chain, self.audit.repeated, job, life, event, "repeated", "it was submitted already")
                 return life
-            if life.condition not in _ENDED and life.host and host and life.host != host:
+            if life.condition not in OVER and life.host and host and life.host != host:
                 life.free = True  # two access points, one file
                 return life
         if life is not None:
-            if life.epoch == chain.epoch and not life.free and life.condition in _ON_A_SLOT | {"Disconnected"}:
+            if life.epoch == chain.epoch and not life.free and life.condition in ON_A_SLOT | {"Disconnected"}:
                 words = "its number was given to another job, and nothing says that it had ended"
                 self._found(chain, self.audit.lost, job, life, event, "lost", words)
             chain.became.append((job, life.submitted, _last_told(life), life.condition))
@@ -328,25 +243,25 @@ class EventLogAuditor:
     def _judge(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
         number, before = event.number, life.condition
         this = (number, event.at, hash(event.text))
-        after = _effect_of(number, life.conditions)
+        after = effect_of(number, life.conditions)
         again = number == 5 and bool(after.rules) and before == "Completed" and _is_from_its_ad(event.text)
         if this == life.last and number not in (5, 9):
             self._found(chain, self.audit.repeated, job, life, event, "repeated", "the same entry stands there again")
             return
         if life.free:
-            after = _effect_of(number, _ANY)
+            after = effect_of(number, ANY_CONDITION)
         elif after.repeats or again:
             self._found(chain, self.audit.repeated, job, life, event, "repeated", _words(number, before))
         elif after.rules:
             self._found(chain, self.audit.violations, job, life, event, after.rules[0], _words(number, before))
-        elif number == 5 and life.conditions <= _NOT_BEGUN and "TimeExecute" in event.text:
+        elif number == 5 and life.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
             words = "it ended after it had run, and no entry says that it began"
             self._found(chain, self.audit.violations, job, life, event, "unbegun", words)
         life.conditions = after.conditions
-        life.condition = _TARGETS[number] if _TARGETS[number] in after.conditions else min(after.conditions)
+        life.condition = TARGETS[number] if TARGETS[number] in after.conditions else min(after.conditions)
         life.last = this
         self._slot(chain, job, life, event)
-        if life.condition in _ENDED:
+        if life.condition in OVER:
             life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
 
     def _slot(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
@@ -396,7 +311,7 @@ class EventLogAuditor:
                     continue
                 at, stimulus, _ = _trail(life)[-1]
                 covers = chain.reached.get(life.epoch, chain.last)
-                ended = life.condition in _ENDED
+                ended = life.condition in OVER
                 lives.append(LoggedJob(number, job, life.submitted, _access_point(life), ended, at, stimulus, covers))
             if self.sources.kind(number) == "eventlog" and not chain.epoch:
                 hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
@@ -417,7 +332,7 @@ class EventLogAuditor:
         if life.free or life.epoch != chain.epoch:
             return
         words, since = "", 0
-        if life.condition in _ON_A_SLOT and life.rival is not None:
+        if life.condition in ON_A_SLOT and life.rival is not None:
             words, since = "its slot was given to another job, and nothing says that it had ended", life.rival[1]
         elif life.condition == "Disconnected":
             words, since = "its shadow lost the connection to it, and nothing says what became of it", _last_told(life)
@@ -479,15 +394,8 @@ def _is_from_its_ad(text: str) -> bool:
     return "Resources" not in text
 
 
-_WERE: Final = {
-    "": "unheard of", "Submitted": "waiting", "Idle": "waiting", "Running": "running", "Suspended": "suspended",
-    "Held": "on hold", "Stopping": "on hold", "Disconnected": "out of reach", "Completed": "ended",
-    "Skipped": "skipped", "Removed": "removed", "Aborting": "removed",
-}  # fmt: skip
-
-
 def _words(number: int, before: str) -> str:
-    return f"{words_of(number)}, though it was {_WERE[before]}"
+    return f"{words_of(number)}, though it was {DESCRIPTIONS[before]}"
 
 
 def _seconds(span: int) -> str:
@@ -498,4 +406,4 @@ def _became(chain: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
     """What became of each job of a chain: which, submitted when, heard of when, whether it ended, and what it was."""
     lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
     for job, submitted, at, condition in (*chain.became, *lives):
-        yield job, submitted, at, condition in _ENDED, _BECAME[condition]
+        yield job, submitted, at, condition in OVER, OUTCOMES[condition]

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
-from .compared_facts import ANY, LINGERING, NEAR, ROUNDED, SECOND
 from .statements import JobAccount, RecordedRun, Statement, StatementSource
+from .tolerances import ANY, LINGERING, NEAR, ROUNDED, SECOND
 
 ATTRIBUTES: Final = (
     "AccountingGroup",

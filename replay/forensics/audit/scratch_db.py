@@ -17,8 +17,9 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
-from .compared_facts import ANY, LETTERS
+from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
+from .tolerances import ANY
 
 _TABLES: Final = """
 create table heard (ord integer, cluster integer, proc integer, letter text, chain integer, source integer,

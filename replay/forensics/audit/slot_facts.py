@@ -18,9 +18,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ...narration.wording import interval
-from .compared_facts import BELIEVED, FACTS, NEAR, SECOND
+from .compared_facts import BELIEVED, FACTS
 from .statements import Statement, StatementSource
 from .table_folds import OF_CUSTOMERS
+from .tolerances import NEAR, SECOND
 
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})

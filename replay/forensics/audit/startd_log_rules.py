@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from attrs import Factory, define, field
 
@@ -26,6 +26,7 @@ from ....domain import events as e
 from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..sources import Sources
+from .announcements import announced_target
 from .expected_lines import LineCensus
 from .log_parts import Parts
 
@@ -50,26 +51,6 @@ def _precedes(place: str, other: str) -> bool:
     return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
 
 
-class Announcement(NamedTuple):
-    """Words of a startd that are followed by a transition at once, and how the pair begins in which that ends."""
-
-    words: str
-    target: str
-
-
-ANNOUNCEMENTS: Final = (
-    Announcement("IS_OWNER is false", "Unclaimed/Idle"),
-    Announcement("No preempting claim, returning to owner", "Owner/Idle"),
-    Announcement("claim-activation protocol successful", "Claimed/Busy"),
-    Announcement("match notification protocol successful", "Matched/Idle"),
-    Announcement("match timed out", "Owner/Idle"),
-    Announcement("entering Drained state", "Drained/Retiring"),
-    Announcement("draining is complete", "Drained/Idle"),
-    Announcement("slot is no longer draining", "Owner/"),
-    Announcement("SUSPEND is TRUE", "Claimed/Suspended"),
-    Announcement("KILL is TRUE", "Preempting/Killing"),
-    Announcement("unretiring because no preempting claim exists", "Claimed/Busy"),
-)
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
 _EXITED: Final = "starter exited: "
@@ -369,7 +350,7 @@ class StartdLogAuditor:
     def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         """What was said before a transition with the transition."""
         *before, last = event.reason.split(" / ")
-        target = _target(last)
+        target = announced_target(last)
         if target and not event.target.startswith(target):
             words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
             self._accuse(chain, slot, event, "said", words)
@@ -410,7 +391,7 @@ class StartdLogAuditor:
             slot.job = slot.job or job
         elif event.said == "starter_gone":
             slot.job = ""
-        elif event.said == "told" and _target(event.facts.get("words", "")):
+        elif event.said == "told" and announced_target(event.facts.get("words", "")):
             chain.unfulfilled.append(event)
         slot.story.append(event)
 
@@ -438,10 +419,6 @@ def _is_certain(source: str, target: str) -> bool:
     else:
         return True
     return sum(1 for other in others if classify(HTCONDOR_25, *other)) == 1
-
-
-def _target(words: str) -> str:
-    return next((said.target for said in ANNOUNCEMENTS if words.startswith(said.words)), "")
 
 
 def _words(event: e.Event) -> str:

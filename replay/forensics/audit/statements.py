@@ -23,7 +23,8 @@ from typing import NamedTuple
 from attrs import define, field
 
 from ...narration.wording import instant, interval
-from .compared_facts import ANY, BELIEVED, FACTS, FAR, MINUTE, NEAR
+from .compared_facts import BELIEVED, FACTS
+from .tolerances import ANY, FAR, MINUTE, NEAR
 
 
 class Statement(NamedTuple):

@@ -1,0 +1,56 @@
+"""The transitions of a StartLog: from where to where a line says that a slot went.
+
+A line names what changes: the state, the activity, or both. What it does not name stays as it is. Where the slot's
+state is unknown, or cannot be what the line begins with, the dialect's table says what is possible.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ...domain.state_machines import DELETED, HTCONDOR_25, classify
+
+_LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
+"""Which state is supposed first of those in which a change of activity is possible."""
+CHANGES: Final = {
+    "state and activity": re.compile(r"\w+/\w+ \w+/\w+"),
+    "state": re.compile(r"\w+ \w+"),
+    "activity": re.compile(r"\w+ \w+"),
+}
+TRANSITIONS: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
+"""(pair, what changes, from, to) as a log has it -> source, target, row, and the pair that is known after it. Only of
+words that the table knows, so that no log makes it grow."""
+
+
+def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, str, str] | None:
+    """From where to where a line says that a slot went, by which row ("": none), and where it is then ("" if that is
+    not certain). None if the line does not say that."""
+    if not CHANGES[what].fullmatch(f"{old} {new}"):
+        return None
+    likely = [
+        (source, DELETED if target.startswith("Delete/") else target) for source, target in _ends(pair, what, old, new)
+    ]
+    possible = [end for end in likely if classify(HTCONDOR_25, *end)]
+    if not possible:
+        source, target = likely[0]
+        return source, target, "", target if pair else ""
+    source, target = possible[0]
+    certain = source == pair or len(possible) == 1
+    row = classify(HTCONDOR_25, source, target)[0].number
+    found = TRANSITIONS[pair, what, old, new] = (source, target, row, target if certain else "")
+    return found
+
+
+def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
+    """From where to where a slot may have gone, most likely first: what the line does not name stays as it was."""
+    if what == "state and activity":
+        return [(old, new)]
+    state, _, activity = pair.partition("/")
+    pairs = [p.partition("/") for p in HTCONDOR_25.state_activities]
+    if what == "activity":
+        states = [state, *_LIKELY] if state else _LIKELY
+        return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
+    kept = [activity] if activity else []
+    kept += [its for name, _, its in pairs if name == old]
+    return [(f"{old}/{its}", f"{new}/{its}") for its in dict.fromkeys(kept or ["Idle"])]

@@ -1,0 +1,27 @@
+"""The commands to a startd, as its log names and numbers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ...domain.ports import stimuli as s
+
+HOLDER: Final = "schedd"
+"""Who holds the claims: one access point, of which the log knows no name."""
+ADMINISTRATOR: Final = "root"
+SCHEDULES: Final = ((20, "Fast"), (10, "Quick"))
+"""From which number of HowFast on a drain has which schedule; below them it is Graceful."""
+COMPLETION_NUMBERS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
+"""What the numbers of ResumeOnCompletion mean; any other: nothing."""
+COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
+    "RELEASE_CLAIM": s.ReleaseClaim,
+    "VACATE_CLAIM": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot),
+    "VACATE_CLAIM_FAST": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot, fast=True),
+    "SUSPEND_CLAIM": lambda id, slot: s.SuspendClaim(id, ADMINISTRATOR, slot),
+    "CONTINUE_CLAIM": lambda id, slot: s.ContinueClaim(id, ADMINISTRATOR, slot),
+    "DEACTIVATE_CLAIM": s.DeactivateClaim,
+    "DEACTIVATE_CLAIM_FORCIBLY": lambda id, slot: s.DeactivateClaim(id, slot, fast=True),
+    "MATCH_INFO": s.NotifyMatch,
+}
+"""The commands that a startd tells by their names, whether it obeys ("received") or not ("ignoring")."""

@@ -1,0 +1,61 @@
+"""The startds whose StartLog a golden trace has: one run for each, from its first line to its last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC
+from typing import Final
+
+from ...domain.events import Ad
+from ..condor_files.log_lines import GAP, LogLines, Record
+from ..condor_files.reader import SourceFile
+from .trace_files import SECOND
+from .trace_startd import MACHINE, StimulusExtraction
+from .trace_steps import StartdRun
+
+_FIELD: Final = re.compile(r"\s*(\w+) = (.*)")
+
+
+def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]) -> list[StartdRun]:
+    """The lives of startds that a StartLog tells, each with what happened to it from outside."""
+    found: list[StartdRun] = []
+    extraction: StimulusExtraction | None = None
+    rest = _rest(data)
+    for line, instant, text in _records(data):
+        at = instant - instant % SECOND
+        if text.startswith("** ") and text.endswith("STARTING UP"):
+            configured = 0 if extraction is None else extraction.reconfigured
+            found.append(StartdRun(line, line, MACHINE, at, at, configured))
+            extraction = StimulusExtraction(found[-1], jobs, owner, rest)
+        if extraction is None or text == GAP:
+            continue
+        run = extraction.run
+        run.last, run.ended = line, at
+        if "command socket at" in text and (alias := _ALIAS.search(text)):
+            run.machine = alias[1]
+        extraction.take(line, at, text)
+    return found
+
+
+_ALIAS: Final = re.compile(r"[?&]alias=([^&>\s]+)")
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
+    return LogLines(source, None, 0).split(data if data.endswith(b"\n") else data + b"\n", [])
+
+
+def _rest(data: bytes) -> dict[int, Ad]:
+    """The attributes in the lines behind a drain's request, by the request's line."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    found: dict[int, Ad] = {}
+    for number, line in enumerate(lines, start=1):
+        if "Processing drain request from " in line:
+            ad = found[number] = {}
+            for more in lines[number : number + 20]:
+                field = _FIELD.fullmatch(more)
+                if field is None:
+                    break
+                ad[field[1]] = field[2]
+    return found

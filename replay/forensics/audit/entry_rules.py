@@ -1,0 +1,113 @@
+"""The table of a job event log's entries: from which condition each may come, and the job's condition then.
+
+A condition is the job's status as entries show it. "Stopping" and "Aborting" are Held and Removed while the end of the
+run may still come; "Skipped" is completed without a run.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+
+class EntryRule(NamedTuple):
+    """What an entry does to a job: from one of ``sources`` (blank: from where it is) to ``target``. Or, with a
+    ``rule``, what it must not do: then the job is taken to be in ``target`` from there on."""
+
+    number: int
+    sources: str
+    target: str
+    rule: str = ""
+    repeats: bool = False
+    """It is legal, but has happened already."""
+
+
+# fmt: off
+ENTRY_RULES: Final = (
+    # number, from, to
+    EntryRule(1, "Submitted, Idle", "Running"),
+    EntryRule(1, "Running, Suspended, Disconnected", "Running", repeats=True),
+    EntryRule(1, "Held, Stopping", "Running", "held"),
+    EntryRule(1, "Completed, Skipped, Removed, Aborting", "Running", "after_end"),
+    EntryRule(4, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
+    EntryRule(4, "Held, Stopping", "Held"),
+    EntryRule(4, "Removed, Aborting", "Removed"),  # what was removed by force is stopped afterwards
+    EntryRule(4, "Completed, Skipped", "Completed", "after_end"),
+    EntryRule(5, "Submitted, Idle, Running, Suspended, Disconnected, Stopping, Skipped", "Completed"),
+    EntryRule(5, "Aborting", "Removed"),
+    EntryRule(5, "Held", "Completed", "held"),
+    EntryRule(5, "Completed, Removed", "Completed", "ended_twice"),
+    EntryRule(7, "Submitted, Idle, Running, Suspended, Disconnected, Completed, Skipped", "Idle"),
+    EntryRule(7, "Held, Stopping", "Held"),
+    EntryRule(7, "Removed, Aborting", "Removed"),
+    EntryRule(9, "Submitted, Idle, Held, Stopping, Completed, Skipped", "Removed"),
+    EntryRule(9, "Running, Suspended, Disconnected", "Aborting"),
+    EntryRule(9, "Removed, Aborting", "Removed", "ended_twice"),
+    EntryRule(10, "Running, Disconnected", "Suspended"),
+    EntryRule(10, "Suspended", "Suspended", repeats=True),
+    EntryRule(10, "Submitted, Idle, Held", "Suspended", "not_running"),
+    EntryRule(10, "Completed, Removed", "Suspended", "after_end"),
+    EntryRule(11, "Suspended, Disconnected", "Running"),
+    EntryRule(11, "Submitted, Idle, Running, Held", "Running", "not_running"),
+    EntryRule(11, "Completed, Removed", "Running", "after_end"),
+    EntryRule(12, "Submitted, Idle, Completed, Skipped", "Held"),
+    EntryRule(12, "Running, Suspended, Disconnected", "Stopping"),
+    EntryRule(12, "Held, Stopping", "Held", repeats=True),
+    EntryRule(12, "Removed, Aborting", "Held", "after_end"),
+    EntryRule(13, "Submitted, Held, Stopping", "Idle"),  # what is submitted on hold has no entry that says so
+    EntryRule(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
+    EntryRule(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
+    EntryRule(14, "Submitted, Idle", "Running"),
+    EntryRule(22, "Submitted, Idle, Running, Suspended, Disconnected", "Disconnected"),
+    EntryRule(23, "Submitted, Idle, Running, Disconnected", "Running"),
+    EntryRule(24, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
+    EntryRule(46, "Submitted, Idle, Running", "Skipped"),
+)
+# fmt: on
+"""Held: nothing of it runs. Stopping: on hold, but its run's end may still be told. Aborting: removed likewise.
+Skipped: done without running. What is not here may come, and changes nothing."""
+_BY_CONDITION: Final = {(step.number, source): step for step in ENTRY_RULES for source in step.sources.split(", ")}
+ANY_CONDITION: Final = frozenset(source for _, source in _BY_CONDITION)
+TARGETS: Final = {
+    0: "Submitted", 1: "Running", 4: "Idle", 5: "Completed", 7: "Idle", 9: "Removed", 10: "Suspended", 11: "Running",
+    12: "Held", 13: "Idle", 14: "Running", 22: "Disconnected", 23: "Running", 24: "Idle", 46: "Skipped",
+}  # fmt: skip
+"""What an entry says that the job is then, where it may be several things."""
+OVER: Final = frozenset({"Completed", "Skipped", "Removed", "Aborting"})
+NOT_BEGUN: Final = frozenset({"Submitted", "Idle"})
+ON_A_SLOT: Final = frozenset({"Running", "Suspended"})
+ELSEWHERE: Final = frozenset({17, 18, 19, 20, 25, 26, 27, 29, 30})
+OUTCOMES: Final = {
+    "Submitted": "idle", "Idle": "idle", "Running": "running", "Disconnected": "running", "Suspended": "suspended",
+    "Held": "held", "Stopping": "held", "Completed": "completed", "Skipped": "completed", "Removed": "removed",
+    "Aborting": "removed", "": "unknown",
+}  # fmt: skip
+
+
+class EntryEffect(NamedTuple):
+    """What an entry means to a job."""
+
+    conditions: frozenset[str]
+    """Those in which it may be then."""
+    rules: tuple[str, ...]
+    """Those that it breaks, if it may come from none of those before."""
+    repeats: bool
+
+
+@cache
+def effect_of(number: int, conditions: frozenset[str]) -> EntryEffect:
+    steps = [
+        _BY_CONDITION.get((number, condition), EntryRule(number, "", condition)) for condition in sorted(conditions)
+    ]
+    legal = [step for step in steps if not step.rule]
+    rules = () if legal else tuple(step.rule for step in steps)
+    return EntryEffect(
+        frozenset(step.target for step in legal or steps), rules, bool(legal) and all(step.repeats for step in legal)
+    )
+
+
+DESCRIPTIONS: Final = {
+    "": "unheard of", "Submitted": "waiting", "Idle": "waiting", "Running": "running", "Suspended": "suspended",
+    "Held": "on hold", "Stopping": "on hold", "Disconnected": "out of reach", "Completed": "ended",
+    "Skipped": "skipped", "Removed": "removed", "Aborting": "removed",
+}  # fmt: skip
