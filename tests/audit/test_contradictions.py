@@ -25,8 +25,9 @@ from poolbook.replay.forensics.audit.rules import RULES
 from poolbook.replay.forensics.audit.tolerances import ANY
 
 from ..together import together
-from .honest import BEGIN, CHANGES, FILES, Examined, File, Truth, examine, file, follows, lies
+from .honest import FILES, Examined, File, examine, file
 from .rules_page import fill
+from .truth import BEGIN, CHANGES, Truth, follows, lies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRACES = ROOT / "tests" / "data" / "traces"

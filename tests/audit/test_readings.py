@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from .honest import BEGIN, FILES, File, examine
+from .honest import FILES, File, examine
 from .test_contradictions import accused
+from .truth import BEGIN
 
 
 def _entries(*told: tuple[int, int, str], kind: str = "userlog") -> File:
