@@ -88,6 +88,11 @@ class SubmitterRow(NamedTuple):
     def name(self) -> str:
         return self.submitter
 
+    @property
+    def appeared_under(self) -> None:
+        """Its factor is always known: the fold has found it where the log does not say it."""
+        return None
+
 
 class PoolRow(NamedTuple):
     """The pool: when it was founded (microseconds), its settings in force, and when the priorities were brought up to

@@ -13,6 +13,7 @@ from itertools import islice
 
 from ..decision.draft import Draft, job_id
 from ..events import ClaimMade, ClaimQueued, ClaimWithdrawn, JobActivated
+from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
 from ..negotiator.match_evidence import evidence, job_ad
@@ -44,7 +45,8 @@ def claim_matches(draft: Draft) -> None:
         if slot.state in HELD:
             _let_wait(draft, slot, cluster, proc, claim, value)
             continue
-        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value)
+        factor = first_factor(state, cluster.submitter)
+        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value, factor=factor)
         if accept_claim(draft, slot, made):
             activate(draft, slot, cluster, proc)
         elif name in state.matches:

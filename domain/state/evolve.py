@@ -37,6 +37,7 @@ def _founded(state: State, event: e.PoolFounded) -> None:
 
 
 def _pool_configured(state: State, event: e.PoolConfigured) -> None:
+    state.settings = dict(state.settings)  # those before are kept by submitters of older logs
     _change(state.settings, event.settings)
     state.configured = state.position
 
@@ -220,7 +221,7 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
         _unpromise(state, event.slot, before)
     if job is not None:
         state.ready[event.slot], state.promised[job] = job, event.slot
-    state.submitter(event.submitter).take(event.weight, event.at)
+    state.submitter(event.submitter, event.factor).take(event.weight, event.at)
     state.touched[event.slot] = True
     slot.claim = Claim(
         event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
@@ -320,7 +321,7 @@ def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
 
 
 def _submitter_set(state: State, event: e.SubmitterSet) -> None:
-    submitter = state.submitter(event.submitter)
+    submitter = state.submitter(event.submitter, event.factor)
     if event.until > event.at:
         submitter.leases[event.name] = event.value, event.until
     elif event.until:
@@ -340,7 +341,7 @@ def _submitter_set(state: State, event: e.SubmitterSet) -> None:
 
 def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
     for name in event.submitters:
-        submitter = state.submitter(name)
+        submitter = state.submitter(name, event.factors.get(name, 0.0))
         submitter.count(event.at)
         submitter.drawn -= submitter.weighted
         submitter.weighted = submitter.plain = 0
@@ -350,14 +351,14 @@ def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
 def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
     gone = state.submitters.pop(event.submitter, None)
     if gone is not None and gone.slots:  # what it has goes on to count
-        again = state.submitter(event.submitter)
+        again = state.submitter(event.submitter, event.factor)
         again.using, again.slots = gone.using, gone.slots
 
 
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
     state.clusters[event.cluster] = cluster
-    state.submitter(event.submitter)
+    state.submitter(event.submitter, event.factor)
     state.queued += 1
     state.skipped.discard(event.cluster)
     state.skipped.update(range(state.next_cluster, event.cluster))

@@ -11,7 +11,6 @@ from typing import Any
 from attrs import define, field
 
 from ..events import Ad, Unmatched
-from ..negotiator.accounting.priorities import Terms, initial, terms
 from ..state_machines import MANUAL, Dialect
 from .cluster import Cluster
 from .job_ad import unquoted
@@ -195,6 +194,9 @@ class Submitter:
     ended: int = 0
     begin: int = 0
     last: int = 0
+    appeared_under: dict[str, str] | None = None
+    """The pool's settings when it appeared, if the log does not say which factor it began with, as older ones do not:
+    these tell it (``accounting.factor``)."""
 
     def used(self, at: int) -> int:
         """What it has used until ``at``, in microseconds times thousandths."""
@@ -288,20 +290,14 @@ class State:
         """A setting that is a number of seconds, in microseconds."""
         return round(float(self.settings[name]) * 1_000_000)
 
-    def submitter(self, name: str) -> Submitter:
-        """The record of a submitter; a new one if it has none yet."""
+    def submitter(self, name: str, factor: float = 0.0) -> Submitter:
+        """Return the record of a submitter; make one with this priority factor if it has none yet."""
         known = self.submitters.get(name)
         if known is None:
-            begins = initial(name, self._terms())
-            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at, factor=begins)
+            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at, factor=factor)
+            if not factor:
+                known.appeared_under = self.settings
         return known
-
-    def _terms(self) -> Terms:
-        """The accountant's settings, kept until others are configured."""
-        known: tuple[int, Terms] | None = self.kept.get("terms")
-        if known is None or known[0] != self.configured:
-            known = self.kept["terms"] = (self.configured, terms(self.settings))
-        return known[1]
 
     @property
     def usage(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from ...domain.state.job_ad import TERMINAL, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.state import RUNS, Activation, Slot
 from ...domain.state_machines import LEFT, UNSUBMITTED
+from .accounting import begins
 from .evidence import own_policy
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule
 from .rules import NEEDS, OUTCOMES
@@ -46,6 +47,7 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.folds = None
     elif event.columns and len(event.columns) != -(-count // CHUNK):
         pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
+    begins(pool, event.submitter, event.factor)
     if event.submitter not in _submitters(event):
         words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
         pool.report(name, "value", words)

@@ -182,7 +182,7 @@ def test_who_is_deleted_comes_back_as_new_with_what_it_has_in_use() -> None:
     books.tell(60, e.SubmitterSet, "granted", "bob@here", "root", "priority", 70.0)
     books.tell(60, e.SubmitterSet, "granted", "alice@here", "root", "priority", 70.0)
     for name in ("alice", "bob"):
-        books.tell(HOUR, e.SubmitterDeleted, "granted", f"{name}@here", "root")
+        books.tell(HOUR, e.SubmitterDeleted, "granted", f"{name}@here", "root", 1000.0)
     assert "bob@here" not in books.state.submitters
     alice = books.of("alice")
     assert (alice.priority, alice.factor, alice.using, alice.slots) == (0.5, 1000.0, 2000, 1)

@@ -138,6 +138,11 @@ def test_whoever_used_something_has_a_new_priority(number: int) -> None:
         (e.SubmitterDeleted, 0, {"user": "carol"}, CAROL, "granted"),
         (e.SubmittersReset, 0, {"submitters": ()}, "accountant", "reference"),
         (e.SubmitterDeleted, 0, {"submitter": "nobody@x"}, "nobody@x", "reference"),
+        (e.ClaimMade, 0, {"factor": 7.0}, ALICE, "factor"),
+        (e.SubmitterSet, 0, {"factor": 7.0}, BOB, "factor"),
+        (e.SubmitterSet, 1, {"factor": 1000.0}, BOB, "factor"),
+        (e.SubmittersReset, 0, {"factors": {"new@x": 7.0}}, "new@x", "factor"),
+        (e.SubmitterDeleted, 0, {"factor": 7.0}, CAROL, "factor"),
         (e.RequestAnswered, -1, {"stimulus": "another"}, "requests", "answer"),
     ],
 )

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import Context
+from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.slot_ad import ad_at, snapshot
@@ -79,9 +80,13 @@ def is_the_books(views: Views, state: State) -> None:
     """Check that views and a state have the same of the submitters."""
     books = {row.submitter: row for row in views.submitters()}
     assert books.keys() == state.submitters.keys()
-    for name, one in state.submitters.items():
-        assert list(books[name]) == [getattr(one, field) for field in ("name", *SubmitterRow._fields[1:])]
     pool = views.pool()
+    fields = [field for field in SubmitterRow._fields[1:] if field != "factor"]
+    for name, one in state.submitters.items():
+        assert [getattr(books[name], field) for field in ("name", *fields)] == [
+            getattr(one, field) for field in ("name", *fields)
+        ]
+        assert books[name].factor == (one.factor or initial(name, terms(one.appeared_under or {})))
     assert (pool.settings, pool.accounted, views.at) == (state.settings, state.accounted, state.at)
 
 
