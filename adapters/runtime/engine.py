@@ -40,6 +40,7 @@ from ...domain.ports.log import Log
 from ...domain.ports.sensor_readings import Readings, Sense
 from ...domain.ports.world import Launch, World
 from ...domain.schedd.leave_queue import to_be_asked
+from ...domain.state.caches import Caches
 from ...domain.state.cluster import IDLE
 from ...domain.state.evolve import PUBLISHED, fold
 from ...domain.state.state import Activation, State
@@ -107,6 +108,8 @@ class Engine:
     zone: tzinfo = UTC
     """The time zone of the machines' local times (ClockMin, ClockDay)."""
     _state: State = field(factory=State)
+    _caches: Caches = field(factory=Caches)
+    """What was computed of the state: it goes with it."""
     _stale: bool = True
     """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
     _wanted: bool = True
@@ -162,7 +165,8 @@ class Engine:
                 gc.enable()
         self._stale = False
         self._wanted = True
-        self._rounds.reset()
+        self._caches = Caches()
+        self._rounds.reset(self._caches)
         self._staying.reset(self._state, self.zone)
 
     def _tables(self) -> Tables:
@@ -261,7 +265,7 @@ class Engine:
             tables = self._tables()
         position = self.state.position
         try:
-            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone)
+            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone, self._caches)
         except Refusal as refusal:
             if self.state.position != position:
                 raise

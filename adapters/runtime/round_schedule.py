@@ -23,6 +23,7 @@ from ...domain.startd.next_change import next_policy_change
 from ...domain.startd.policy_rounds import drain_can_advance, interval, next_round
 from ...domain.startd.settings import MICROSECONDS, setting
 from ...domain.startd.slot_policy import SlotPolicy
+from ...domain.state.caches import Caches
 from ...domain.state.job_ad import job_procs
 from ...domain.state.state import Machine, State
 
@@ -32,6 +33,7 @@ class Rounds:
     """The agenda of rounds. ``due`` is what it is asked for; ``note`` tells it what has happened."""
 
     steady: bool
+    caches: Caches = field(factory=Caches)
     looked: int = 0
     """The instant up to which every round that was due has been held."""
     _held: dict[str, int] = field(factory=dict)
@@ -45,8 +47,9 @@ class Rounds:
     _stale: dict[str, set[str] | None] = field(factory=dict)
     """The machines of which something has changed, with the slots that it changed; None: all."""
 
-    def reset(self) -> None:
-        """Whatever was known of the machines is to be found out again."""
+    def reset(self, caches: Caches) -> None:
+        """Whatever was known of the machines is to be found out again, of another state, with what is kept of that."""
+        self.caches = caches
         self._due.clear()
         self._agenda.clear()
         self._horizons.clear()
@@ -182,7 +185,7 @@ class Rounds:
         context = Context(now=now // MICROSECONDS, seed=now // MICROSECONDS, timezone=zone)
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
-                known[name] = next_policy_change(SlotPolicy(state, slot, sense, now, context))
+                known[name] = next_policy_change(SlotPolicy(state, slot, sense, now, context, self.caches))
         for name in [name for name in known if name not in machine.slots]:
             del known[name]
         return min((when for when in known.values() if when is not None), default=None)

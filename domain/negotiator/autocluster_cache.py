@@ -18,7 +18,7 @@ from .autoclusters import Significance
 from .candidates import Kind, Ranks, ephemeral, is_published
 from .cycle_accounts import Account, Accounts
 from .settings import Negotiator
-from .slot_table import MOVING, Aspect, Barren, Pool
+from .slot_table import MOVING, Aspect, Barren, PublicAds
 
 _PLANS_KEPT = 4000
 
@@ -28,7 +28,7 @@ class Kinds:
     """The kinds of jobs of one cycle, each by the number of its autocluster, and by its submitter if that is asked
     for."""
 
-    pool: Pool
+    pool: PublicAds
     likeness: Significance
     rules: Negotiator
     accounts: Accounts

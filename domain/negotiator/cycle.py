@@ -26,6 +26,7 @@ from attrs import define, field, frozen
 
 from ..classad import Context
 from ..events import CycleHeld, PrioritiesUpdated
+from ..state.caches import Caches
 from ..state.cluster import IDLE
 from ..state.state import State
 from .autocluster_cache import Kinds
@@ -36,7 +37,7 @@ from .matchmaker import CEILING, MATCHES, SHARE, Choice, Chooser, Limits
 from .rejections import Reasons
 from .resource_requests import Requests
 from .settings import Negotiator, settings_of
-from .slot_table import pool_of
+from .slot_table import public_ads_of
 
 RULES = 1
 """The number of the way in which cycles are decided here (``CycleHeld.rules``)."""
@@ -53,20 +54,20 @@ class Cycle:
     choices: tuple[Choice, ...] = ()
 
 
-def hold(state: State, why: Why, context: Context, offset: int = 0) -> Cycle:
+def hold(state: State, caches: Caches, why: Why, context: Context, offset: int = 0) -> Cycle:
     """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
 
     :param why: what an event of a cause begins with: the instant, the cause, the stimulus
     :param context: what expressions see of the world; of the pool's time zone ``offset`` is the seconds from UTC
     """
     now = why("negotiated")[0]
-    rules = settings_of(state)
+    rules = settings_of(state, caches)
     accounts = Accounts(state, now, rules)
     aged = accounts.aged()
     priorities = PrioritiesUpdated(*why("accounted"), aged) if aged else None
     if not waits(state):
         return Cycle(priorities, None)
-    turn = _Turn(state, now, context, rules, accounts)
+    turn = _Turn(state, caches, now, context, rules, accounts)
     turn.run()
     matches = turn.chooser.matches()
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
@@ -82,10 +83,10 @@ def waits(state: State) -> bool:
     return any(cluster.counts[IDLE] and not cluster.local for cluster in state.clusters.values())
 
 
-def asked(state: State) -> set[str]:
+def asked(state: State, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
-    likeness = significance(state)
-    found = {word for text in settings_of(state).own for word in words((("", text),))}
+    likeness = significance(state, caches)
+    found = {word for text in settings_of(state, caches).own for word in words((("", text),))}
     for cluster in state.clusters.values():
         if cluster.counts[IDLE] and not cluster.local:
             found |= likeness.words_of(cluster)
@@ -95,6 +96,7 @@ def asked(state: State) -> set[str]:
 @define
 class _Turn:
     state: State
+    caches: Caches
     now: int
     context: Context
     rules: Negotiator
@@ -121,10 +123,10 @@ class _Turn:
 
     def __attrs_post_init__(self) -> None:
         state = self.state
-        likeness = significance(state)
-        pool = pool_of(state, self.now, self.context, asked(state))
-        self.chooser = Chooser(state, self.context, self.rules, self.accounts, pool)
-        self.requests = Requests(state, likeness)
+        likeness = significance(state, self.caches)
+        pool = public_ads_of(state, self.caches, self.now, self.context, asked(state, self.caches))
+        self.chooser = Chooser(state, self.caches, self.context, self.rules, self.accounts, pool)
+        self.requests = Requests(state, likeness, self.caches)
         if self.rules.job_constraint is not None:
             self.requests.leave_out(self.rules.job_constraint, self.context)
         self.total, self.lightest = self.chooser.weigh()
@@ -157,7 +159,7 @@ class _Turn:
     def _taking_part(self) -> list[Account]:
         """Who has jobs: such that wait or, as long as slots may change hands, such that run."""
         found: dict[str, Account] = {}
-        for name, entries in queues(self.state).items():
+        for name, entries in queues(self.state, self.caches).items():
             idle = sum(cluster.counts[IDLE] for _, _, cluster in entries)
             if idle:
                 found[name] = self.accounts.of(name)

@@ -8,10 +8,12 @@ PostJobPrio2, then those submitted earlier (cluster, process). What is not set, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from math import inf
+from types import MappingProxyType
 from typing import Final
 
+from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
 
@@ -53,12 +55,19 @@ def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
         proc = cluster.next_idle(proc)
 
 
-def queues(state: State) -> dict[str, list[Entry]]:
+class _Queues:
+    """The queues, and the version of the state's queue that they are of."""
+
+    version = -1
+    by_submitter: Mapping[str, list[Entry]] = MappingProxyType({})
+
+
+def queues(state: State, caches: Caches) -> Mapping[str, list[Entry]]:
     """Each submitter's clusters in their order: kept until a cluster comes or goes or is edited."""
-    known: tuple[int, dict[str, list[Entry]]] | None = state.kept.get("queues")
-    if known is None or known[0] != state.queued:
-        known = state.kept["queues"] = (state.queued, _sorted(state.clusters.values()))
-    return known[1]
+    known = caches.of(_Queues)
+    if known.version != state.queued:
+        known.version, known.by_submitter = state.queued, _sorted(state.clusters.values())
+    return known.by_submitter
 
 
 def _sorted(clusters: Iterable[Cluster]) -> dict[str, list[Entry]]:
@@ -72,10 +81,12 @@ def _sorted(clusters: Iterable[Cluster]) -> dict[str, list[Entry]]:
     return found
 
 
-def waiting(state: State, submitter: str, skipped: Container[int] = ()) -> Iterator[tuple[Cluster, int]]:
+def waiting(
+    state: State, submitter: str, caches: Caches, skipped: Container[int] = ()
+) -> Iterator[tuple[Cluster, int]]:
     """The jobs of a submitter that wait for a slot, first come first. A cluster that comes to be in `skipped` while
     this is read is left; the state must not change."""
-    entries = [entry for entry in queues(state).get(submitter, []) if entry[2].counts[IDLE]]
+    entries = [entry for entry in queues(state, caches).get(submitter, []) if entry[2].counts[IDLE]]
     mixed = [cluster for order, _, cluster in entries if not order]
     if not mixed:
         return ((cluster, proc) for _, _, cluster in entries for proc in _unskipped(cluster, state, skipped))

@@ -19,6 +19,7 @@ from ..classad.match import accepts
 from ..classad.tree import Literal
 from ..events import Denied, Match
 from ..startd.slot_resources import dynamic_name
+from ..state.caches import Caches
 from ..state.cluster import Cluster
 from ..state.state import State
 from .candidates import (
@@ -40,7 +41,7 @@ from .candidates import (
 from .cycle_accounts import Account, Accounts
 from .pslot_remainders import Shares
 from .settings import Negotiator
-from .slot_table import Mask, Places, Pool
+from .slot_table import Mask, Places, PublicAds
 
 _RANK_OF, _CPUS = parse("MY.Rank"), parse("Cpus")
 _NOBODY = ClassAd()
@@ -104,10 +105,11 @@ class Choice:
 @define
 class Chooser:
     state: State
+    caches: Caches
     context: Context
     rules: Negotiator
     accounts: Accounts
-    pool: Pool
+    pool: PublicAds
     choices: list[Choice] = field(factory=list)
     free: Mask = field(init=False)
     held: Mask = field(init=False)
@@ -133,7 +135,7 @@ class Chooser:
             self.free &= there
             self.held &= there
         self._names = set(self.state.slots)
-        self.shares = Shares(self.state, pool, self.context)
+        self.shares = Shares(self.state, pool, self.context, self.caches)
         self.ranks = Ranks(pool, self.rules)
         self._held_left = int(self.held.sum())
         self._prefers = bool(self._held_left) and self._may_be_preferred()

@@ -9,8 +9,9 @@ from attrs import define, field
 from ..classad import ClassAd, Context, EvaluationError
 from ..startd.slot_ad import compiled_ad
 from ..startd.slot_resources import Cutter, cutter, left_of
+from ..state.caches import Caches
 from ..state.state import Slot, State
-from .slot_table import Pool
+from .slot_table import PublicAds
 
 
 @define
@@ -36,8 +37,9 @@ class Shares:
     """The partitionable slots that a cycle has looked at."""
 
     state: State
-    pool: Pool
+    pool: PublicAds
     context: Context
+    caches: Caches
     rests: dict[int, Rest] = field(factory=dict)
 
     def of(self, place: int) -> Rest:
@@ -45,7 +47,7 @@ class Shares:
         if found is None:
             slot = self.state.slots[self.pool.names[place]]
             machine = self.state.machines.get(slot.machine)
-            own = cutter(self.state, machine, slot, compiled_ad(self.state, slot).ad, self.context)
+            own = cutter(self.state, machine, slot, compiled_ad(self.state, slot, self.caches).ad, self.context)
             found = self.rests[place] = Rest(slot, own, left_of(slot.ad), self.pool.table.ad(place))
         return found
 

@@ -151,17 +151,17 @@ def reuse_claim(draft: Draft, slot: Slot, before: int) -> None:
     else:
         cluster, proc = found
         if cluster.id != before:
-            read = words(significance(draft.state).signature(cluster, proc))
+            read = words(significance(draft.state, draft.caches).signature(cluster, proc))
             draft.emit(evidence(draft, job_ad(cluster, proc), slot_ad(draft, slot, read)))
         activate(draft, slot, cluster, proc)
 
 
 def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
     state = draft.state
-    likeness = significance(state)
+    likeness = significance(state, draft.caches)
     refused: set[Signature] = set()
     skipped: set[int] = set()
-    for cluster, proc in waiting(state, submitter, skipped):
+    for cluster, proc in waiting(state, submitter, draft.caches, skipped):
         signature = likeness.signature(cluster, proc)
         if signature not in refused:
             if fits(draft, slot, cluster, proc, signature):

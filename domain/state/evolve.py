@@ -57,7 +57,13 @@ def _answered(state: State, event: e.RequestAnswered) -> None:
 def _touch(state: State, machine: Machine) -> None:
     """What all slots of a machine say has changed."""
     for slot in machine.slots:
-        state.touched[slot] = True
+        state.slot_changes.add(slot)
+
+
+def _touch_ads(state: State, machine: Machine) -> None:
+    """The conditions of all slots of a machine have changed."""
+    for slot in machine.slots:
+        state.slot_ad_changes.add(slot)
 
 
 def _machine(state: State, event: e.MachineJoined) -> None:
@@ -86,7 +92,7 @@ def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
 
 def _busy(state: State, event: e.CpuBusyChanged) -> None:
     state.slots[event.slot].busy_since = event.at if event.busy else 0
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _drain_began(state: State, event: e.DrainBegan) -> None:
@@ -96,7 +102,7 @@ def _drain_began(state: State, event: e.DrainBegan) -> None:
     )
     machine.drains, machine.drain_began = event.drain, event.at
     _touch(state, machine)
-    state.reworded.update(dict.fromkeys(machine.slots, True))
+    _touch_ads(state, machine)
 
 
 def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
@@ -105,7 +111,7 @@ def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
         machine.drain.state = event.target
     if event.row in ("cancel", "resume"):
         machine.drain, machine.drain_ended = None, event.at
-        state.reworded.update(dict.fromkeys(machine.slots, True))
+        _touch_ads(state, machine)
     _touch(state, machine)
 
 
@@ -137,7 +143,8 @@ def _born(state: State, event: e.SlotCreated) -> None:
     )  # fmt: skip
     if event.machine in state.machines:
         state.machines[event.machine].slots[event.slot] = slot
-    state.touched[event.slot] = state.reworded[event.slot] = True
+    state.slot_changes.add(event.slot)
+    state.slot_ad_changes.add(event.slot)
 
 
 def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
@@ -153,7 +160,7 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
         slot.entered_state = event.at
     slot.entered_activity = event.at
     slot.state_activity = event.target
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
     if event.target == MATCHED:
@@ -164,23 +171,23 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
 
 def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
     slot = state.slots[event.slot]
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     if event.cause == PUBLISHED:
         _change(slot.public, event.changes)
         slot.published = event.at
         return
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    state.reworded[event.slot] = True
+    state.slot_ad_changes.add(event.slot)
     _change(slot.ad, event.changes)
     slot.version = state.position
 
 
 def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
-    state.reworded[event.slot] = True
+    state.slot_ad_changes.add(event.slot)
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     for job in (state.matches.pop(event.slot, None), state.ready.pop(event.slot, None), _awaited(slot)):
         _unpromise(state, event.slot, job)
     state.matched.pop(event.slot, None)
@@ -222,7 +229,7 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
     if job is not None:
         state.ready[event.slot], state.promised[job] = job, event.slot
     state.submitter(event.submitter, event.factor).take(event.weight, event.at)
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     slot.claim = Claim(
         event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
         event.lease, user=_user(state, event, job or matched),
@@ -236,7 +243,7 @@ def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     if job is not None:
         _unpromise(state, event.slot, state.matches.pop(event.slot, None))
         state.promised[job] = event.slot
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     slot.waiting = Claim(
         event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
         event.lease, user=_user(state, event, job),
@@ -247,7 +254,7 @@ def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
     slot = state.slots[event.slot]
     _unpromise(state, event.slot, _awaited(slot))
     slot.waiting = None
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
@@ -277,12 +284,12 @@ def _claim_activated(state: State, event: e.ClaimActivated) -> None:
     )
     if slot.claim is not None:
         slot.claim.activations += 1
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
     state.slots[event.slot].activation = None
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _claim_ended(state: State, event: e.ClaimEnded) -> None:
@@ -291,7 +298,7 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     state.submitter(event.submitter).give_back(weight, event.usage, event.at)
     slot.claim = None
     state.unheard.pop(event.slot, None)
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     _unpromise(state, event.slot, state.ready.pop(event.slot, None))
 
 
@@ -303,14 +310,14 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
         _unpromise(state, match.slot, state.matches.get(match.slot))
         state.matches[match.slot] = job
         state.promised[job] = match.slot
-        state.touched.setdefault(match.slot, False)
+        state.slots_matched.add(match.slot)
     for unmatched in event.unmatched:
         state.refusals[unmatched.job] = unmatched
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
     _unpromise(state, event.slot, state.matches.pop(event.slot, None))
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
@@ -402,7 +409,7 @@ def _activated(state: State, event: e.JobActivated) -> None:
     cluster.edit(event.proc, event, "Running")
     state.refusals.pop(f"{event.cluster}.{event.proc}", None)
     _unpromise(state, event.slot, state.ready.pop(event.slot, None))
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
@@ -451,7 +458,7 @@ def _exited(state: State, event: e.JobExited) -> None:
     slot = state.slots.get(event.slot)
     if slot is not None:
         slot.activation = None
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
     if event.left and status in TERMINAL:

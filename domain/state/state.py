@@ -6,12 +6,11 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import define, field
 
 from ..events import Ad, Unmatched
 from ..state_machines import MANUAL, Dialect
+from .caches import ChangeLog
 from .cluster import Cluster
 from .job_ad import unquoted
 from .settings import UID_DOMAIN
@@ -267,17 +266,15 @@ class State:
     """The activations that were told to end."""
     activations: dict[str, Activation] = field(factory=dict)
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)
-    reworded: dict[str, bool] = field(factory=dict, eq=False, repr=False)
-    """The same of slots whose own ad has changed, for whoever keeps what their expressions read."""
     answers: dict[str, str] = field(factory=dict)
     """The answers to the latest requests, by the requests' ids."""
     answers_size: int = 0
-    kept: dict[str, Any] = field(factory=dict, eq=False, repr=False)
-    """What was computed of the state and may be used again while what it was computed of is the same. No event made
-    it, and nothing that is decided depends on its being there."""
-    touched: dict[str, bool] = field(factory=dict, eq=False, repr=False)
-    """The slots of which anything has changed since whoever keeps something of all slots has last looked; false: only
-    that they were matched."""
+    slot_changes: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots of which anything changed but that they were matched."""
+    slot_ad_changes: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots whose own ad changed, or what their expressions are."""
+    slots_matched: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots that cycles matched."""
     refusals: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
 

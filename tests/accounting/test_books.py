@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.cycle_accounts import Accounts
 from poolbook.domain.negotiator.settings import settings_of
+from poolbook.domain.state.caches import Caches
 
 from .books import DAY, HOUR, Books
 
@@ -141,7 +142,7 @@ def test_what_is_used_counts_once_also_while_the_priority_stays_what_it_is() -> 
     claim = books.claim(0, "alice", 0.25)
     books.claim(0, "bob", 50)
     for minute in range(1, 240):
-        aged = Accounts(books.state, books.sees(minute * 60), settings_of(books.state)).aged()
+        aged = Accounts(books.state, books.sees(minute * 60), settings_of(books.state, Caches())).aged()
         assert ("alice@here" in aged) == (minute <= 120)
         books.tell(minute * 60, e.PrioritiesUpdated, "accounted", aged)
         assert books.real("alice") == 0.5

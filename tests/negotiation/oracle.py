@@ -25,6 +25,7 @@ from poolbook.domain.startd.public_ad import shown
 from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, ad_at, compiled_ad, drain_start
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.expression_cache import ad_of
 from poolbook.domain.state.state import Slot, State, Submitter
@@ -139,7 +140,7 @@ class Negotiation:
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        whole = ad_at(SlotSnapshot(state, slot, machine, readings, self.now, self.context), whole=True)
+        whole = ad_at(SlotSnapshot(state, slot, machine, readings, self.now, self.context, Caches()), whole=True)
         ad = ClassAd(
             {name: value for name, value in whole.items() if shown(name) or name.lower() in DYNAMIC_ATTRIBUTES}
         )
@@ -158,7 +159,7 @@ class Negotiation:
         free = claim is None and not taken and self._takes_claims(slot)
         offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
         if slot.kind == "partitionable":
-            offer.cutter = cutter(state, machine, slot, compiled_ad(state, slot).ad, self.context)
+            offer.cutter = cutter(state, machine, slot, compiled_ad(state, slot, Caches()).ad, self.context)
             offer.left = left_of(slot.ad)
         return offer
 
@@ -167,7 +168,7 @@ class Negotiation:
             slots = self.state.machines[machine].slots if machine in self.state.machines else {}
             return Readings(slots={name: one.public for name, one in slots.items()})
 
-        return PolicyEvaluation(self.state, slot, sense, self.now, self.context)
+        return PolicyEvaluation(self.state, slot, sense, self.now, self.context, Caches())
 
     def _takes_claims(self, slot: Slot) -> bool:
         machine = self.state.machines.get(slot.machine)
@@ -201,7 +202,7 @@ class Negotiation:
         return self._there(offer) and (constraint is None or self._true(constraint, offer.ad, ClassAd()))
 
     def _collect_jobs(self) -> None:
-        state, likeness = self.state, significance(self.state)
+        state, likeness = self.state, significance(self.state, Caches())
         for cluster in state.clusters.values():
             if cluster.local:
                 continue

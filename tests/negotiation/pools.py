@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.negotiator.cycle import Cycle, hold
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
@@ -37,6 +38,7 @@ class Pool:
 
     def __init__(self, dialect: str = "htcondor-25", /, **configured: str) -> None:
         self.state = State()
+        self.caches = Caches()
         self.log: list[e.Event] = []
         self.now = BEGAN
         self._serial = 0
@@ -67,7 +69,8 @@ class Pool:
         return Context(now=self.now // SECOND, seed=1)
 
     def hold(self, state: State | None = None) -> Cycle:
-        return hold(state or self.state, lambda cause: (self.now, cause, "cycle"), self.context())
+        caches = self.caches if state is None else Caches()
+        return hold(state or self.state, caches, lambda cause: (self.now, cause, "cycle"), self.context())
 
     # Machines and slots
 

@@ -13,6 +13,7 @@ from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.slot_ad import ad_at, snapshot
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
 from poolbook.domain.state.state import State
@@ -94,7 +95,7 @@ def is_the_policys_view(views: Views, state: State) -> None:
     """Check that views tell of claims, drains and benchmarks what the slots' own policy sees of them."""
     context = Context(now=state.at // SECOND)
     for ad, slot in zip(views.slot_ads(), state.slots.values(), strict=True):
-        seen = ad_at(snapshot(state, slot, nothing, state.at, context), whole=True)
+        seen = ad_at(snapshot(state, slot, nothing, state.at, context, Caches()), whole=True)
         for name in OF_THE_LOG:
             mine, theirs = ad.eval(name), seen.eval(name)
             assert (name, type(mine), mine) == (name, type(theirs), theirs)
