@@ -32,7 +32,7 @@ from ..state.state import State
 from .autocluster_cache import Kinds
 from .autoclusters import significance, words
 from .cycle_accounts import Account, Accounts
-from .idle_jobs import queues
+from .idle_jobs import queues, waits
 from .matchmaker import CEILING, MATCHES, SHARE, Choice, Chooser, Limits
 from .rejections import Reasons
 from .resource_requests import Requests
@@ -76,11 +76,6 @@ def hold(state: State, caches: Caches, why: Why, context: Context, offset: int =
         return Cycle(priorities, None)
     held = CycleHeld(*why("negotiated"), matches, unmatched, turn.statistics(len(matches)), offset, RULES)
     return Cycle(priorities, held, tuple(turn.chooser.choices))
-
-
-def waits(state: State) -> bool:
-    """Whether any job waits for a slot."""
-    return any(cluster.counts[IDLE] and not cluster.local for cluster in state.clusters.values())
 
 
 def asked(state: State, caches: Caches) -> set[str]:

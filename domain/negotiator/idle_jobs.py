@@ -27,6 +27,11 @@ Entry = tuple[Prios, int, Cluster]
 """A cluster whose jobs have the same priorities (else they are those of none): these, its number, the cluster."""
 
 
+def waits(state: State) -> bool:
+    """Return whether any job waits for a slot."""
+    return any(cluster.counts[IDLE] and not cluster.local for cluster in state.clusters.values())
+
+
 def prios(cluster: Cluster, proc: int) -> Prios:
     return tuple(_prio(cluster.value(proc, name), _UNSET[name]) for name in PRIOS)
 

@@ -15,7 +15,8 @@ from ..startd.slot_policy import policy_of
 from ..startd.transitions import reevaluate, trigger
 from ..startd.updates import changed_readings, names_sensed
 from ..state.state import Slot
-from .cycle import Cycle, asked, hold, waits
+from .cycle import Cycle, asked, hold
+from .idle_jobs import waits
 from .match_evidence import evidence, job_ad
 from .slot_table import PublicAds, public_ads_of
 
