@@ -102,9 +102,11 @@ def decide(
     zone: tzinfo = UTC,
     caches: Caches | None = None,
 ) -> list[Event]:
-    """The events that follow from `stimulus` at the instant `now`, in microseconds. They are folded onto `state`
-    already: throw it away if they cannot be appended. `sense` gives the readings of a machine at this instant, `zone`
-    is that of its local times (ClockMin).
+    """Decide what follows from `stimulus` at the instant `now`, in microseconds, and change `state` in place.
+
+    Return the events, which are folded onto `state` already: throw it away, with its `caches`, if they cannot be
+    appended. `sense` gives the readings of a machine at this instant, `zone` is that of its local times (ClockMin).
+    `caches` has what was computed of `state` before; without it, nothing is.
 
     A command whose id was answered before is not decided again: the answer stands in ``state.answers``.
 

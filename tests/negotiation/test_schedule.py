@@ -30,7 +30,9 @@ class Told:
 
     def __init__(self, configured: Mapping[str, str]) -> None:
         self.state, self.schedule = State(), CycleSchedule()
-        founding = e.PoolFounded(self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", settings(configured))
+        founding = e.PoolFounded(
+            self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", settings(dict(configured))
+        )
         self.event(founding)
         self.event(e.SlotCreated(self.at(0), *WHY, "slot1@h", "h", "static", "", {}))
         self.event(e.SlotTransitioned(self.at(0), *WHY, "slot1@h", "1", "Owner/Idle", "Unclaimed/Idle"))
