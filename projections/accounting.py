@@ -114,8 +114,8 @@ class AccountingFold:
         self._connection.executemany("DELETE FROM claims WHERE slot=?", over)
         held = [(slot, weight) for slot, weight in claims if weight is not None]
         self._connection.executemany(insertion("claims", "INSERT OR REPLACE"), held)
-        if self._books.accounted:
-            self._connection.execute("UPDATE pool SET accounted=?", (self._books.accounted,))
+        if self._books.priorities_updated_at:
+            self._connection.execute("UPDATE pool SET accounted=?", (self._books.priorities_updated_at,))
 
 
 def _first_factor(one: Submitter) -> float:
@@ -127,6 +127,7 @@ def _row(one: Submitter) -> tuple[object, ...]:
     factor, leases = one.factor or _first_factor(one), _encode(one.leases).decode()
     return (
         one.name, one.priority, one.updated, factor, one.floor, one.ceiling, leases,
-        one.using, one.slots, one.counted, str(one.weighted), str(one.plain), str(one.drawn), str(one.usage), one.ended,
+        one.weighted_in_use, one.slots, one.counted, str(one.weighted_usage), str(one.unweighted_usage),
+        str(one.usage_accounted), str(one.ended_usage), one.ended,
         one.begin, one.last,
     )  # fmt: skip

@@ -73,13 +73,13 @@ class SubmitterRow(NamedTuple):
     floor: float
     ceiling: float
     leases: dict[str, tuple[float, int]]
-    using: int
+    weighted_in_use: int
     slots: int
     counted: int
-    weighted: int
-    plain: int
-    drawn: int
-    usage: int
+    weighted_usage: int
+    unweighted_usage: int
+    usage_accounted: int
+    ended_usage: int
     ended: int
     begin: int
     last: int

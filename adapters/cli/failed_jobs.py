@@ -86,7 +86,7 @@ def in_vain(engine: Engine, one: Fared) -> InVain | None:
         return None
     refused = (
         reason.jobs
-        for name, reason in engine.state.refusals.items()
+        for name, reason in engine.state.rejections.items()
         if name.startswith(f"{one.number}.") and fits_none(reason) and misfit_of(engine, *map(int, name.split(".")))
     )
     return InVain(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))

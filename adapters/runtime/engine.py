@@ -36,12 +36,12 @@ from ...domain.state.cluster import IDLE
 from ...domain.state.evolve import fold
 from ...domain.state.state import Activation, State
 from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
-from .leave_in_queue import Staying
-from .round_schedule import Rounds
+from .leave_in_queue import LeaveInQueue
+from .round_schedule import RoundSchedule
 
 Subscriber = Callable[[int, Sequence[Event]], None]
 """Is called with each append: the position of its first event, and its events."""
-_SAID_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
+_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
 """What the world says once and will not say again."""
 SECOND = 1_000_000
 RETRY = SECOND
@@ -72,23 +72,23 @@ class Engine:
     """What was computed of the state: it goes with it."""
     _stale: bool = True
     """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
-    _cycles: CycleSchedule = field(factory=CycleSchedule)
+    _cycle_schedule: CycleSchedule = field(factory=CycleSchedule)
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
-    _ahead: int = 0
-    _news: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
-    _telling: bool = False
-    _rounds: Rounds = field(init=False)
-    _staying: Staying = field(factory=Staying)
-    _woken: bool = False
+    _clock_lead: int = 0
+    _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    _publishing: bool = False
+    _round_schedule: RoundSchedule = field(init=False)
+    _leave_in_queue: LeaveInQueue = field(factory=LeaveInQueue)
+    _woken_by_world: bool = False
     """Whether what is handled next is what the world said at this instant."""
-    _sensed: dict[str, Readings] = field(factory=dict)
+    _readings: dict[str, Readings] = field(factory=dict)
     """The readings of this instant: a machine is asked once for all that is decided together."""
-    _unheard: list[s.Stimulus] = field(factory=list)
+    _unlogged: list[s.Stimulus] = field(factory=list)
     """What the world said once and will not say again, and the log could not take."""
 
     def __attrs_post_init__(self) -> None:
-        self._rounds = Rounds(self.world.steady)
+        self._round_schedule = RoundSchedule(self.world.simulated)
 
     @property
     def state(self) -> State:
@@ -100,8 +100,8 @@ class Engine:
     def now(self) -> int:
         """The log's time: the world's, unless that has been set back. Then it goes on from the log's last instant, as
         fast as the world's."""
-        self._ahead = max(self._ahead, self.state.at - self.world.now())
-        return self.world.now() + self._ahead
+        self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
+        return self.world.now() + self._clock_lead
 
     def load(self) -> None:
         """Fold the log."""
@@ -114,10 +114,10 @@ class Engine:
             if collecting:
                 gc.enable()
         self._stale = False
-        self._cycles.restart()
+        self._cycle_schedule.restart()
         self._caches = Caches()
-        self._rounds.reset(self._caches)
-        self._staying.reset(self._state, self.zone)
+        self._round_schedule.reset(self._caches)
+        self._leave_in_queue.reset(self._state, self.zone)
 
     def _tables(self) -> Tables:
         if self.tables is None:
@@ -129,9 +129,9 @@ class Engine:
         fold(self.log.read(self.state.position), self.state)
 
     @property
-    def unheard(self) -> Sequence[s.Stimulus]:
+    def unlogged(self) -> Sequence[s.Stimulus]:
         """What the world said and the log could not take: it is said again at the next wait."""
-        return self._unheard
+        return self._unlogged
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
@@ -152,7 +152,7 @@ class Engine:
         """
         before, now = self.state.position, self.now()
         events: list[Event] = []
-        self._sensed.clear()
+        self._readings.clear()
         try:
             answers = self._decide_all(stimuli, now, events)
             told = self._hold_due(stimuli, now, events)
@@ -161,15 +161,15 @@ class Engine:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
-            self._unheard += [one for one in stimuli if isinstance(one, _SAID_ONCE)]
+            self._unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
         if held:
-            self._cycles.rest(self.state, now, self.now())
-        self._rounds.note(self.state, events[told:])
+            self._cycle_schedule.rest(self.state, now, self.now())
+        self._round_schedule.note(self.state, events[told:])
         self._perform(before, events)
         if events:
-            self._news.append((before + 1, events))
-            self._tell()
+            self._untold.append((before + 1, events))
+            self._publish()
         return answers
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
@@ -192,19 +192,19 @@ class Engine:
             self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
         what it heard."""
-        if self._telling:
+        if self._publishing:
             return
-        self._telling = True
+        self._publishing = True
         try:
-            while self._news:
-                first, events = self._news.popleft()
+            while self._untold:
+                first, events = self._untold.popleft()
                 for subscriber in self._subscribers:
                     subscriber(first, events)
         finally:
-            self._telling = False
+            self._publishing = False
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
         if isinstance(stimulus, s.FoundPool):
@@ -220,9 +220,9 @@ class Engine:
             return Answer(refusal=str(refusal))
         events += decided
         if isinstance(stimulus, s.LeaveQueue):
-            self._staying.asked(self.state, stimulus.jobs, now, self.zone)
+            self._leave_in_queue.asked(self.state, stimulus.jobs, now, self.zone)
         for event in decided:
-            self._cycles.on_event(event)
+            self._cycle_schedule.on_event(event)
         known = self.state.answers.get(stimulus.id)
         return Answer(None if known is None else msgspec.json.decode(known))
 
@@ -231,23 +231,23 @@ class Engine:
         along. Returns of how many of the events the agenda of rounds knows."""
         for stimulus in stimuli:
             if isinstance(stimulus, s.EvaluatePolicies):
-                self._rounds.held(stimulus.machines, now)
-        if not self._woken:
+                self._round_schedule.held(stimulus.machines, now)
+        if not self._woken_by_world:
             return 0
-        self._woken = False
+        self._woken_by_world = False
         told = len(events)
-        self._rounds.note(self.state, events)
-        machines = self._rounds.due_at_once(self.state, now, self._look)
+        self._round_schedule.note(self.state, events)
+        machines = self._round_schedule.due_at_once(self.state, now, self._look)
         if machines:
             self._decide(s.EvaluatePolicies(self.id("round"), machines), now, events)
-            self._rounds.held(machines, now)
-        self._rounds.looked = now
+            self._round_schedule.held(machines, now)
+        self._round_schedule.looked = now
         return told
 
     def _sense(self, machine: str) -> Readings:
-        known = self._sensed.get(machine)
+        known = self._readings.get(machine)
         if known is None:
-            known = self._sensed[machine] = self.world.sense(machine)
+            known = self._readings[machine] = self.world.sense(machine)
         return known
 
     def _look(self) -> tuple[Sense, tzinfo]:
@@ -258,30 +258,32 @@ class Engine:
         Return whether a cycle was held."""
         if not (self.executing and self.matching) or not self.state.name:
             return False
-        due = self._cycles.due(self.state, now)
+        due = self._cycle_schedule.due(self.state, now)
         if due:
             self._decide(s.Negotiate(self.id("cycle")), now, events)
-            self._cycles.held(now, next((event for event in reversed(events) if isinstance(event, CycleHeld)), None))
+            self._cycle_schedule.held(
+                now, next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
+            )
         local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
-        if self.state.matches or self.state.ready or local:
+        if self.state.matches or self.state.claim_ready or local:
             self._decide(s.ClaimMatches(self.id("claim")), now, events)
         return due
 
     def reschedule(self) -> None:
         """Hold a cycle as soon as that may be, whether it may help or not."""
-        self._cycles.reschedule()
+        self._cycle_schedule.reschedule()
 
     def nothing_fits(self) -> bool:
         """Return whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.busy() or self._cycles.may_help)
+        return not (self.busy() or self._cycle_schedule.may_help)
 
     def busy(self) -> bool:
         """Return whether jobs run or are about to, or slots measure how fast they are, as jobs that wait may get them
         next; or whether a cycle that may help is still to come, by the configured pace."""
         state = self.state
-        begins = state.activations or state.promised
+        begins = state.activations or state.reserved
         benchmarks = any(one.state_activity == BENCHMARKING for one in state.slots.values())
-        return bool(begins) or benchmarks or self._cycles.waits_for_pace(state)
+        return bool(begins) or benchmarks or self._cycle_schedule.waits_for_pace(state)
 
     # The world
 
@@ -306,7 +308,7 @@ class Engine:
         if starts:
             self.world.start(starts)
         if forget:
-            self.world.forget(forget)
+            self.world.acknowledge(forget)
 
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
@@ -333,60 +335,64 @@ class Engine:
     def next_wake(self) -> int | None:
         """The instant at which something is due by itself."""
         due = next_deadline(self.state)
-        cycle = self._cycles.next(self.state, self.now()) if self.matching else None
+        cycle = self._cycle_schedule.next(self.state, self.now()) if self.matching else None
         return min(
-            (at for at in (due, self._next_round(), self._staying.next(), cycle) if at is not None), default=None
+            (at for at in (due, self._next_round(), self._leave_in_queue.next(), cycle) if at is not None), default=None
         )
 
     def _next_round(self) -> int | None:
         """When the policy of a machine is due next."""
-        if self.world.steady:
-            self._stir()
-        return self._rounds.next(self.state, self.now(), self._look)
+        if self.world.simulated:
+            self._take_changed_machines()
+        return self._round_schedule.next(self.state, self.now(), self._look)
 
-    def _stir(self) -> None:
-        machines = self.world.stirred()
+    def _take_changed_machines(self) -> None:
+        machines = self.world.changed_machines()
         if machines:
-            self._rounds.stir(machines)
+            self._round_schedule.stir(machines)
             for machine in machines:
-                self._sensed.pop(machine, None)
+                self._readings.pop(machine, None)
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
         """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
         it, not yet dealt with."""
         wake = self.next_wake() if self.executing else None
         if wake is not None:
-            wake -= self._ahead
+            wake -= self._clock_lead
         if until is not None:
             wake = until if wake is None else min(wake, until)
-        if self._unheard:
+        if self._unlogged:
             retry = self.world.now() + RETRY
             wake = retry if wake is None else min(wake, retry)
-        came = [*self._unheard, *map(self._in_log_time, self.world.wait(wake))]
-        self._unheard = []
+        came = [*self._unlogged, *map(self._in_log_time, self.world.wait(wake))]
+        self._unlogged = []
         now = self.now()
         due = next_deadline(self.state)
         if due is not None and due <= now:
             came.append(s.FireTimers(self.id("tick")))
         turn = self._next_round() if self.executing else None
         if turn is not None and turn <= now:
-            came.append(s.EvaluatePolicies(self.id("round"), self._rounds.due(self.state, now, self._look)))
-        asked = self._staying.next() if self.executing else None
+            came.append(s.EvaluatePolicies(self.id("round"), self._round_schedule.due(self.state, now, self._look)))
+        asked = self._leave_in_queue.next() if self.executing else None
         if asked is not None and asked <= now:
-            came.append(s.LeaveQueue(self.id("leave"), self._staying.due(now)))
+            came.append(s.LeaveQueue(self.id("leave"), self._leave_in_queue.due(now)))
         if self.executing:
-            self._woken = bool(came)
+            self._woken_by_world = bool(came)
             if not came:
-                self._rounds.looked = now
+                self._round_schedule.looked = now
         return came
 
     def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
-        return evolve(said, at=said.at + self._ahead) if self._ahead and isinstance(said, s.Started | s.Ended) else said
+        return (
+            evolve(said, at=said.at + self._clock_lead)
+            if self._clock_lead and isinstance(said, s.Started | s.Ended)
+            else said
+        )
 
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
         came = self.wait(until)
-        if not came and not (self.executing and self.matching and self._cycles.due(self.state, self.now())):
+        if not came and not (self.executing and self.matching and self._cycle_schedule.due(self.state, self.now())):
             return False
         self.handle(came)
         return True

@@ -1,10 +1,10 @@
 """When the policy of each machine is due.
 
-Rounds lie on a grid of each machine's own (``point/rounds.py``). In the real world every instant of the grid is a
-round, since the sensors may say something else at any moment. In a steady world only those are held in which a rule may
-hold: after whatever happened to a machine, ``next_policy_change`` tells for each of its slots from when on that may be.
-Both see the same: what the world says at an instant of the grid comes before its round, what the pool makes of it and
-what is asked of it then comes behind.
+Rounds lie on a grid of each machine's own (``startd/policy_rounds.py``). In the real world each of its instants is a
+round, since the sensors may say something else at any moment. In a simulated world only those are held in which a rule
+may hold: after whatever happened to a machine, ``next_policy_change`` tells for each of its slots from when on that may
+be. Both see the same: what the world says at an instant of the grid comes before its round, what the pool makes of it
+and what is asked of it then comes behind.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ...domain.state.state import Machine, State
 
 
 @define
-class Rounds:
+class RoundSchedule:
     """The agenda of rounds. ``due`` is what it is asked for; ``note`` tells it what has happened."""
 
-    steady: bool
+    simulated: bool
     caches: Caches = field(factory=Caches)
     looked: int = 0
     """The instant up to which every round that was due has been held."""
@@ -123,7 +123,7 @@ class Rounds:
         """The machines whose round, of the grid that was in force when this instant came, is due at this very instant
         because of what has just happened to them."""
         sense, zone = look()
-        for name in self._stale if self.steady and self.looked < now else ():
+        for name in self._stale if self.simulated and self.looked < now else ():
             machine = state.machines.get(name)
             if machine is None or next_round(machine, self._apart.get(name, now), now - 1) != now:
                 continue
@@ -163,7 +163,7 @@ class Rounds:
         """The first instant of the machine's grid at which something may happen."""
         apart = self._apart[machine.name] = interval(state, machine)
         last = self._held.get(machine.name, machine.joined)
-        if not self.steady:
+        if not self.simulated:
             return next_round(machine, apart, max(last, self.looked))
         earliest = self._something(state, machine, now, sense, zone)
         if earliest is None:

@@ -32,9 +32,9 @@ ALWAYS_SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "R
 _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "SlotWeight")
 
 
-def significance(state: State, caches: Caches) -> Significance:
+def significance(state: State, caches: Caches) -> SignificantAttributes:
     """The significance of attributes in this state: kept for as long as no slot reads others."""
-    known = caches.of(Significance)
+    known = caches.of(SignificantAttributes)
     known.follow(state, settings_of(state, caches))
     return known
 
@@ -57,7 +57,7 @@ class _Differing:
         return self.cluster is cluster and self.edits == cluster.edits
 
 
-class Significance:
+class SignificantAttributes:
     """Which attributes are significant, and by them each job's signature."""
 
     def __init__(self) -> None:

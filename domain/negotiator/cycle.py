@@ -29,11 +29,11 @@ from ..events import CycleHeld, PrioritiesUpdated
 from ..state.caches import Caches
 from ..state.cluster import IDLE
 from ..state.state import State
-from .autocluster_cache import Kinds
+from .autocluster_cache import AutoclusterCache
 from .autoclusters import significance, words
 from .cycle_accounts import Account, Accounts
 from .idle_jobs import queues, waits
-from .matchmaker import CEILING, MATCHES, SHARE, Choice, Chooser, Limits
+from .matchmaker import CEILING, MATCHES, SHARE, Choice, Limits, Matchmaker
 from .rejections import Reasons
 from .resource_requests import Requests
 from .settings import Negotiator, settings_of
@@ -96,8 +96,8 @@ class _Turn:
     context: Context
     rules: Negotiator
     accounts: Accounts
-    chooser: Chooser = field(init=False)
-    kinds: Kinds = field(init=False)
+    chooser: Matchmaker = field(init=False)
+    kinds: AutoclusterCache = field(init=False)
     reasons: Reasons = field(init=False)
     requests: Requests = field(init=False)
     total: float = 0.0
@@ -120,12 +120,12 @@ class _Turn:
         state = self.state
         likeness = significance(state, self.caches)
         pool = public_ads_of(state, self.caches, self.now, self.context, asked(state, self.caches))
-        self.chooser = Chooser(state, self.caches, self.context, self.rules, self.accounts, pool)
+        self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
         self.requests = Requests(state, likeness, self.caches)
         if self.rules.job_constraint is not None:
             self.requests.leave_out(self.rules.job_constraint, self.context)
         self.total, self.lightest = self.chooser.weigh()
-        self.kinds = Kinds(pool, likeness, self.rules, self.accounts, self.chooser.ranks, self.total)
+        self.kinds = AutoclusterCache(pool, likeness, self.rules, self.accounts, self.chooser.ranks, self.total)
         self.reasons = Reasons(self.chooser, self.kinds, self.requests)
         if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.most = self.rules.most_matches
@@ -135,8 +135,8 @@ class _Turn:
     def _promised(self) -> dict[str, float]:
         found: dict[str, float] = {}
         state, places = self.state, self.chooser.pool.places
-        for (number, _), name in state.promised.items():
-            if number in state.clusters and name in places and name not in state.ready:
+        for (number, _), name in state.reserved.items():
+            if number in state.clusters and name in places and name not in state.claim_ready:
                 submitter = state.clusters[number].submitter
                 found[submitter] = found.get(submitter, 0.0) + self.chooser.cores(places[name])
         return found

@@ -52,7 +52,7 @@ def plain(cluster: Cluster) -> bool:
 def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
     """The processes of a cluster that wait for a slot: not those that have been given one already, nor those of which
     something is left of an earlier run."""
-    number, by_job, promised = cluster.id, state.by_job, state.promised
+    number, by_job, promised = cluster.id, state.by_job, state.reserved
     proc = cluster.next_idle()
     while proc >= 0:
         if (number, proc) not in by_job and (number, proc) not in promised:
@@ -70,8 +70,8 @@ class _Queues:
 def queues(state: State, caches: Caches) -> Mapping[str, list[Entry]]:
     """Each submitter's clusters in their order: kept until a cluster comes or goes or is edited."""
     known = caches.of(_Queues)
-    if known.version != state.queued:
-        known.version, known.by_submitter = state.queued, _sorted(state.clusters.values())
+    if known.version != state.queue_version:
+        known.version, known.by_submitter = state.queue_version, _sorted(state.clusters.values())
     return known.by_submitter
 
 

@@ -15,7 +15,7 @@ from .slot_table import PublicAds
 
 
 @define
-class Rest:
+class Remainder:
     """A partitionable slot, and what is left of its resources. ``version`` counts the cuts of this cycle; ``ad`` is its
     published ad with what is left."""
 
@@ -33,22 +33,22 @@ class Rest:
 
 
 @define
-class Shares:
+class Remainders:
     """The partitionable slots that a cycle has looked at."""
 
     state: State
     pool: PublicAds
     context: Context
     caches: Caches
-    rests: dict[int, Rest] = field(factory=dict)
+    rests: dict[int, Remainder] = field(factory=dict)
 
-    def of(self, place: int) -> Rest:
+    def of(self, place: int) -> Remainder:
         found = self.rests.get(place)
         if found is None:
             slot = self.state.slots[self.pool.names[place]]
             machine = self.state.machines.get(slot.machine)
             own = cutter(self.state, machine, slot, compiled_ad(self.state, slot, self.caches).ad, self.context)
-            found = self.rests[place] = Rest(slot, own, left_of(slot.ad), self.pool.table.ad(place))
+            found = self.rests[place] = Remainder(slot, own, left_of(slot.ad), self.pool.table.ad(place))
         return found
 
     def version(self, place: int) -> int:
@@ -56,7 +56,7 @@ class Shares:
         found = self.rests.get(place)
         return 0 if found is None else found.version
 
-    def cores(self, rest: Rest, amounts: Mapping[str, int], weighted: bool) -> float:
+    def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
         """What a part counts for: its SlotWeight, which is Cpus unless configured."""
         if not weighted:
             return 1.0

@@ -14,7 +14,7 @@ from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.expression_cache import ad_of
 from ..state.state import State
-from .autoclusters import Significance
+from .autoclusters import SignificantAttributes
 from .idle_jobs import idle_procs, queues, waiting
 
 Request = tuple[Cluster, int, int]
@@ -28,14 +28,14 @@ class Requests:
     """The jobs that wait in one cycle; ``given`` are the processes that it has found a slot for, by their clusters."""
 
     state: State
-    likeness: Significance
+    likeness: SignificantAttributes
     caches: Caches
     given: dict[int, set[int]] = field(factory=dict)
     _busy: dict[int, list[int]] = field(factory=dict)
     """The processes, by their clusters, that have been given a slot before, or of which something is left."""
 
     def __attrs_post_init__(self) -> None:
-        for number, proc in (*self.state.by_job, *self.state.promised):
+        for number, proc in (*self.state.by_job, *self.state.reserved):
             self._busy.setdefault(number, []).append(proc)
 
     def leave_out(self, constraint: Expression, context: Context) -> None:

@@ -143,7 +143,7 @@ class CycleSchedule:
         if waits(state):
             return self.last_cycle + _interval(state)
         if any(one.slots for one in state.submitters.values()):
-            return max(self.last_cycle, state.accounted) + _interval(state)
+            return max(self.last_cycle, state.priorities_updated_at) + _interval(state)
         return None
 
 

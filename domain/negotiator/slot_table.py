@@ -4,8 +4,8 @@ A slot's row is its published ad: the ad that the log has, over that what its se
 of the moment (``domain/startd/slot_ad.py``). Only those attributes have a column that anybody reads: a job, a slot's
 own
 conditions, the negotiator's expressions, and what these lead to. Rows follow the pool's order, which is that of the
-slots' births, and a slot's row is written again when an event has changed the slot (``State.touched``); attributes that
-move by the clock are columns of instants.
+slots' births, and a slot's row is written again when an event has changed the slot (``State.slot_changes``); attributes
+that move by the clock are columns of instants.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _zeros(count: int) -> npt.NDArray[Any]:
     return np.zeros(count, np.int64)
 
 
-class Barren(NamedTuple):
+class Exhausted(NamedTuple):
     """Jobs alike that no slot is left for: among how many slots, and what was told of it."""
 
     signature: Signature
@@ -79,7 +79,7 @@ class Barren(NamedTuple):
 
 
 @define
-class Aspect:
+class LastingFacts:
     """What does not change for a kind of jobs while the slots' rows stay: the names of their ranks, and whether time,
     or chance, changes what they match (None: not asked yet)."""
 
@@ -115,10 +115,10 @@ class PublicAds:
     """What expressions look like, which are asked for in every cycle."""
     plans: dict[int, tuple[Signature, Plan]] = field(factory=dict)
     """The plans of kinds of jobs, by their numbers."""
-    barren: dict[int, Barren] = field(factory=dict)
+    barren: dict[int, Exhausted] = field(factory=dict)
     """Kinds of jobs that no slot is left for, by their numbers. It holds as long as slots only go or are matched, the
     settings stay, and no condition asks for the time."""
-    aspects: dict[int, Aspect] = field(factory=dict)
+    aspects: dict[int, LastingFacts] = field(factory=dict)
     """Kinds of jobs, by their numbers."""
     given: Places = field(factory=lambda: _zeros(0))
     """The places that the last cycle gave away: what is barren since then is so only if they went."""
@@ -160,7 +160,7 @@ class PublicAds:
     def update(self, state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> None:
         """Be as the state says; ``asked`` are further attributes, in small letters, that somebody reads."""
         self.table.context = context
-        see = _Sight(state, caches, now, context, self._spellings)
+        see = _PublishedAds(state, caches, now, context, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
         self._cursors = state.slot_changes.count, state.slots_matched.count
         self._follow(state, see, changed, matched)
@@ -191,7 +191,9 @@ class PublicAds:
             self.barren.clear()
         self.given = _zeros(0)
 
-    def _follow(self, state: State, see: _Sight, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
+    def _follow(
+        self, state: State, see: _PublishedAds, touched: Mapping[str, None], matched: Mapping[str, None]
+    ) -> None:
         gone = [
             self.places[name]
             for name in touched
@@ -248,7 +250,7 @@ class PublicAds:
             one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
             one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: State, see: _Sight, slot: Slot, cells: bool) -> None:
+    def _write(self, state: State, see: _PublishedAds, slot: Slot, cells: bool) -> None:
         """What is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
         see.spell(slot.ad)
@@ -295,7 +297,7 @@ class PublicAds:
 
     # Columns
 
-    def _want(self, state: State, see: _Sight, asked: Iterable[str]) -> None:
+    def _want(self, state: State, see: _PublishedAds, asked: Iterable[str]) -> None:
         """Have a column for each of these, and for what they lead to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
@@ -309,7 +311,7 @@ class PublicAds:
             if self._every:
                 pending |= (self._spellings.keys() | DYNAMIC_ATTRIBUTES.keys()) - self._wanted.keys()
 
-    def _fill(self, state: State, see: _Sight, keys: list[str], names: list[str]) -> None:
+    def _fill(self, state: State, see: _PublishedAds, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
         moments = [(state.slots[name], see.moment(state.slots[name])) for name in names] if keys else []
         whole = len(names) == len(self.names)
@@ -337,7 +339,9 @@ class PublicAds:
         count = len(self.names)
         return _Moving(DYNAMIC_ATTRIBUTES[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
-    def _set_moving(self, see: _Sight, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]) -> None:
+    def _set_moving(
+        self, see: _PublishedAds, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]
+    ) -> None:
         if not moving:
             return
         clocks = moving_attributes(m)
@@ -414,7 +418,7 @@ def mentioned(one: Expression) -> set[Read]:
     return found
 
 
-def free(state: State, slot: Slot, see: _Sight) -> bool:
+def free(state: State, slot: Slot, see: _PublishedAds) -> bool:
     """Whether a claim may come to a slot that nobody has: not on a machine that is to end, nor on one that drains,
     unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
     run."""
@@ -431,7 +435,7 @@ def free(state: State, slot: Slot, see: _Sight) -> bool:
     return drain_left(see.look(slot)) > 0
 
 
-class _Sight:
+class _PublishedAds:
     """How the log shows slots at an instant."""
 
     def __init__(

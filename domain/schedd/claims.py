@@ -51,7 +51,7 @@ def claim_matches(draft: Draft) -> None:
             activate(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
-    for name, (number, proc) in list(state.ready.items()):
+    for name, (number, proc) in list(state.claim_ready.items()):
         slot, cluster = state.slots[name], _waits(state, number, proc)
         if cluster is None or _ends(draft, slot):
             reuse_claim(draft, slot, number)
@@ -88,8 +88,8 @@ def withdraw_better_matches(draft: Draft, cluster: int, procs: Iterable[int]) ->
     """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
     that the job there may go on at the policy's next round."""
     state = draft.state
-    for job in ((cluster, proc) for proc in procs if state.promised):
-        slot = state.slots.get(state.promised.get(job, ""))
+    for job in ((cluster, proc) for proc in procs if state.reserved):
+        slot = state.slots.get(state.reserved.get(job, ""))
         waiting = None if slot is None else slot.waiting
         if slot is not None and waiting is not None and not waiting.holder and waiting.job == job_id(*job):
             draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, waiting.id))
@@ -132,7 +132,7 @@ def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
 
 def _goes_on(draft: Draft, slot: Slot) -> bool:
     """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
-    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.ready
+    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.claim_ready
 
 
 def _ends(draft: Draft, slot: Slot) -> bool:

@@ -54,7 +54,7 @@ class Outcome:
 def submit(draft: Draft, command: Submit) -> None:
     state = draft.state
     number = command.cluster or state.next_cluster
-    if number < state.next_cluster and number not in state.skipped:
+    if number < state.next_cluster and number not in state.unused_cluster_ids:
         raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
     if number > state.next_cluster + NUMBERS_GIVEN_OUT:
         raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")

@@ -188,17 +188,17 @@ def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
     state.slot_changes.add(event.slot)
-    for job in (state.matches.pop(event.slot, None), state.ready.pop(event.slot, None), _awaited(slot)):
+    for job in (state.matches.pop(event.slot, None), state.claim_ready.pop(event.slot, None), _awaited(slot)):
         _unpromise(state, event.slot, job)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
-    state.unheard.pop(event.slot, None)
+    state.silent_claims.pop(event.slot, None)
 
 
 def _unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
     """The job is promised the slot no longer."""
-    if job is not None and state.promised.get(job) == slot:
-        del state.promised[job]
+    if job is not None and state.reserved.get(job) == slot:
+        del state.reserved[job]
 
 
 def _awaited(slot: Slot | None) -> tuple[int, int] | None:
@@ -227,7 +227,7 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
     for before in (matched, _awaited(slot)):
         _unpromise(state, event.slot, before)
     if job is not None:
-        state.ready[event.slot], state.promised[job] = job, event.slot
+        state.claim_ready[event.slot], state.reserved[job] = job, event.slot
     state.submitter(event.submitter, event.factor).take(event.weight, event.at)
     state.slot_changes.add(event.slot)
     slot.claim = Claim(
@@ -242,7 +242,7 @@ def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     _unpromise(state, event.slot, _awaited(slot))
     if job is not None:
         _unpromise(state, event.slot, state.matches.pop(event.slot, None))
-        state.promised[job] = event.slot
+        state.reserved[job] = event.slot
     state.slot_changes.add(event.slot)
     slot.waiting = Claim(
         event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
@@ -272,9 +272,9 @@ def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
     if claim is not None:
         claim.until = event.until
     if event.until:
-        state.unheard[event.slot] = None
+        state.silent_claims[event.slot] = None
     else:
-        state.unheard.pop(event.slot, None)
+        state.silent_claims.pop(event.slot, None)
 
 
 def _claim_activated(state: State, event: e.ClaimActivated) -> None:
@@ -297,22 +297,22 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     weight = None if slot.claim is None else slot.claim.weight
     state.submitter(event.submitter).give_back(weight, event.usage, event.at)
     slot.claim = None
-    state.unheard.pop(event.slot, None)
+    state.silent_claims.pop(event.slot, None)
     state.slot_changes.add(event.slot)
-    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
+    _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:
     for match in event.matches:
-        state.refusals.pop(match.job, None)
+        state.rejections.pop(match.job, None)
         cluster, _, proc = match.job.partition(".")
         job = int(cluster), int(proc)
         _unpromise(state, match.slot, state.matches.get(match.slot))
         state.matches[match.slot] = job
-        state.promised[job] = match.slot
+        state.reserved[job] = match.slot
         state.slots_matched.add(match.slot)
     for unmatched in event.unmatched:
-        state.refusals[unmatched.job] = unmatched
+        state.rejections[unmatched.job] = unmatched
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
@@ -322,9 +322,8 @@ def _match_voided(state: State, event: e.MatchVoided) -> None:
 
 def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
     for name, priority in event.priorities.items():
-        submitter = state.submitter(name)
-        submitter.priority, submitter.updated, submitter.drawn = priority, event.at, submitter.used(event.at)
-    state.accounted = event.at
+        state.submitter(name).account(priority, event.at)
+    state.priorities_updated_at = event.at
 
 
 def _submitter_set(state: State, event: e.SubmitterSet) -> None:
@@ -334,12 +333,12 @@ def _submitter_set(state: State, event: e.SubmitterSet) -> None:
     elif event.until:
         submitter.leases.pop(event.name, None)
     elif event.name == "priority":
-        submitter.priority, submitter.updated, submitter.drawn = event.value, event.at, submitter.used(event.at)
+        submitter.account(event.value, event.at)
     elif event.name == "usage":
         submitter.count(event.at)
-        before = submitter.weighted
-        submitter.weighted = round(event.value * 1_000_000_000)
-        submitter.drawn += submitter.weighted - before
+        before = submitter.weighted_usage
+        submitter.weighted_usage = round(event.value * 1_000_000_000)
+        submitter.usage_accounted += submitter.weighted_usage - before
     elif event.name in ("begin", "last"):
         setattr(submitter, event.name, round(event.value * 1_000_000))
     else:
@@ -350,8 +349,8 @@ def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
     for name in event.submitters:
         submitter = state.submitter(name, event.factors.get(name, 0.0))
         submitter.count(event.at)
-        submitter.drawn -= submitter.weighted
-        submitter.weighted = submitter.plain = 0
+        submitter.usage_accounted -= submitter.weighted_usage
+        submitter.weighted_usage = submitter.unweighted_usage = 0
         submitter.begin = event.at
 
 
@@ -359,26 +358,26 @@ def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
     gone = state.submitters.pop(event.submitter, None)
     if gone is not None and gone.slots:  # what it has goes on to count
         again = state.submitter(event.submitter, event.factor)
-        again.using, again.slots = gone.using, gone.slots
+        again.weighted_in_use, again.slots = gone.weighted_in_use, gone.slots
 
 
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
     state.clusters[event.cluster] = cluster
     state.submitter(event.submitter, event.factor)
-    state.queued += 1
-    state.skipped.discard(event.cluster)
-    state.skipped.update(range(state.next_cluster, event.cluster))
+    state.queue_version += 1
+    state.unused_cluster_ids.discard(event.cluster)
+    state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 
 def _ends(state: State, cluster: Cluster) -> None:
     if not cluster.live:
         del state.clusters[cluster.id]
-        state.queued += 1
+        state.queue_version += 1
         gone = f"{cluster.id}."
-        for job in [job for job in state.refusals if job.startswith(gone)]:
-            del state.refusals[job]
+        for job in [job for job in state.rejections if job.startswith(gone)]:
+            del state.rejections[job]
 
 
 def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
@@ -399,7 +398,7 @@ def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
-    state.queued += 1
+    state.queue_version += 1
     cluster.edited.update(name.lower() for name in event.changes)
     cluster.edits += 1
 
@@ -407,8 +406,8 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
 def _activated(state: State, event: e.JobActivated) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
-    state.refusals.pop(f"{event.cluster}.{event.proc}", None)
-    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
+    state.rejections.pop(f"{event.cluster}.{event.proc}", None)
+    _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
     state.slot_changes.add(event.slot)
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)

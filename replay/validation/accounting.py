@@ -50,13 +50,13 @@ def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
         if known is None:
             pool.report(name, "reference", f"there is no submitter {name}")
             continue
-        found = updated(known, state.accounted, event.at, halflife)
+        found = updated(known, state.priorities_updated_at, event.at, halflife)
         if told != found:
             pool.report(name, "priority", f"its real priority is said to be {told}, but the formula makes it {found}")
-        elif told == known.priority and known.used(event.at) == known.drawn:
+        elif told == known.priority and known.used(event.at) == known.usage_accounted:
             pool.report(name, "priority", f"its real priority is said to be {told}, as it was, and it has used nothing")
     for name, known in state.submitters.items():
-        if name not in event.priorities and known.used(event.at) != known.drawn:
+        if name not in event.priorities and known.used(event.at) != known.usage_accounted:
             pool.report(name, "priority", "it has used something since its last priority, and has no new one")
 
 

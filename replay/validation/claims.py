@@ -272,7 +272,7 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
             pool.report(match.job, "reference", f"there is no job {match.job} to match")
             continue
-        if not waits_for_a_slot(pool, *job) or job in pool.state.promised or job in jobs:
+        if not waits_for_a_slot(pool, *job) or job in pool.state.reserved or job in jobs:
             pool.report_job(*job, "match", f"it is matched with {match.slot}, but does not wait")
         _reason(pool, match)
         if match.slot in pool.state.matches or match.slot in matches:

@@ -80,7 +80,7 @@ def _is_new(pool: JudgedPool, number: int) -> bool:
     follows = number - pool.state.next_cluster
     if follows > MOST_LEFT_OUT:
         pool.folds = None
-    return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.skipped
+    return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.unused_cluster_ids
 
 
 MOST_LEFT_OUT = 1 << 20
@@ -187,7 +187,7 @@ KEEPS = "LeaveJobInQueue"
 def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]) -> None:
     """The slots that run jobs of a range, or that these wait for, have to agree with what they are from here on."""
     pool.touched.update((run.slot, None) for _, run in runs)
-    promised = pool.state.promised
+    promised = pool.state.reserved
     if behind - first < len(promised):
         jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in promised]
     else:
@@ -270,7 +270,7 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     if expected is not None and expected != job:
         if waits_for_a_slot(pool, *expected):
             pool.report_job(*job, "match", f"{event.slot} was claimed for another job, which is to run first")
-        if job in pool.state.promised:
+        if job in pool.state.reserved:
             pool.report_job(*job, "match", f"it begins on {event.slot}, but was given another slot")
 
 

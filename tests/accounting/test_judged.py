@@ -67,7 +67,9 @@ def _with_updates(events: list[e.Event]) -> Iterator[e.Event]:
         while left and event.at > begin + left[0] * SECOND:
             at = begin + left.pop(0) * SECOND
             halflife = terms(state.settings).halflife
-            listed = {name: updated(one, state.accounted, at, halflife) for name, one in state.submitters.items()}
+            listed = {
+                name: updated(one, state.priorities_updated_at, at, halflife) for name, one in state.submitters.items()
+            }
             update = e.PrioritiesUpdated(at, "accounted", f"cycle-{at}", listed)
             evolve(state, update)
             yield update

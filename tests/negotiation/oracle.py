@@ -209,7 +209,7 @@ class Negotiation:
             if cluster.counts[IDLE]:
                 self._user(cluster.submitter).idle += cluster.counts[IDLE]
             for proc in cluster.procs(lambda status: status == IDLE):
-                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.promised:
+                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.reserved:
                     continue
                 ad = ad_of(cluster.attributes(proc))
                 if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
@@ -224,12 +224,12 @@ class Negotiation:
         if name not in self.users:
             state, now, terms = self.state, self.now, self.rules.accounting
             record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
-            real, most = updated(record, state.accounted, now, terms.halflife), ceiling(record, now)
+            real, most = updated(record, state.priorities_updated_at, now, terms.halflife), ceiling(record, now)
             self.users[name] = User(
                 name,
                 real,
                 real * factor(record, terms, now),
-                record.using / 1000 if self.rules.use_slot_weights else record.slots,
+                record.weighted_in_use / 1000 if self.rules.use_slot_weights else record.slots,
                 floor(record, now),
                 math.inf if most < 0 else most,
             )
@@ -346,8 +346,8 @@ class Negotiation:
     def _promised(self, user: User) -> float:
         """What it has been given and does not hold yet."""
         state, found = self.state, 0.0
-        for (number, _), name in state.promised.items():
-            if state.clusters[number].submitter == user.name and name not in state.ready:
+        for (number, _), name in state.reserved.items():
+            if state.clusters[number].submitter == user.name and name not in state.claim_ready:
                 found += sum(offer.weight for offer in self.offers if offer.slot.name == name)
         return found
 

@@ -162,7 +162,7 @@ class Pool:
 
     def has(self) -> dict[str, float]:
         """The cores that each submitter has."""
-        return {name.partition("@")[0]: one.using / 1000 for name, one in self.state.submitters.items()}
+        return {name.partition("@")[0]: one.weighted_in_use / 1000 for name, one in self.state.submitters.items()}
 
     def got(self, cycle: Cycle | None = None) -> dict[str, int]:
         """How many matches each submitter gets in a cycle that is held now."""
@@ -457,7 +457,7 @@ def _is_matched(pool: Pool, dice: random.Random) -> None:
             name is not None
             and proc >= 0
             and cluster.status[proc] == IDLE
-            and (cluster.id, proc) not in pool.state.promised
+            and (cluster.id, proc) not in pool.state.reserved
         ):
             pool.tell(e.CycleHeld, "negotiated", (e.Match(f"{cluster.id}.{proc}", name),), ())
             return

@@ -30,10 +30,8 @@ class Told:
 
     def __init__(self, configured: Mapping[str, str]) -> None:
         self.state, self.schedule = State(), CycleSchedule()
-        founding = e.PoolFounded(
-            self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", settings(dict(configured))
-        )
-        self.event(founding)
+        given = settings(dict(configured))
+        self.event(e.PoolFounded(self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", given))
         self.event(e.SlotCreated(self.at(0), *WHY, "slot1@h", "h", "static", "", {}))
         self.event(e.SlotTransitioned(self.at(0), *WHY, "slot1@h", "1", "Owner/Idle", "Unclaimed/Idle"))
         self.clusters = 0

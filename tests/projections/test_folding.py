@@ -88,7 +88,7 @@ def is_the_books(views: Views, state: State) -> None:
             getattr(one, field) for field in ("name", *fields)
         ]
         assert books[name].factor == (one.factor or initial(name, terms(one.appeared_under or {})))
-    assert (pool.settings, pool.accounted, views.at) == (state.settings, state.accounted, state.at)
+    assert (pool.settings, pool.accounted, views.at) == (state.settings, state.priorities_updated_at, state.at)
 
 
 def is_the_policys_view(views: Views, state: State) -> None:

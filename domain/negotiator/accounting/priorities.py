@@ -91,7 +91,7 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
     before = brought_to(submitter, since, halflife)
     if now <= since:
         return rounded(before)
-    used = (submitter.used(now) - submitter.drawn) / (now - since) / _THOUSANDTHS
+    used = (submitter.used(now) - submitter.usage_accounted) / (now - since) / _THOUSANDTHS
     return rounded(aged(before, used, now - since, halflife))
 
 
@@ -158,4 +158,4 @@ def group_of(name: str) -> str:
 
 def real(state: State, submitter: Submitter, halflife: float) -> float:
     """The real priority as of the pool's last update."""
-    return rounded(brought_to(submitter, max(state.accounted, submitter.updated), halflife))
+    return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
