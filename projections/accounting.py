@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..domain import events as e
+from ..domain.negotiator.accounting import initial, terms
 from ..domain.state.evolve import evolve
 from ..domain.state.state import State, Submitter
 from .schema import insertion
@@ -60,23 +61,26 @@ class AccountingFold:
             int(plain), int(drawn), int(usage), ended, begin, last,
         )  # fmt: skip
 
-    def _submitter(self, name: str, at: int) -> Submitter:
+    def _submitter(self, event: e.ClusterSubmitted | e.ClaimMade) -> Submitter:
+        return self._record(event.submitter, event.at, event.factor)
+
+    def _record(self, name: str, at: int, factor: float = 0.0) -> Submitter:
         self._read(name)
         self._books.at = at
-        return self._books.submitter(name)
+        return self._books.submitter(name, factor)
 
     def _configured(self, position: int, event: e.PoolFounded | e.PoolConfigured) -> None:
         evolve(self._books, event)
 
     def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self._submitter(event.submitter, event.at)
+        self._submitter(event)
 
     def _claim_made(self, position: int, event: e.ClaimMade) -> None:
         self._claims[event.slot] = event.weight
-        self._submitter(event.submitter, event.at).take(event.weight, event.at)
+        self._submitter(event).take(event.weight, event.at)
 
     def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:
-        self._submitter(event.submitter, event.at).give_back(self._weight(event.slot), event.usage, event.at)
+        self._record(event.submitter, event.at).give_back(self._weight(event.slot), event.usage, event.at)
         self._claims[event.slot] = None
 
     def _weight(self, slot: str) -> int | None:
@@ -110,13 +114,20 @@ class AccountingFold:
         self._connection.executemany("DELETE FROM claims WHERE slot=?", over)
         held = [(slot, weight) for slot, weight in claims if weight is not None]
         self._connection.executemany(insertion("claims", "INSERT OR REPLACE"), held)
-        if self._books.accounted:
-            self._connection.execute("UPDATE pool SET accounted=?", (self._books.accounted,))
+        if self._books.priorities_updated_at:
+            self._connection.execute("UPDATE pool SET accounted=?", (self._books.priorities_updated_at,))
+
+
+def _first_factor(one: Submitter) -> float:
+    """Return the factor that a submitter began with, of a log that does not say it."""
+    return initial(one.name, terms(one.appeared_under or {}))
 
 
 def _row(one: Submitter) -> tuple[object, ...]:
+    factor, leases = one.factor or _first_factor(one), _encode(one.leases).decode()
     return (
-        one.name, one.priority, one.updated, one.factor, one.floor, one.ceiling, _encode(one.leases).decode(),
-        one.using, one.slots, one.counted, str(one.weighted), str(one.plain), str(one.drawn), str(one.usage), one.ended,
+        one.name, one.priority, one.updated, factor, one.floor, one.ceiling, leases,
+        one.weighted_in_use, one.slots, one.counted, str(one.weighted_usage), str(one.unweighted_usage),
+        str(one.usage_accounted), str(one.ended_usage), one.ended,
         one.begin, one.last,
     )  # fmt: skip

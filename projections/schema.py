@@ -130,20 +130,17 @@ def is_current(connection: sqlite3.Connection) -> bool:
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables anew, empty, whatever is there. Within a transaction: all of it happens, or nothing.
 
-    sqlite-utils writes the statements. It takes as long to import as a whole short command: nothing else here uses it.
+    sqlite-utils makes them. It takes as long to import as a whole short command: nothing else here uses it.
     """
     from sqlite_utils import Database
 
-    writer = Database(memory=True)
-    try:
-        for (old,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall():
-            connection.execute(f"DROP TABLE {old}")
-        for name, table in TABLES.items():
-            connection.execute(writer.create_table_sql(name, table.columns, pk=table.key, not_null=set(table.columns)))
-            for index in filter(None, (table.indexed, table.ordered)):
-                connection.execute(f"CREATE INDEX {name}_by_{index[0]} ON {name} ({', '.join(index)})")
-    finally:
-        writer.close()
+    database = Database(connection, recursive_triggers=False, execute_plugins=False)
+    for old in database.table_names():
+        database.table(old).drop()
+    for name, table in TABLES.items():
+        made = database.table(name).create(table.columns, pk=table.key, not_null=set(table.columns))
+        for index in filter(None, (table.indexed, table.ordered)):
+            made.create_index(index, index_name=f"{name}_by_{index[0]}")
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={FORMAT}")
 

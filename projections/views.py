@@ -73,13 +73,13 @@ class SubmitterRow(NamedTuple):
     floor: float
     ceiling: float
     leases: dict[str, tuple[float, int]]
-    using: int
+    weighted_in_use: int
     slots: int
     counted: int
-    weighted: int
-    plain: int
-    drawn: int
-    usage: int
+    weighted_usage: int
+    unweighted_usage: int
+    usage_accounted: int
+    ended_usage: int
     ended: int
     begin: int
     last: int
@@ -87,6 +87,11 @@ class SubmitterRow(NamedTuple):
     @property
     def name(self) -> str:
         return self.submitter
+
+    @property
+    def appeared_under(self) -> None:
+        """Its factor is always known: the fold has found it where the log does not say it."""
+        return None
 
 
 class PoolRow(NamedTuple):

@@ -22,6 +22,7 @@ from attrs import define, field, frozen
 from ..domain import events as e
 from ..domain.classad import Context
 from ..domain.negotiator.cycle import RULES, Cycle, hold
+from ..domain.state.caches import Caches
 from ..domain.state.evolve import fold
 from ..domain.state.state import State
 
@@ -119,7 +120,7 @@ def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Z
     try:
         second = first.at // 1_000_000
         context = Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)))
-        again = hold(state, lambda cause: (first.at, cause, first.stimulus), context, offset)
+        again = hold(state, Caches(), lambda cause: (first.at, cause, first.stimulus), context, offset)
     except Exception as error:
         words = f"cannot be held ({type(error).__name__}: {error})"
         differs: Iterator[tuple[str, str, str]] = iter([("the cycle", "was held", words)])

@@ -84,12 +84,12 @@ class _VirtualRun:
 
 @define
 class VirtualWorld:
-    """The world of a simulation; ``behave`` says what each job does. ``steady``: the sensors say the same until
+    """The world of a simulation; ``behave`` says what each job does. ``simulated``: the sensors say the same until
     ``set_readings`` is called or ``wait`` returns something, so that nobody need ask before."""
 
     behave: Behave = sleeps
     clock: int = EPOCH
-    steady: bool = True
+    simulated: bool = True
     speeds: dict[str, Speed] = field(factory=dict)
     """What benchmarks find, by machine."""
     _readings: dict[str, Readings] = field(factory=dict)
@@ -128,7 +128,7 @@ class VirtualWorld:
         self._loaded.pop(machine, None)
         self._stirred.add(machine)
 
-    def stirred(self) -> set[str]:
+    def changed_machines(self) -> set[str]:
         found, self._stirred = self._stirred, set()
         return found
 
@@ -216,7 +216,7 @@ class VirtualWorld:
             run.since, run.left = self.clock, round(grace * SECOND)
             self._plan(key, run)
 
-    def forget(self, keys: Iterable[str]) -> None:
+    def acknowledge(self, keys: Iterable[str]) -> None:
         pass
 
     def wait(self, until: int | None) -> list[Stimulus]:

@@ -88,7 +88,7 @@ def unmatchable_job(engine: Engine, one: Fared) -> UnmatchableJob | None:
         return None
     refused = (
         reason.jobs
-        for name, reason in engine.state.refusals.items()
+        for name, reason in engine.state.rejections.items()
         if name.startswith(f"{one.number}.")
         and fits_none(reason)
         and unmatchable_reason(engine, *map(int, name.split(".")))

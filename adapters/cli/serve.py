@@ -329,7 +329,7 @@ class Progress:
         from .failed_jobs import unmatchable_reason
 
         state = self._server.engine.state
-        for name, reason in state.refusals.items():
+        for name, reason in state.rejections.items():
             cluster, proc = map(int, name.split("."))
             if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
                 continue

@@ -106,6 +106,8 @@ def _counting(pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission]) -> It
             of_claims[event.claim] = known or event.submitter
         if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimEnded):
             event = evolve(event, submitter=of_claims.get(event.claim, event.submitter))
+        if isinstance(event, e.ClaimMade):
+            event = evolve(event, factor=0.0)  # the recorded pool's settings say what it is
         yield event
 
 

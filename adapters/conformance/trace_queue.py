@@ -113,6 +113,7 @@ def queue(
             left_out.append(f"cluster {cluster}: {error}")
             continue
         event = next(event for event in events if isinstance(event, e.ClusterSubmitted))
+        event = evolve(event, factor=0.0)  # it is for the settings of the recorded pool to say
         found.append(RecordedSubmission(event, tuple(moves.get(cluster, ()))))
     return found, left_out
 

@@ -17,7 +17,9 @@ class Submitters(Machines):
         state = self.state
         groups = group_names(state.settings)
         now = self._engine.world.now()
-        return standings(state.submitters.values(), terms(state.settings), groups, state.accounted, now, now)
+        return standings(
+            state.submitters.values(), terms(state.settings), groups, state.priorities_updated_at, now, now
+        )
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str) -> None:
         lent = round(seconds_of(duration, "duration"))

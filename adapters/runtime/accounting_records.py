@@ -48,7 +48,9 @@ def past_records(log: Log, at: int, *, whole: bool = True) -> list[Record] | Non
     if whole:
         waiting = {cluster.submitter for cluster in state.clusters.values() if cluster.counts[IDLE]}
         cycle = Cycle(waiting, sum(weight(slot.ad) for slot in state.slots.values()))
-    return _records(_Accountant(state.submitters.values(), state.settings, state.accounted or at, at), cycle, at)
+    return _records(
+        _Accountant(state.submitters.values(), state.settings, state.priorities_updated_at or at, at), cycle, at
+    )
 
 
 def past_claims(log: Log, submitter: str, at: int) -> list[tuple[str, int]] | None:

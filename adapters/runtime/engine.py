@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import Any
@@ -21,42 +21,31 @@ from attrs import define, evolve, field
 from ...domain.decide import Refusal, Tables, decide
 from ...domain.decide.timers import next_deadline
 from ...domain.events import (
-    ClusterSubmitted,
     CycleHeld,
     Event,
-    JobExited,
-    JobsEdited,
-    JobsTransitioned,
-    PoolConfigured,
-    SlotAdChanged,
-    SlotCreated,
-    SlotTransitioned,
-    SubmitterEvent,
-    SubmittersReset,
 )
+from ...domain.negotiator.schedule import CycleSchedule
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects, ending
 from ...domain.ports.log import Log
 from ...domain.ports.sensor_readings import Readings, Sense
 from ...domain.ports.world import Launch, World
 from ...domain.schedd.leave_queue import to_be_asked
+from ...domain.state.caches import Caches
 from ...domain.state.cluster import IDLE
-from ...domain.state.evolve import PUBLISHED, fold
+from ...domain.state.evolve import fold
 from ...domain.state.state import Activation, State
 from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
-from .leave_in_queue import Staying
-from .round_schedule import Rounds
+from .leave_in_queue import LeaveInQueue
+from .round_schedule import RoundSchedule
 
 Subscriber = Callable[[int, Sequence[Event]], None]
 """Is called with each append: the position of its first event, and its events."""
-_SAID_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
+_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
 """What the world says once and will not say again."""
 SECOND = 1_000_000
 RETRY = SECOND
 """Microseconds until what the world said is tried again after its append has failed."""
-APART = 5 * SECOND
-"""How far the next cycle on request is from one in which somebody had to go (the default of NEGOTIATOR_MIN_INTERVAL):
-who had to go waits again, and may make the other go in turn."""
 
 
 @define
@@ -65,34 +54,6 @@ class Answer:
 
     value: Any = None
     refusal: str = ""
-
-
-def _helps(event: Event) -> bool:
-    """Whether a cycle may come to something else since this event: jobs wait that did not, a slot may have become
-    better, or somebody may have more than before."""
-    match event:
-        case SlotTransitioned():
-            return event.target == "Unclaimed/Idle"
-        case SlotAdChanged():
-            return event.cause != PUBLISHED  # what the sensors tell is looked at in the next cycle that is due
-        case JobsTransitioned():
-            return event.target == "Idle"
-        case JobExited():
-            return event.target != "Completed"
-    return isinstance(event, _HELPING)
-
-
-def _cut_short(cycle: CycleHeld) -> bool:
-    """Whether a cycle stopped where somebody had as many matches as one cycle gives."""
-    return cycle.statistics.get("SubmittersMatchLimit", 0) > 0
-
-
-def _asks(event: Event) -> bool:
-    """Whether an access point asks the negotiator for a cycle when this has happened."""
-    return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsTransitioned) and event.row == "release")
-
-
-_HELPING = SlotCreated | ClusterSubmitted | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
 
 
 @define
@@ -107,35 +68,27 @@ class Engine:
     zone: tzinfo = UTC
     """The time zone of the machines' local times (ClockMin, ClockDay)."""
     _state: State = field(factory=State)
+    _caches: Caches = field(factory=Caches)
+    """What was computed of the state: it goes with it."""
     _stale: bool = True
     """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
-    _wanted: bool = True
-    """Whether a cycle may come to something else than the last one, as long as jobs wait."""
-    _asked: bool = False
-    """Whether somebody has asked for a cycle."""
-    _requested: bool = False
-    """Whether the access point has asked for one: of a pool whose pace is configured."""
-    _last_cycle: int = 0
-    _settled: int = 0
-    """Until when no cycle is held on request, as somebody had to go in the last one."""
-    _rest: tuple[int, int] = (0, 0)
-    """When the world was done with the last cycle, and until when it rests from it."""
+    _cycle_schedule: CycleSchedule = field(factory=CycleSchedule)
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
-    _ahead: int = 0
-    _news: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
-    _telling: bool = False
-    _rounds: Rounds = field(init=False)
-    _staying: Staying = field(factory=Staying)
-    _woken: bool = False
+    _clock_lead: int = 0
+    _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    _publishing: bool = False
+    _round_schedule: RoundSchedule = field(init=False)
+    _leave_in_queue: LeaveInQueue = field(factory=LeaveInQueue)
+    _woken_by_world: bool = False
     """Whether what is handled next is what the world said at this instant."""
-    _sensed: dict[str, Readings] = field(factory=dict)
+    _readings: dict[str, Readings] = field(factory=dict)
     """The readings of this instant: a machine is asked once for all that is decided together."""
-    _unheard: list[s.Stimulus] = field(factory=list)
+    _unlogged: list[s.Stimulus] = field(factory=list)
     """What the world said once and will not say again, and the log could not take."""
 
     def __attrs_post_init__(self) -> None:
-        self._rounds = Rounds(self.world.steady)
+        self._round_schedule = RoundSchedule(self.world.simulated)
 
     @property
     def state(self) -> State:
@@ -147,8 +100,8 @@ class Engine:
     def now(self) -> int:
         """The log's time: the world's, unless that has been set back. Then it goes on from the log's last instant, as
         fast as the world's."""
-        self._ahead = max(self._ahead, self.state.at - self.world.now())
-        return self.world.now() + self._ahead
+        self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
+        return self.world.now() + self._clock_lead
 
     def load(self) -> None:
         """Fold the log."""
@@ -161,9 +114,10 @@ class Engine:
             if collecting:
                 gc.enable()
         self._stale = False
-        self._wanted = True
-        self._rounds.reset()
-        self._staying.reset(self._state, self.zone)
+        self._cycle_schedule.restart()
+        self._caches = Caches()
+        self._round_schedule.reset(self._caches)
+        self._leave_in_queue.reset(self._state, self.zone)
 
     def _tables(self) -> Tables:
         if self.tables is None:
@@ -175,9 +129,9 @@ class Engine:
         fold(self.log.read(self.state.position), self.state)
 
     @property
-    def unheard(self) -> Sequence[s.Stimulus]:
+    def unlogged(self) -> Sequence[s.Stimulus]:
         """What the world said and the log could not take: it is said again at the next wait."""
-        return self._unheard
+        return self._unlogged
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
@@ -198,26 +152,24 @@ class Engine:
         """
         before, now = self.state.position, self.now()
         events: list[Event] = []
-        self._sensed.clear()
-        cycle, began = self._last_cycle, self.world.now()
+        self._readings.clear()
         try:
             answers = self._decide_all(stimuli, now, events)
             told = self._hold_due(stimuli, now, events)
-            self._follow_up(now, events)
+            held = self._follow_up(now, events)
             if events:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
-            self._unheard += [one for one in stimuli if isinstance(one, _SAID_ONCE)]
+            self._unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
-        if self._last_cycle != cycle:
-            ended = self.world.now()
-            self._rest = ended, max(ended + min(max(0, ended - began), self._interval), self._earliest(began, ended))
-        self._rounds.note(self.state, events[told:])
+        if held:
+            self._cycle_schedule.rest(self.state, now, self.now())
+        self._round_schedule.note(self.state, events[told:])
         self._perform(before, events)
         if events:
-            self._news.append((before + 1, events))
-            self._tell()
+            self._untold.append((before + 1, events))
+            self._publish()
         return answers
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
@@ -240,19 +192,19 @@ class Engine:
             self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
         what it heard."""
-        if self._telling:
+        if self._publishing:
             return
-        self._telling = True
+        self._publishing = True
         try:
-            while self._news:
-                first, events = self._news.popleft()
+            while self._untold:
+                first, events = self._untold.popleft()
                 for subscriber in self._subscribers:
                     subscriber(first, events)
         finally:
-            self._telling = False
+            self._publishing = False
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
         if isinstance(stimulus, s.FoundPool):
@@ -261,17 +213,16 @@ class Engine:
             tables = self._tables()
         position = self.state.position
         try:
-            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone)
+            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone, self._caches)
         except Refusal as refusal:
             if self.state.position != position:
                 raise
             return Answer(refusal=str(refusal))
         events += decided
         if isinstance(stimulus, s.LeaveQueue):
-            self._staying.asked(self.state, stimulus.jobs, now, self.zone)
+            self._leave_in_queue.asked(self.state, stimulus.jobs, now, self.zone)
         for event in decided:
-            self._wanted = self._wanted or _helps(event)
-            self._requested = self._requested or _asks(event)
+            self._cycle_schedule.on_event(event)
         known = self.state.answers.get(stimulus.id)
         return Answer(None if known is None else msgspec.json.decode(known))
 
@@ -280,106 +231,59 @@ class Engine:
         along. Returns of how many of the events the agenda of rounds knows."""
         for stimulus in stimuli:
             if isinstance(stimulus, s.EvaluatePolicies):
-                self._rounds.held(stimulus.machines, now)
-        if not self._woken:
+                self._round_schedule.held(stimulus.machines, now)
+        if not self._woken_by_world:
             return 0
-        self._woken = False
+        self._woken_by_world = False
         told = len(events)
-        self._rounds.note(self.state, events)
-        machines = self._rounds.due_at_once(self.state, now, self._look)
+        self._round_schedule.note(self.state, events)
+        machines = self._round_schedule.due_at_once(self.state, now, self._look)
         if machines:
             self._decide(s.EvaluatePolicies(self.id("round"), machines), now, events)
-            self._rounds.held(machines, now)
-        self._rounds.looked = now
+            self._round_schedule.held(machines, now)
+        self._round_schedule.looked = now
         return told
 
     def _sense(self, machine: str) -> Readings:
-        known = self._sensed.get(machine)
+        known = self._readings.get(machine)
         if known is None:
-            known = self._sensed[machine] = self.world.sense(machine)
+            known = self._readings[machine] = self.world.sense(machine)
         return known
 
     def _look(self) -> tuple[Sense, tzinfo]:
         return self._sense, self.zone
 
-    def _follow_up(self, now: int, events: list[Event]) -> None:
-        """What the pool does by itself when something came in: negotiate if that may help, and claim the matches."""
+    def _follow_up(self, now: int, events: list[Event]) -> bool:
+        """Do what the pool does by itself when something came in: negotiate if that is due, and claim the matches.
+        Return whether a cycle was held."""
         if not (self.executing and self.matching) or not self.state.name:
-            return
-        if self._cycle_due(now):
-            self._last_cycle = now
-            self._decide(s.Negotiate(self.id("cycle")), now, events)
-            self._asked = self._requested = False
-            cycle = next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
-            self._wanted = cycle is not None and _cut_short(cycle)  # else the cycle's own events are no news to it
-            if cycle is not None and any(match.reason for match in cycle.matches):
-                self._settled = now + APART
-        local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
-        if self.state.matches or self.state.ready or local:
-            self._decide(s.ClaimMatches(self.id("claim")), now, events)
-
-    def _idle(self) -> bool:
-        return any(cluster.counts[IDLE] and not cluster.local for cluster in self.state.clusters.values())
-
-    @property
-    def _interval(self) -> int:
-        """How far cycles are apart at most."""
-        return self.state.setting("NEGOTIATOR_INTERVAL") or SECOND
-
-    @property
-    def _paced(self) -> bool:
-        """Whether somebody has said how far cycles are apart: if not, one is held whenever it may help."""
-        return "NEGOTIATOR_CYCLE_DELAY" in self.state.settings
-
-    def _earliest(self, began: int, ended: int) -> int:
-        """When the next cycle may begin at the earliest after one that began and ended then."""
-        if not self._paced:
-            return ended
-        delay, least = (self.state.setting(name) for name in ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
-        return max(ended + delay, began + least)
-
-    def _on_request(self) -> bool:
-        """Whether a cycle is to be held before it is due by itself."""
-        return self._asked or (self._idle() and (self._requested if self._paced else self._wanted))
-
-    def _next_cycle(self) -> int | None:
-        """When a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses some."""
-        if self._idle():
-            return self._last_cycle + self._interval
-        if any(one.slots for one in self.state.submitters.values()):
-            return max(self._last_cycle, self.state.accounted) + self._interval
-        return None
-
-    def _cycle_due(self, now: int) -> bool:
-        if not self.matching:
             return False
-        if self._on_request() and (self._asked or now >= self._settled):
-            return not self._rested_at()
-        due = self._next_cycle()
-        return due is not None and now >= due and not (self._paced and self._rested_at())
-
-    def _rested_at(self) -> int:
-        """Until when no cycle is held on request, so that cycles do not take all the time of a large pool: for as long
-        as the last one took, with its append, and for as long as the configured pace says. 0: it is over. (In virtual
-        time a cycle takes none.)"""
-        ended, until = self._rest
-        return until if ended <= self.world.now() < until else 0
+        due = self._cycle_schedule.due(self.state, now)
+        if due:
+            self._decide(s.Negotiate(self.id("cycle")), now, events)
+            self._cycle_schedule.held(
+                now, next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
+            )
+        local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
+        if self.state.matches or self.state.claim_ready or local:
+            self._decide(s.ClaimMatches(self.id("claim")), now, events)
+        return due
 
     def reschedule(self) -> None:
         """Hold a cycle as soon as that may be, whether it may help or not."""
-        self._asked = True
+        self._cycle_schedule.reschedule()
 
     def nothing_fits(self) -> bool:
-        """Whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.busy() or self._wanted)
+        """Return whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
+        return not (self.busy() or self._cycle_schedule.may_help)
 
     def busy(self) -> bool:
-        """Whether jobs run or are about to, or slots measure how fast they are: jobs that wait may get them next; or a
-        cycle that may help is still to come, by the configured pace."""
+        """Return whether jobs run or are about to, or slots measure how fast they are, as jobs that wait may get them
+        next; or whether a cycle that may help is still to come, by the configured pace."""
         state = self.state
-        begins = state.activations or state.promised
+        begins = state.activations or state.reserved
         benchmarks = any(one.state_activity == BENCHMARKING for one in state.slots.values())
-        return bool(begins) or benchmarks or (self._paced and self._wanted and self._idle())
+        return bool(begins) or benchmarks or self._cycle_schedule.waits_for_pace(state)
 
     # The world
 
@@ -404,7 +308,7 @@ class Engine:
         if starts:
             self.world.start(starts)
         if forget:
-            self.world.forget(forget)
+            self.world.acknowledge(forget)
 
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
@@ -431,73 +335,64 @@ class Engine:
     def next_wake(self) -> int | None:
         """The instant at which something is due by itself."""
         due = next_deadline(self.state)
-        for turn in (self._next_round(), self._staying.next()):
-            if turn is not None:
-                due = turn if due is None else min(due, turn)
-        for cycle in self._cycles() if self.matching else ():
-            due = cycle if due is None else min(due, cycle)
-        return due
-
-    def _cycles(self) -> Iterator[int]:
-        """When a cycle may be due next."""
-        rested, requested = self._rested_at(), self._on_request()
-        due = self._next_cycle()
-        if due is not None:
-            yield max(due, rested + self._ahead) if rested and self._paced else due
-        if requested and self._settled > self.now():
-            yield self._settled
-        if rested and requested:
-            yield rested + self._ahead
+        cycle = self._cycle_schedule.next(self.state, self.now()) if self.matching else None
+        return min(
+            (at for at in (due, self._next_round(), self._leave_in_queue.next(), cycle) if at is not None), default=None
+        )
 
     def _next_round(self) -> int | None:
         """When the policy of a machine is due next."""
-        if self.world.steady:
-            self._stir()
-        return self._rounds.next(self.state, self.now(), self._look)
+        if self.world.simulated:
+            self._take_changed_machines()
+        return self._round_schedule.next(self.state, self.now(), self._look)
 
-    def _stir(self) -> None:
-        machines = self.world.stirred()
+    def _take_changed_machines(self) -> None:
+        machines = self.world.changed_machines()
         if machines:
-            self._rounds.stir(machines)
+            self._round_schedule.stir(machines)
             for machine in machines:
-                self._sensed.pop(machine, None)
+                self._readings.pop(machine, None)
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
         """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
         it, not yet dealt with."""
         wake = self.next_wake() if self.executing else None
         if wake is not None:
-            wake -= self._ahead
+            wake -= self._clock_lead
         if until is not None:
             wake = until if wake is None else min(wake, until)
-        if self._unheard:
+        if self._unlogged:
             retry = self.world.now() + RETRY
             wake = retry if wake is None else min(wake, retry)
-        came = [*self._unheard, *map(self._in_log_time, self.world.wait(wake))]
-        self._unheard = []
+        came = [*self._unlogged, *map(self._in_log_time, self.world.wait(wake))]
+        self._unlogged = []
         now = self.now()
         due = next_deadline(self.state)
         if due is not None and due <= now:
             came.append(s.FireTimers(self.id("tick")))
         turn = self._next_round() if self.executing else None
         if turn is not None and turn <= now:
-            came.append(s.EvaluatePolicies(self.id("round"), self._rounds.due(self.state, now, self._look)))
-        asked = self._staying.next() if self.executing else None
+            came.append(s.EvaluatePolicies(self.id("round"), self._round_schedule.due(self.state, now, self._look)))
+        asked = self._leave_in_queue.next() if self.executing else None
         if asked is not None and asked <= now:
-            came.append(s.LeaveQueue(self.id("leave"), self._staying.due(now)))
+            came.append(s.LeaveQueue(self.id("leave"), self._leave_in_queue.due(now)))
         if self.executing:
-            self._woken = bool(came)
+            self._woken_by_world = bool(came)
             if not came:
-                self._rounds.looked = now
+                self._round_schedule.looked = now
         return came
 
     def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
-        return evolve(said, at=said.at + self._ahead) if self._ahead and isinstance(said, s.Started | s.Ended) else said
+        return (
+            evolve(said, at=said.at + self._clock_lead)
+            if self._clock_lead and isinstance(said, s.Started | s.Ended)
+            else said
+        )
 
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
         came = self.wait(until)
-        if not came and not (self.executing and self._cycle_due(self.now())):
+        if not came and not (self.executing and self.matching and self._cycle_schedule.due(self.state, self.now())):
             return False
         self.handle(came)
         return True

@@ -19,7 +19,7 @@ Job = tuple[int, int]
 
 
 @define
-class Staying:
+class LeaveInQueue:
     _due: dict[Job, int] = field(factory=dict)
     _agenda: list[tuple[int, Job]] = field(factory=list)
 

@@ -162,7 +162,7 @@ class LocalWorld:
     The sensors are asked as soon as a configuration says which there are (``configure``).
     """
 
-    steady = False
+    simulated = False
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
         self._folder = folder
@@ -218,7 +218,7 @@ class LocalWorld:
         attributes = self._cron.attributes()
         return evolve(readings, attributes=attributes) if attributes else readings
 
-    def stirred(self) -> set[str]:
+    def changed_machines(self) -> set[str]:
         return set()
 
     def benchmark(self, slot: str) -> None:
@@ -282,7 +282,7 @@ class LocalWorld:
     def signal(self, key: str, how: How) -> None:
         self._supervisor.signal(key, how)
 
-    def forget(self, keys: Iterable[str]) -> None:
+    def acknowledge(self, keys: Iterable[str]) -> None:
         done = list(keys)
         for key in done:
             self._slots.pop(key, None)

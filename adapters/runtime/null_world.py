@@ -15,7 +15,7 @@ from ...domain.ports.world import How, Launch
 
 
 class NullWorld:
-    steady = False
+    simulated = False
 
     def now(self) -> int:
         return time.time_ns() // 1000
@@ -26,7 +26,7 @@ class NullWorld:
     def signal(self, key: str, how: How) -> None:
         pass
 
-    def forget(self, keys: Iterable[str]) -> None:
+    def acknowledge(self, keys: Iterable[str]) -> None:
         pass
 
     def wait(self, until: int | None) -> list[Stimulus]:
@@ -38,7 +38,7 @@ class NullWorld:
     def sense(self, machine: str) -> Readings:
         return NOTHING_READ
 
-    def stirred(self) -> set[str]:
+    def changed_machines(self) -> set[str]:
         return set()
 
     def benchmark(self, slot: str) -> None:

@@ -1,10 +1,10 @@
 """When the policy of each machine is due.
 
-Rounds lie on a grid of each machine's own (``point/rounds.py``). In the real world every instant of the grid is a
-round, since the sensors may say something else at any moment. In a steady world only those are held in which a rule may
-hold: after whatever happened to a machine, ``next_policy_change`` tells for each of its slots from when on that may be.
-Both see the same: what the world says at an instant of the grid comes before its round, what the pool makes of it and
-what is asked of it then comes behind.
+Rounds lie on a grid of each machine's own (``startd/policy_rounds.py``). In the real world each of its instants is a
+round, since the sensors may say something else at any moment. In a simulated world only those are held in which a rule
+may hold: after whatever happened to a machine, ``next_policy_change`` tells for each of its slots from when on that may
+be. Both see the same: what the world says at an instant of the grid comes before its round, what the pool makes of it
+and what is asked of it then comes behind.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from ...domain.startd.next_change import next_policy_change
 from ...domain.startd.policy_rounds import drain_can_advance, interval, next_round
 from ...domain.startd.settings import MICROSECONDS, setting
 from ...domain.startd.slot_policy import SlotPolicy
+from ...domain.state.caches import Caches
 from ...domain.state.job_ad import job_procs
 from ...domain.state.state import Machine, State
 
 
 @define
-class Rounds:
+class RoundSchedule:
     """The agenda of rounds. ``due`` is what it is asked for; ``note`` tells it what has happened."""
 
-    steady: bool
+    simulated: bool
+    caches: Caches = field(factory=Caches)
     looked: int = 0
     """The instant up to which every round that was due has been held."""
     _held: dict[str, int] = field(factory=dict)
@@ -45,8 +47,9 @@ class Rounds:
     _stale: dict[str, set[str] | None] = field(factory=dict)
     """The machines of which something has changed, with the slots that it changed; None: all."""
 
-    def reset(self) -> None:
-        """Whatever was known of the machines is to be found out again."""
+    def reset(self, caches: Caches) -> None:
+        """Whatever was known of the machines is to be found out again, of another state, with what is kept of that."""
+        self.caches = caches
         self._due.clear()
         self._agenda.clear()
         self._horizons.clear()
@@ -120,7 +123,7 @@ class Rounds:
         """The machines whose round, of the grid that was in force when this instant came, is due at this very instant
         because of what has just happened to them."""
         sense, zone = look()
-        for name in self._stale if self.steady and self.looked < now else ():
+        for name in self._stale if self.simulated and self.looked < now else ():
             machine = state.machines.get(name)
             if machine is None or next_round(machine, self._apart.get(name, now), now - 1) != now:
                 continue
@@ -160,7 +163,7 @@ class Rounds:
         """The first instant of the machine's grid at which something may happen."""
         apart = self._apart[machine.name] = interval(state, machine)
         last = self._held.get(machine.name, machine.joined)
-        if not self.steady:
+        if not self.simulated:
             return next_round(machine, apart, max(last, self.looked))
         earliest = self._something(state, machine, now, sense, zone)
         if earliest is None:
@@ -182,7 +185,7 @@ class Rounds:
         context = Context(now=now // MICROSECONDS, seed=now // MICROSECONDS, timezone=zone)
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
-                known[name] = next_policy_change(SlotPolicy(state, slot, sense, now, context))
+                known[name] = next_policy_change(SlotPolicy(state, slot, sense, now, context, self.caches))
         for name in [name for name in known if name not in machine.slots]:
             del known[name]
         return min((when for when in known.values() if when is not None), default=None)

@@ -408,7 +408,7 @@ class Server:
 
     def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
         """One of several requests cannot be decided, which is a fault of ours: it alone is to suffer from it."""
-        self.engine.handle([one for one in came if one not in self.engine.unheard])
+        self.engine.handle([one for one in came if one not in self.engine.unlogged])
         for one in asked:
             try:
                 (answer,) = self.engine.handle([one.stimulus])

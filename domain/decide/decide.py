@@ -18,6 +18,7 @@ from ..schedd.job_processes import ended, measured, started
 from ..schedd.leave_queue import leave
 from ..startd import claiming, draining, policy_rounds, shutdown
 from ..startd.machines import add_machine, reconfigure, remove_machine
+from ..state.caches import Caches
 from ..state.settings import settings
 from ..state.state import State
 from ..state_machines import DIALECTS
@@ -93,11 +94,19 @@ _RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
 
 
 def decide(
-    state: State, stimulus: s.Stimulus, now: int, tables: Tables, sense: Sense = nothing, zone: tzinfo = UTC
+    state: State,
+    stimulus: s.Stimulus,
+    now: int,
+    tables: Tables,
+    sense: Sense = nothing,
+    zone: tzinfo = UTC,
+    caches: Caches | None = None,
 ) -> list[Event]:
-    """The events that follow from `stimulus` at the instant `now`, in microseconds. They are folded onto `state`
-    already: throw it away if they cannot be appended. `sense` gives the readings of a machine at this instant, `zone`
-    is that of its local times (ClockMin).
+    """Decide what follows from `stimulus` at the instant `now`, in microseconds, and change `state` in place.
+
+    Return the events, which are folded onto `state` already: throw it away, with its `caches`, if they cannot be
+    appended. `sense` gives the readings of a machine at this instant, `zone` is that of its local times (ClockMin).
+    `caches` has what was computed of `state` before; without it, nothing is.
 
     A command whose id was answered before is not decided again: the answer stands in ``state.answers``.
 
@@ -106,7 +115,7 @@ def decide(
     """
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
-    draft = Draft(state, stimulus.id, now, tables, sense, zone)
+    draft = Draft(state, stimulus.id, now, tables, sense, zone, caches)
     _RULES[type(stimulus)](draft, stimulus)
     shutdown.finish(draft)
     policy_rounds.publish(draft)

@@ -22,7 +22,7 @@ def _due(state: State) -> list[tuple[int, str, str]]:
         found.append(
             (slot.entered_state + duration(state, state.machines.get(slot.machine), "MATCH_TIMEOUT"), "match", name)
         )
-    for name in state.unheard:
+    for name in state.silent_claims:
         slot = state.slots[name]
         if slot.claim is not None and slot.state == "Claimed" and "closing" not in slot.claim.marks:
             found.append((slot.claim.until, "lease", name))
@@ -55,7 +55,7 @@ def fire_timers(draft: Draft) -> None:
             _escalate(draft, state.activations[name])
         elif what == "match" and name in state.matched and slot is not None:
             void(draft, slot, "match_timeout")
-        elif what == "lease" and name in state.unheard and slot is not None:
+        elif what == "lease" and name in state.silent_claims and slot is not None:
             kill(draft, slot, "lease_over")
         elif what == "starter" and slot is not None and slot.activation is not None:
             _escalate(draft, slot.activation)

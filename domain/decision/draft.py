@@ -18,6 +18,7 @@ from ..classad import Context
 from ..errors import PoolbookError
 from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
 from ..ports.sensor_readings import Sense, nothing
+from ..state.caches import Caches
 from ..state.cluster import Cluster
 from ..state.evolve import evolve
 from ..state.state import Slot, State
@@ -55,8 +56,10 @@ class Draft:
         tables: Tables,
         sense: Sense = nothing,
         zone: tzinfo = UTC,
+        caches: Caches | None = None,
     ) -> None:
         self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
+        self.caches = caches or Caches()
         self.events: list[Event] = []
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}

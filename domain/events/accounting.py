@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from .base import Event, event
 
@@ -40,6 +40,7 @@ class SubmitterSet(SubmitterEvent):
     name: str  #: what was set: one of `SET`
     value: float  #: what it is from now on, in the unit that `SET` says
     until: int = 0  #: the instant at which it is again what it was before, in microseconds (0: for good)
+    factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
 
 
 @event("submitters.reset")
@@ -50,14 +51,16 @@ class SubmittersReset(Event):
     stream: ClassVar[str] = "accountant"
     submitters: tuple[str, ...]  #: whose usage begins anew
     user: str  #: who asked for it
+    factors: dict[str, float] = Factory(dict)  #: the priority factors of those that are new
 
 
 @event("submitter.deleted")
 @frozen
 class SubmitterDeleted(SubmitterEvent):
-    """The submitter's record is gone: if it comes again, it comes as new."""
+    """The submitter's record is gone: if it comes again, it comes as new. It comes at once if it has claims."""
 
     user: str  #: who asked for it
+    factor: float = 0.0  #: its priority factor from now on, if it has claims (0: it has none, or the log is older)
 
 
 SET: dict[str, str] = {

@@ -17,6 +17,7 @@ class ClusterSubmitted(ClusterEvent):
     count: int  #: how many jobs
     columns: tuple[bytes, ...]  #: what differs between them (`domain/state/proc_ads.py` packs and unpacks it)
     status: str  #: in which status they begin: Idle or Held
+    factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
 
 
 @event("jobs.moved")

@@ -149,6 +149,7 @@ class ClaimMade(SlotEvent):
     job: str = ""  #: the job that was asked for; of a claim of our own the one that waited for it (empty: none)
     ad: Ad = Factory(dict)  #: with `holder`: the job's ad
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
+    factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
 
 
 @event("claim.queued")

@@ -14,22 +14,22 @@ from ..classad.tree import Literal
 from ..events import Unmatched
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
-from .autoclusters import Significance
+from .autoclusters import SignificantAttributes
 from .candidates import Kind, Ranks, ephemeral, is_published
 from .cycle_accounts import Account, Accounts
 from .settings import Negotiator
-from .slot_table import MOVING, Aspect, Barren, Pool
+from .slot_table import MOVING, Exhausted, LastingFacts, PublicAds
 
 _PLANS_KEPT = 4000
 
 
 @define
-class Kinds:
+class AutoclusterCache:
     """The kinds of jobs of one cycle, each by the number of its autocluster, and by its submitter if that is asked
     for."""
 
-    pool: Pool
-    likeness: Significance
+    pool: PublicAds
+    likeness: SignificantAttributes
     rules: Negotiator
     accounts: Accounts
     ranks: Ranks
@@ -72,14 +72,14 @@ class Kinds:
             found = plans[number] = (signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
         return found[1]
 
-    def _aspect(self, number: int, cluster: Cluster, proc: int, job: ClassAd) -> Aspect:
+    def _aspect(self, number: int, cluster: Cluster, proc: int, job: ClassAd) -> LastingFacts:
         aspects, signature = self.pool.aspects, self.likeness.signature(cluster, proc)
         found = aspects.get(number)
         if found is None or found.signature is not signature:
-            found = aspects[number] = Aspect(signature, self.ranks.names(job))
+            found = aspects[number] = LastingFacts(signature, self.ranks.names(job))
         return found
 
-    def barren(self, number: int, cluster: Cluster, proc: int) -> Barren | None:
+    def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
         """What an earlier cycle has found, if it is that no slot is left for such jobs and nothing has changed that
         since."""
         known = self.pool.barren.get(number) if self._lasts else None
@@ -94,7 +94,7 @@ class Kinds:
         if aspect.moves is None:
             aspect.moves = self._moves(kind.job)
         if not aspect.moves:
-            self.pool.barren[number] = Barren(aspect.signature, len(self.pool.names), told)
+            self.pool.barren[number] = Exhausted(aspect.signature, len(self.pool.names), told)
 
     def _moves(self, job: ClassAd) -> bool:
         """Whether what the job matches may change without an event of its slots: by time passing, by chance, or by the

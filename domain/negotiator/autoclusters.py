@@ -17,6 +17,7 @@ from attrs import define, field
 
 from ..classad import ClassAd, parse
 from ..classad.tree import Literal
+from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.expression_cache import expression
 from ..state.job_ad import LIVED
@@ -31,12 +32,10 @@ ALWAYS_SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "R
 _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "SlotWeight")
 
 
-def significance(state: State) -> Significance:
+def significance(state: State, caches: Caches) -> SignificantAttributes:
     """The significance of attributes in this state: kept for as long as no slot reads others."""
-    known: Significance | None = state.kept.get("significance")
-    if known is None:
-        known = state.kept["significance"] = Significance()
-    known.follow(state)
+    known = caches.of(SignificantAttributes)
+    known.follow(state, settings_of(state, caches))
     return known
 
 
@@ -58,7 +57,7 @@ class _Differing:
         return self.cluster is cluster and self.edits == cluster.edits
 
 
-class Significance:
+class SignificantAttributes:
     """Which attributes are significant, and by them each job's signature."""
 
     def __init__(self) -> None:
@@ -66,7 +65,8 @@ class Significance:
         """The attributes' names in small letters, each with how it is written."""
         self.whole = True
         """Whether jobs that count as alike are so: attributes that were declared insignificant may tell them apart."""
-        self._following = False
+        self._seen = -1
+        """How many changes of slots' ads it has taken in."""
         self._renewed = 0
         """How many conditions came that no slot had before, or went with the last one that had them."""
         self._configured = -1
@@ -80,19 +80,20 @@ class Significance:
         self._words: list[frozenset[str]] = []
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
-    def follow(self, state: State) -> None:
+    def follow(self, state: State, rules: Negotiator) -> None:
         """Take in what slots, and the negotiator, read now."""
         if self._has_old(state):
             self._forget()
         before = len(self._conditions), self._renewed
-        if not self._following:
-            self._following, state.reworded = True, dict.fromkeys(state.slots, True)
-        changed, state.reworded = state.reworded, {}
+        changed = state.slot_ad_changes.since(self._seen)
+        self._seen = state.slot_ad_changes.count
+        if changed is None:
+            changed = dict.fromkeys((*self._of_slot, *state.slots))
         for name in changed:
             self._change(name, state.slots.get(name), state)
         if before != (len(self._conditions), self._renewed) or self._configured != state.configured or not self.names:
             self._configured = state.configured
-            self._renew(settings_of(state))
+            self._renew(rules)
 
     def _change(self, name: str, slot: Slot | None, state: State) -> None:
         old = self._of_slot.pop(name, None)

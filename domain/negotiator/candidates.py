@@ -25,7 +25,7 @@ from ..classad.tree import Literal
 from ..events import Denied
 from .cycle_accounts import Account, Accounts
 from .settings import Negotiator
-from .slot_table import CALL, EITHER, Mask, Places, Pool, Read, mentioned
+from .slot_table import CALL, EITHER, Mask, Places, PublicAds, Read, mentioned
 
 LEAST: Final = -1.7976931348623157e308
 """The rank that is no number, the reference's -DBL_MAX."""
@@ -92,7 +92,7 @@ _SIDES: Final = {
 class Ranks:
     """The values of the ranks over the pool, each under a name that says what it depends on, and the orders by them."""
 
-    pool: Pool
+    pool: PublicAds
     rules: Negotiator
     values: dict[str, Floats] = field(factory=dict)
     orders: dict[tuple[str, str, str], Places] = field(factory=dict)
@@ -280,7 +280,7 @@ def is_published(name: str) -> bool:
     return (name if found is None else found[2]) in _REMOTE
 
 
-def publish_remote(pool: Pool, accounts: Accounts, total: float, read: frozenset[str]) -> None:
+def publish_remote(pool: PublicAds, accounts: Accounts, total: float, read: frozenset[str]) -> None:
     """Give the slots' ads what they say of who has them, as far as anybody reads it (``read``, in small letters)."""
     wanted = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (wanted or accounts.rules.cross_slot_prios):
@@ -303,14 +303,16 @@ def _said(who: str, accounts: Accounts, total: float) -> dict[str, object]:
     }
 
 
-def _assign(pool: Pool, name: str, values: list[object], users: Places) -> None:
+def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> None:
     """Set an attribute of each slot to what is said of a user, by his number; nobody's is not there."""
     cells = [(0, 0), *[(0, 0) if one is None else pool.table.encoded(one) for one in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
     pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
 
 
-def _publish_neighbours(pool: Pool, accounts: Accounts, said: list[dict[str, object]], read: frozenset[str]) -> None:
+def _publish_neighbours(
+    pool: PublicAds, accounts: Accounts, said: list[dict[str, object]], read: frozenset[str]
+) -> None:
     """NEGOTIATOR_CROSS_SLOT_PRIOS: what is said of the users of a machine's slots, as slot<N>_<attribute> in each. A
     dynamic slot has the number of the one that it was cut from, and is not told of."""
     slots = accounts.state.slots

@@ -26,17 +26,18 @@ from attrs import define, field, frozen
 
 from ..classad import Context
 from ..events import CycleHeld, PrioritiesUpdated
+from ..state.caches import Caches
 from ..state.cluster import IDLE
 from ..state.state import State
-from .autocluster_cache import Kinds
+from .autocluster_cache import AutoclusterCache
 from .autoclusters import significance, words
 from .cycle_accounts import Account, Accounts
-from .idle_jobs import queues
-from .matchmaker import CEILING, MATCHES, SHARE, Choice, Chooser, Limits
+from .idle_jobs import queues, waits
+from .matchmaker import CEILING, MATCHES, SHARE, Choice, Limits, Matchmaker
 from .rejections import Reasons
 from .resource_requests import Requests
 from .settings import Negotiator, settings_of
-from .slot_table import pool_of
+from .slot_table import public_ads_of
 
 RULES = 1
 """The number of the way in which cycles are decided here (``CycleHeld.rules``)."""
@@ -53,20 +54,20 @@ class Cycle:
     choices: tuple[Choice, ...] = ()
 
 
-def hold(state: State, why: Why, context: Context, offset: int = 0) -> Cycle:
+def hold(state: State, caches: Caches, why: Why, context: Context, offset: int = 0) -> Cycle:
     """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
 
     :param why: what an event of a cause begins with: the instant, the cause, the stimulus
     :param context: what expressions see of the world; of the pool's time zone ``offset`` is the seconds from UTC
     """
     now = why("negotiated")[0]
-    rules = settings_of(state)
+    rules = settings_of(state, caches)
     accounts = Accounts(state, now, rules)
     aged = accounts.aged()
     priorities = PrioritiesUpdated(*why("accounted"), aged) if aged else None
     if not waits(state):
         return Cycle(priorities, None)
-    turn = _Turn(state, now, context, rules, accounts)
+    turn = _Turn(state, caches, now, context, rules, accounts)
     turn.run()
     matches = turn.chooser.matches()
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
@@ -77,15 +78,10 @@ def hold(state: State, why: Why, context: Context, offset: int = 0) -> Cycle:
     return Cycle(priorities, held, tuple(turn.chooser.choices))
 
 
-def waits(state: State) -> bool:
-    """Whether any job waits for a slot."""
-    return any(cluster.counts[IDLE] and not cluster.local for cluster in state.clusters.values())
-
-
-def asked(state: State) -> set[str]:
+def asked(state: State, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
-    likeness = significance(state)
-    found = {word for text in settings_of(state).own for word in words((("", text),))}
+    likeness = significance(state, caches)
+    found = {word for text in settings_of(state, caches).own for word in words((("", text),))}
     for cluster in state.clusters.values():
         if cluster.counts[IDLE] and not cluster.local:
             found |= likeness.words_of(cluster)
@@ -95,12 +91,13 @@ def asked(state: State) -> set[str]:
 @define
 class _Turn:
     state: State
+    caches: Caches
     now: int
     context: Context
     rules: Negotiator
     accounts: Accounts
-    chooser: Chooser = field(init=False)
-    kinds: Kinds = field(init=False)
+    chooser: Matchmaker = field(init=False)
+    kinds: AutoclusterCache = field(init=False)
     reasons: Reasons = field(init=False)
     requests: Requests = field(init=False)
     total: float = 0.0
@@ -121,14 +118,14 @@ class _Turn:
 
     def __attrs_post_init__(self) -> None:
         state = self.state
-        likeness = significance(state)
-        pool = pool_of(state, self.now, self.context, asked(state))
-        self.chooser = Chooser(state, self.context, self.rules, self.accounts, pool)
-        self.requests = Requests(state, likeness)
+        likeness = significance(state, self.caches)
+        pool = public_ads_of(state, self.caches, self.now, self.context, asked(state, self.caches))
+        self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
+        self.requests = Requests(state, likeness, self.caches)
         if self.rules.job_constraint is not None:
             self.requests.leave_out(self.rules.job_constraint, self.context)
         self.total, self.lightest = self.chooser.weigh()
-        self.kinds = Kinds(pool, likeness, self.rules, self.accounts, self.chooser.ranks, self.total)
+        self.kinds = AutoclusterCache(pool, likeness, self.rules, self.accounts, self.chooser.ranks, self.total)
         self.reasons = Reasons(self.chooser, self.kinds, self.requests)
         if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.most = self.rules.most_matches
@@ -138,8 +135,8 @@ class _Turn:
     def _promised(self) -> dict[str, float]:
         found: dict[str, float] = {}
         state, places = self.state, self.chooser.pool.places
-        for (number, _), name in state.promised.items():
-            if number in state.clusters and name in places and name not in state.ready:
+        for (number, _), name in state.reserved.items():
+            if number in state.clusters and name in places and name not in state.claim_ready:
                 submitter = state.clusters[number].submitter
                 found[submitter] = found.get(submitter, 0.0) + self.chooser.cores(places[name])
         return found
@@ -157,7 +154,7 @@ class _Turn:
     def _taking_part(self) -> list[Account]:
         """Who has jobs: such that wait or, as long as slots may change hands, such that run."""
         found: dict[str, Account] = {}
-        for name, entries in queues(self.state).items():
+        for name, entries in queues(self.state, self.caches).items():
             idle = sum(cluster.counts[IDLE] for _, _, cluster in entries)
             if idle:
                 found[name] = self.accounts.of(name)

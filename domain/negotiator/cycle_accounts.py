@@ -47,13 +47,13 @@ class Accounts:
     def _make(self, name: str) -> Account:
         state, now, terms = self.state, self.now, self.rules.accounting
         record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
-        real = updated(record, state.accounted, now, terms.halflife)
+        real = updated(record, state.priorities_updated_at, now, terms.halflife)
         most = ceiling(record, now)
         return Account(
             name,
             real,
             real * factor(record, terms, now),
-            record.using / 1000 if self.rules.use_slot_weights else float(record.slots),
+            record.weighted_in_use / 1000 if self.rules.use_slot_weights else float(record.slots),
             floor(record, now),
             inf if most < 0 else most,
         )
@@ -67,7 +67,7 @@ class Accounts:
         found = {}
         waiting = {cluster.submitter for cluster in self.state.clusters.values() if cluster.counts[IDLE]}
         for name, record in self.state.submitters.items():
-            used = record.used(self.now) != record.drawn  # it must be drawn once, even where the priority stays
+            used = record.used(self.now) != record.usage_accounted  # even where the priority stays
             if record.slots or used or name in waiting:
                 real = self.of(name).real
                 if used or real != record.priority:

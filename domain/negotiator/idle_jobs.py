@@ -8,10 +8,12 @@ PostJobPrio2, then those submitted earlier (cluster, process). What is not set, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from math import inf
+from types import MappingProxyType
 from typing import Final
 
+from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
 
@@ -23,6 +25,11 @@ Prios = tuple[float, ...]
 """The five priorities of a job, negated: the least goes first."""
 Entry = tuple[Prios, int, Cluster]
 """A cluster whose jobs have the same priorities (else they are those of none): these, its number, the cluster."""
+
+
+def waits(state: State) -> bool:
+    """Return whether any job waits for a slot."""
+    return any(cluster.counts[IDLE] and not cluster.local for cluster in state.clusters.values())
 
 
 def prios(cluster: Cluster, proc: int) -> Prios:
@@ -45,7 +52,7 @@ def plain(cluster: Cluster) -> bool:
 def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
     """The processes of a cluster that wait for a slot: not those that have been given one already, nor those of which
     something is left of an earlier run."""
-    number, by_job, promised = cluster.id, state.by_job, state.promised
+    number, by_job, promised = cluster.id, state.by_job, state.reserved
     proc = cluster.next_idle()
     while proc >= 0:
         if (number, proc) not in by_job and (number, proc) not in promised:
@@ -53,12 +60,19 @@ def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
         proc = cluster.next_idle(proc)
 
 
-def queues(state: State) -> dict[str, list[Entry]]:
+class _Queues:
+    """The queues, and the version of the state's queue that they are of."""
+
+    version = -1
+    by_submitter: Mapping[str, list[Entry]] = MappingProxyType({})
+
+
+def queues(state: State, caches: Caches) -> Mapping[str, list[Entry]]:
     """Each submitter's clusters in their order: kept until a cluster comes or goes or is edited."""
-    known: tuple[int, dict[str, list[Entry]]] | None = state.kept.get("queues")
-    if known is None or known[0] != state.queued:
-        known = state.kept["queues"] = (state.queued, _sorted(state.clusters.values()))
-    return known[1]
+    known = caches.of(_Queues)
+    if known.version != state.queue_version:
+        known.version, known.by_submitter = state.queue_version, _sorted(state.clusters.values())
+    return known.by_submitter
 
 
 def _sorted(clusters: Iterable[Cluster]) -> dict[str, list[Entry]]:
@@ -72,10 +86,12 @@ def _sorted(clusters: Iterable[Cluster]) -> dict[str, list[Entry]]:
     return found
 
 
-def waiting(state: State, submitter: str, skipped: Container[int] = ()) -> Iterator[tuple[Cluster, int]]:
+def waiting(
+    state: State, submitter: str, caches: Caches, skipped: Container[int] = ()
+) -> Iterator[tuple[Cluster, int]]:
     """The jobs of a submitter that wait for a slot, first come first. A cluster that comes to be in `skipped` while
     this is read is left; the state must not change."""
-    entries = [entry for entry in queues(state).get(submitter, []) if entry[2].counts[IDLE]]
+    entries = [entry for entry in queues(state, caches).get(submitter, []) if entry[2].counts[IDLE]]
     mixed = [cluster for order, _, cluster in entries if not order]
     if not mixed:
         return ((cluster, proc) for _, _, cluster in entries for proc in _unskipped(cluster, state, skipped))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from ..decision.draft import Draft
 from ..events import EvaluationRecorded, SlotAdChanged
-from ..ports.sensor_readings import NOTHING_READ, nothing
+from ..ports.sensor_readings import NOTHING_READ, Readings, nothing
 from ..startd.dynamic_slots import carve
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import reevaluate, trigger
 from ..startd.updates import changed_readings, names_sensed
 from ..state.state import Slot
-from .cycle import Cycle, asked, hold, waits
+from .cycle import Cycle, asked, hold
+from .idle_jobs import waits
 from .match_evidence import evidence, job_ad
-from .slot_table import pool_of
+from .slot_table import PublicAds, public_ads_of
 
 
 def negotiate(draft: Draft) -> None:
@@ -25,7 +26,7 @@ def negotiate(draft: Draft) -> None:
     state = draft.state
     if waits(state):
         _publish(draft)
-    cycle = hold(state, draft.why, draft.context, draft.context.offset(draft.now // 1_000_000))
+    cycle = hold(state, draft.caches, draft.why, draft.context, draft.context.offset(draft.now // 1_000_000))
     if cycle.priorities is not None:
         draft.emit(cycle.priorities)
     if cycle.held is None:
@@ -43,6 +44,14 @@ def negotiate(draft: Draft) -> None:
             trigger(draft, slot, "match", "matched")
 
 
+class _Asked:
+    """What was asked of the machines' sensors last: ``read`` are the attributes that cycles read, ``readings`` what
+    each machine said."""
+
+    read: frozenset[str] | None = None
+    readings: dict[str, Readings]
+
+
 def _publish(draft: Draft) -> None:
     """Let the slots tell what the cycle may read of their machines' sensors, and nobody has read before. A machine is
     looked at again when its readings are others, or one of its slots, or when more is read."""
@@ -52,15 +61,14 @@ def _publish(draft: Draft) -> None:
     sensed = [(name, said) for name in state.machines if (said := draft.sense(name)) is not NOTHING_READ]
     if not sensed:
         return
-    touched = {slot.machine for name in state.touched if (slot := state.slots.get(name)) is not None}
-    read = pool_of(state, draft.now, draft.context, asked(state)).read()
-    before, looked = state.kept.get("asked of sensors", (None, {}))
-    if before != read:
-        looked = {}
-    state.kept["asked of sensors"] = read, looked
+    touched = draft.caches.of(PublicAds).stale_machines(state)
+    read = public_ads_of(state, draft.caches, draft.now, draft.context, asked(state, draft.caches)).read()
+    known = draft.caches.of(_Asked)
+    if known.read != read:
+        known.read, known.readings = read, {}
     for name, said in sensed:
-        if name in touched or looked.get(name) is not said:
-            looked[name] = said
+        if name in touched or known.readings.get(name) is not said:
+            known.readings[name] = said
             for slot in state.machines[name].slots.values():
                 _tell(draft, slot, names_sensed(said, slot.name) & read)
 
@@ -75,7 +83,7 @@ def _tell(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
 
 def _evidence(draft: Draft, cycle: Cycle) -> list[EvaluationRecorded]:
     """For each kind of jobs what the Requirements of one read, of its own ad and of the slot's that it gets."""
-    table = pool_of(draft.state, draft.now, draft.context, ()).table
+    table = public_ads_of(draft.state, draft.caches, draft.now, draft.context, ()).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}
     wanted = {id(choice) for choice in first.values()}
     return [

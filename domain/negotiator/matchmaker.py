@@ -19,6 +19,7 @@ from ..classad.match import accepts
 from ..classad.tree import Literal
 from ..events import Denied, Match
 from ..startd.slot_resources import dynamic_name
+from ..state.caches import Caches
 from ..state.cluster import Cluster
 from ..state.state import State
 from .candidates import (
@@ -38,9 +39,9 @@ from .candidates import (
     single,
 )
 from .cycle_accounts import Account, Accounts
-from .pslot_remainders import Shares
+from .pslot_remainders import Remainders
 from .settings import Negotiator
-from .slot_table import Mask, Places, Pool
+from .slot_table import Mask, Places, PublicAds
 
 _RANK_OF, _CPUS = parse("MY.Rank"), parse("Cpus")
 _NOBODY = ClassAd()
@@ -102,12 +103,13 @@ class Choice:
 
 
 @define
-class Chooser:
+class Matchmaker:
     state: State
+    caches: Caches
     context: Context
     rules: Negotiator
     accounts: Accounts
-    pool: Pool
+    pool: PublicAds
     choices: list[Choice] = field(factory=list)
     free: Mask = field(init=False)
     held: Mask = field(init=False)
@@ -118,7 +120,7 @@ class Chooser:
     _cuts: list[int] = field(factory=list)
     """The partitionable slots that something was cut from, one after the other."""
     _weights: list[float] = field(factory=list)
-    shares: Shares = field(init=False)
+    shares: Remainders = field(init=False)
     ranks: Ranks = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -133,7 +135,7 @@ class Chooser:
             self.free &= there
             self.held &= there
         self._names = set(self.state.slots)
-        self.shares = Shares(self.state, pool, self.context)
+        self.shares = Remainders(self.state, pool, self.context, self.caches)
         self.ranks = Ranks(pool, self.rules)
         self._held_left = int(self.held.sum())
         self._prefers = bool(self._held_left) and self._may_be_preferred()

@@ -9,12 +9,13 @@ from attrs import define, field
 from ..classad import ClassAd, Context, EvaluationError
 from ..startd.slot_ad import compiled_ad
 from ..startd.slot_resources import Cutter, cutter, left_of
+from ..state.caches import Caches
 from ..state.state import Slot, State
-from .slot_table import Pool
+from .slot_table import PublicAds
 
 
 @define
-class Rest:
+class Remainder:
     """A partitionable slot, and what is left of its resources. ``version`` counts the cuts of this cycle; ``ad`` is its
     published ad with what is left."""
 
@@ -32,21 +33,22 @@ class Rest:
 
 
 @define
-class Shares:
+class Remainders:
     """The partitionable slots that a cycle has looked at."""
 
     state: State
-    pool: Pool
+    pool: PublicAds
     context: Context
-    rests: dict[int, Rest] = field(factory=dict)
+    caches: Caches
+    rests: dict[int, Remainder] = field(factory=dict)
 
-    def of(self, place: int) -> Rest:
+    def of(self, place: int) -> Remainder:
         found = self.rests.get(place)
         if found is None:
             slot = self.state.slots[self.pool.names[place]]
             machine = self.state.machines.get(slot.machine)
-            own = cutter(self.state, machine, slot, compiled_ad(self.state, slot).ad, self.context)
-            found = self.rests[place] = Rest(slot, own, left_of(slot.ad), self.pool.table.ad(place))
+            own = cutter(self.state, machine, slot, compiled_ad(self.state, slot, self.caches).ad, self.context)
+            found = self.rests[place] = Remainder(slot, own, left_of(slot.ad), self.pool.table.ad(place))
         return found
 
     def version(self, place: int) -> int:
@@ -54,7 +56,7 @@ class Shares:
         found = self.rests.get(place)
         return 0 if found is None else found.version
 
-    def cores(self, rest: Rest, amounts: Mapping[str, int], weighted: bool) -> float:
+    def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
         """What a part counts for: its SlotWeight, which is Cpus unless configured."""
         if not weighted:
             return 1.0

@@ -56,8 +56,8 @@ def _account(draft: Draft) -> None:
     halflife = terms(state.settings).halflife
     found = {}
     for name, one in state.submitters.items():
-        real = updated(one, state.accounted, draft.now, halflife)
-        if real != one.priority or one.used(draft.now) != one.drawn:
+        real = updated(one, state.priorities_updated_at, draft.now, halflife)
+        if real != one.priority or one.used(draft.now) != one.usage_accounted:
             found[name] = real
     if found:
         draft.emit(PrioritiesUpdated(*draft.why("accounted"), found))

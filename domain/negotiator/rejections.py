@@ -8,10 +8,10 @@ import numpy as np
 from attrs import define, evolve, field
 
 from ..events import Clause, Denied, Unmatched
-from .autocluster_cache import Kinds
+from .autocluster_cache import AutoclusterCache
 from .candidates import Kind
 from .cycle_accounts import Account
-from .matchmaker import CEILING, SHARE, Chooser
+from .matchmaker import CEILING, SHARE, Matchmaker
 from .resource_requests import Requests
 
 
@@ -30,8 +30,8 @@ def known(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
 class Reasons:
     """What stood in the way in one cycle: of a submitter (under -1), or of one of its kinds of jobs."""
 
-    chooser: Chooser
-    kinds: Kinds
+    chooser: Matchmaker
+    kinds: AutoclusterCache
     requests: Requests
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)
@@ -41,7 +41,7 @@ class Reasons:
         """One for each kind of jobs of which some have got nothing, if the log does not have it. No limit is in the way
         of jobs that no slot is left for."""
         chooser, kinds, found = self.chooser, self.kinds, []
-        slots, refusals = len(chooser.pool.names), chooser.state.refusals
+        slots, refusals = len(chooser.pool.names), chooser.state.rejections
         for one in chooser.accounts.waiting():
             name = one.name
             for number, (cluster, proc, count) in self.requests.tally(name).items():

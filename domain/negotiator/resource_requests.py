@@ -10,10 +10,11 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.match import accepts
+from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.expression_cache import ad_of
 from ..state.state import State
-from .autoclusters import Significance
+from .autoclusters import SignificantAttributes
 from .idle_jobs import idle_procs, queues, waiting
 
 Request = tuple[Cluster, int, int]
@@ -27,13 +28,14 @@ class Requests:
     """The jobs that wait in one cycle; ``given`` are the processes that it has found a slot for, by their clusters."""
 
     state: State
-    likeness: Significance
+    likeness: SignificantAttributes
+    caches: Caches
     given: dict[int, set[int]] = field(factory=dict)
     _busy: dict[int, list[int]] = field(factory=dict)
     """The processes, by their clusters, that have been given a slot before, or of which something is left."""
 
     def __attrs_post_init__(self) -> None:
-        for number, proc in (*self.state.by_job, *self.state.promised):
+        for number, proc in (*self.state.by_job, *self.state.reserved):
             self._busy.setdefault(number, []).append(proc)
 
     def leave_out(self, constraint: Expression, context: Context) -> None:
@@ -53,12 +55,12 @@ class Requests:
 
     def of(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
         """A submitter's jobs, first come first, without those whose number is, or comes to be, in ``failed``."""
-        entries = [entry for entry in queues(self.state).get(submitter, []) if entry[2].counts[IDLE]]
+        entries = [entry for entry in queues(self.state, self.caches).get(submitter, []) if entry[2].counts[IDLE]]
         if all(order for order, _, _ in entries):
             for _, _, cluster in entries:
                 yield from self._of_cluster(cluster, failed)
             return
-        for cluster, proc in waiting(self.state, submitter):
+        for cluster, proc in waiting(self.state, submitter, self.caches):
             number = self.likeness.number(self.likeness.signature(cluster, proc))
             if number not in failed and proc not in self._given(cluster):
                 yield cluster, proc, number
@@ -110,7 +112,7 @@ class Requests:
     def tally(self, submitter: str) -> dict[int, tuple[Cluster, int, int]]:
         """Of each autocluster with jobs that have got nothing: its first job, and how many they are."""
         found: dict[int, tuple[Cluster, int, int]] = {}
-        for _, _, cluster in queues(self.state).get(submitter, []):
+        for _, _, cluster in queues(self.state, self.caches).get(submitter, []):
             if cluster.counts[IDLE]:
                 for number, proc, count in self._counts(cluster):
                     known = found.get(number)

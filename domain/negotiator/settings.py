@@ -9,6 +9,7 @@ from attrs import frozen
 
 from ..classad import Expression
 from ..events import Ad
+from ..state.caches import Caches
 from ..state.expression_cache import expression
 from ..state.settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state.state import State
@@ -50,12 +51,19 @@ class Negotiator:
     own: tuple[str, ...]
 
 
-def settings_of(state: State) -> Negotiator:
+class _InForce:
+    """The settings that were configured at a position of the log."""
+
+    configured = -1
+    settings: Negotiator
+
+
+def settings_of(state: State, caches: Caches) -> Negotiator:
     """The settings that are in force."""
-    known: tuple[int, Negotiator] | None = state.kept.get("negotiator settings")
-    if known is None or known[0] != state.configured:
-        known = state.kept["negotiator settings"] = (state.configured, read(state.settings))
-    return known[1]
+    known = caches.of(_InForce)
+    if known.configured != state.configured:
+        known.configured, known.settings = state.configured, read(state.settings)
+    return known.settings
 
 
 def read(settings: Mapping[str, str]) -> Negotiator:

@@ -4,8 +4,8 @@ A slot's row is its published ad: the ad that the log has, over that what its se
 of the moment (``domain/startd/slot_ad.py``). Only those attributes have a column that anybody reads: a job, a slot's
 own
 conditions, the negotiator's expressions, and what these lead to. Rows follow the pool's order, which is that of the
-slots' births, and a slot's row is written again when an event has changed the slot (``State.touched``); attributes that
-move by the clock are columns of instants.
+slots' births, and a slot's row is written again when an event has changed the slot (``State.slot_changes``); attributes
+that move by the clock are columns of instants.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ..startd.public_ad import REFUSING, shown
 from ..startd.settings import setting
 from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, MAKES_NAMES, SlotSnapshot, attributes_of_other_slots, drain_start
 from ..startd.time_limits import drain_left, retirement_left
+from ..state.caches import Caches
 from ..state.expression_cache import expression
 from ..state.state import Machine, Slot, State
 from .autoclusters import Signature
@@ -69,7 +70,7 @@ def _zeros(count: int) -> npt.NDArray[Any]:
     return np.zeros(count, np.int64)
 
 
-class Barren(NamedTuple):
+class Exhausted(NamedTuple):
     """Jobs alike that no slot is left for: among how many slots, and what was told of it."""
 
     signature: Signature
@@ -78,7 +79,7 @@ class Barren(NamedTuple):
 
 
 @define
-class Aspect:
+class LastingFacts:
     """What does not change for a kind of jobs while the slots' rows stay: the names of their ranks, and whether time,
     or chance, changes what they match (None: not asked yet)."""
 
@@ -88,7 +89,7 @@ class Aspect:
 
 
 @define
-class Pool:
+class PublicAds:
     """The slots at one instant. Made once for a state, and brought up to date for each cycle.
 
     ``names`` and ``places`` are the slots' names and rows. ``free``: a match needs nobody to go. ``held``: somebody has
@@ -114,10 +115,10 @@ class Pool:
     """What expressions look like, which are asked for in every cycle."""
     plans: dict[int, tuple[Signature, Plan]] = field(factory=dict)
     """The plans of kinds of jobs, by their numbers."""
-    barren: dict[int, Barren] = field(factory=dict)
+    barren: dict[int, Exhausted] = field(factory=dict)
     """Kinds of jobs that no slot is left for, by their numbers. It holds as long as slots only go or are matched, the
     settings stay, and no condition asks for the time."""
-    aspects: dict[int, Aspect] = field(factory=dict)
+    aspects: dict[int, LastingFacts] = field(factory=dict)
     """Kinds of jobs, by their numbers."""
     given: Places = field(factory=lambda: _zeros(0))
     """The places that the last cycle gave away: what is barren since then is so only if they went."""
@@ -133,6 +134,8 @@ class Pool:
     what they say of each other."""
     _weighed: tuple[int, ...] = ()
     _configured: int = -1
+    _cursors: tuple[int, int] = (-1, -1)
+    """How many changes of slots, and how many matches, the rows are as of."""
 
     def read(self) -> frozenset[str]:
         """The attributes that anybody reads, in small letters."""
@@ -154,16 +157,33 @@ class Pool:
 
     # Bringing up to date
 
-    def update(self, state: State, now: int, context: Context, asked: Iterable[str]) -> None:
+    def update(self, state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> None:
         """Be as the state says; ``asked`` are further attributes, in small letters, that somebody reads."""
         self.table.context = context
-        see = _Sight(state, now, context, self._spellings)
-        touched, state.touched = state.touched, {}
-        self._follow(state, see, touched)
+        see = _PublishedAds(state, caches, now, context, self._spellings)
+        changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
+        self._cursors = state.slot_changes.count, state.slots_matched.count
+        self._follow(state, see, changed, matched)
         self._want(state, see, {*ALWAYS_READ, *asked})
         self._move(now // 1_000_000, context)
         self._weigh()
         self._check_given()
+
+    def _changes(self, state: State) -> tuple[dict[str, None], dict[str, None]] | None:
+        """Return the slots that changed, and those that were matched, since the last time; None: that is not known."""
+        changed, matched = (
+            log.since(seen) for log, seen in zip((state.slot_changes, state.slots_matched), self._cursors, strict=True)
+        )
+        return None if changed is None or matched is None else (changed, matched)
+
+    def follows(self, state: State) -> bool:
+        """Return whether it is known what has changed since the last time."""
+        return self._changes(state) is not None
+
+    def stale_machines(self, state: State) -> set[str]:
+        """Return the machines with slots of which anything has changed since the last time."""
+        changed, matched = self._changes(state) or (state.slots, {})
+        return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
 
     def _check_given(self) -> None:
         """Forget what the last cycle found barren, if what it decided did not come about."""
@@ -171,20 +191,20 @@ class Pool:
             self.barren.clear()
         self.given = _zeros(0)
 
-    def _follow(self, state: State, see: _Sight, touched: Mapping[str, bool]) -> None:
+    def _follow(
+        self, state: State, see: _PublishedAds, touched: Mapping[str, None], matched: Mapping[str, None]
+    ) -> None:
         gone = [
             self.places[name]
-            for name, more in touched.items()
-            if more and name in self.places and state.slots.get(name) is not self.slots[self.places[name]]
+            for name in touched
+            if name in self.places and state.slots.get(name) is not self.slots[self.places[name]]
         ]
         if gone:
             self._remove(gone)
-        fresh = [name for name, more in touched.items() if more and name in state.slots and name not in self.places]
-        changed = dict.fromkeys(
-            name for name in (*(name for name, more in touched.items() if more), *self._watched) if name in self.places
-        )
+        fresh = [name for name in touched if name in state.slots and name not in self.places]
+        changed = dict.fromkeys(name for name in (*touched, *self._watched) if name in self.places)
         places = self.places
-        taken = [places[name] for name, more in touched.items() if not more and name in places]
+        taken = [places[name] for name in matched if name not in touched and name in places]
         self.free[taken] = self.held[taken] = False
         if fresh:
             self._add(state, fresh)
@@ -230,7 +250,7 @@ class Pool:
             one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
             one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: State, see: _Sight, slot: Slot, cells: bool) -> None:
+    def _write(self, state: State, see: _PublishedAds, slot: Slot, cells: bool) -> None:
         """What is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
         see.spell(slot.ad)
@@ -277,7 +297,7 @@ class Pool:
 
     # Columns
 
-    def _want(self, state: State, see: _Sight, asked: Iterable[str]) -> None:
+    def _want(self, state: State, see: _PublishedAds, asked: Iterable[str]) -> None:
         """Have a column for each of these, and for what they lead to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
@@ -291,7 +311,7 @@ class Pool:
             if self._every:
                 pending |= (self._spellings.keys() | DYNAMIC_ATTRIBUTES.keys()) - self._wanted.keys()
 
-    def _fill(self, state: State, see: _Sight, keys: list[str], names: list[str]) -> None:
+    def _fill(self, state: State, see: _PublishedAds, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
         moments = [(state.slots[name], see.moment(state.slots[name])) for name in names] if keys else []
         whole = len(names) == len(self.names)
@@ -319,7 +339,9 @@ class Pool:
         count = len(self.names)
         return _Moving(DYNAMIC_ATTRIBUTES[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
-    def _set_moving(self, see: _Sight, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]) -> None:
+    def _set_moving(
+        self, see: _PublishedAds, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]
+    ) -> None:
         if not moving:
             return
         clocks = moving_attributes(m)
@@ -396,7 +418,7 @@ def mentioned(one: Expression) -> set[Read]:
     return found
 
 
-def free(state: State, slot: Slot, see: _Sight) -> bool:
+def free(state: State, slot: Slot, see: _PublishedAds) -> bool:
     """Whether a claim may come to a slot that nobody has: not on a machine that is to end, nor on one that drains,
     unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
     run."""
@@ -413,11 +435,13 @@ def free(state: State, slot: Slot, see: _Sight) -> bool:
     return drain_left(see.look(slot)) > 0
 
 
-class _Sight:
+class _PublishedAds:
     """How the log shows slots at an instant."""
 
-    def __init__(self, state: State, now: int, context: Context, spellings: dict[str, list[str]]) -> None:
-        self.state, self.now, self.context = state, now, context
+    def __init__(
+        self, state: State, caches: Caches, now: int, context: Context, spellings: dict[str, list[str]]
+    ) -> None:
+        self.state, self.caches, self.now, self.context = state, caches, now, context
         self._spellings = spellings
         self._literals: dict[Any, Literal] = {}
         self._machines: dict[str, tuple[Machine | None, bool, Expression | None]] = {}
@@ -459,10 +483,12 @@ class _Sight:
     def moment(self, slot: Slot) -> SlotSnapshot:
         """The slot, with what its sensors said when they were published last."""
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        return SlotSnapshot(self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context)
+        return SlotSnapshot(
+            self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context, self.caches
+        )
 
     def look(self, slot: Slot) -> PolicyEvaluation:
-        return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context)
+        return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context, self.caches)
 
     def _sense(self, machine: str) -> Readings:
         known = self.state.machines.get(machine)
@@ -513,11 +539,10 @@ class _Sight:
         return known
 
 
-def pool_of(state: State, now: int, context: Context, asked: Iterable[str]) -> Pool:
+def public_ads_of(state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> PublicAds:
     """The pool's slots as of now: kept with the state, since little changes from one cycle to the next."""
-    known: Pool | None = state.kept.get("negotiation pool")
-    if known is None or known.table.waste > 20 * len(state.slots) + 200_000:
-        known = state.kept["negotiation pool"] = Pool()
-        state.touched = dict.fromkeys(state.slots, True)
-    known.update(state, now, context, asked)
+    known = caches.of(PublicAds)
+    if not known.follows(state) or known.table.waste > 20 * len(state.slots) + 200_000:
+        known = caches.renew(PublicAds)
+    known.update(state, caches, now, context, asked)
     return known

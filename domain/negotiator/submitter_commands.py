@@ -18,7 +18,7 @@ from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.settings import super_users
 from ..state.state import Submitter
-from .accounting import LEAST_FACTOR, LEAST_PRIORITY
+from .accounting import LEAST_FACTOR, LEAST_PRIORITY, first_factor, initial, terms
 
 NO_LIMIT: Final = -1.0
 """The ceiling of who has none."""
@@ -106,7 +106,8 @@ def set_submitter(draft: Draft, command: SetSubmitter) -> None:
 
 
 def _set(draft: Draft, command: SetSubmitter, value: float, until: int) -> None:
-    draft.emit(SubmitterSet(*draft.why("granted"), command.submitter, command.user, command.name, value, until))
+    factor = first_factor(draft.state, command.submitter)
+    draft.emit(SubmitterSet(*draft.why("granted"), command.submitter, command.user, command.name, value, until, factor))
     given = {"submitter": command.submitter, "name": command.name, "value": value, "until": until}
     answer(draft, command, "set submitter", _words(command), given)
 
@@ -165,8 +166,9 @@ def reset_usage(draft: Draft, command: ResetUsage) -> None:
     for name in command.submitters:
         _check_name(draft, name)
     names = tuple(dict.fromkeys(command.submitters)) or tuple(draft.state.submitters)
+    factors = {name: first_factor(draft.state, name) for name in names if name not in draft.state.submitters}
     if names:
-        draft.emit(SubmittersReset(*draft.why("granted"), names, command.user))
+        draft.emit(SubmittersReset(*draft.why("granted"), names, command.user, factors))
     arguments = msgspec.json.encode(command.submitters).decode()
     answer(draft, command, "reset usage", arguments, {"submitters": names})
 
@@ -179,10 +181,11 @@ def delete_submitter(draft: Draft, command: DeleteSubmitter) -> None:
     name = command.submitter
     _check_user(draft, command, f"delete {name}")
     _check_name(draft, name)
-    known = name in draft.state.submitters
-    if known:
-        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user))
-    answer(draft, command, "delete submitter", name, {"submitter": name, "known": known})
+    known = draft.state.submitters.get(name)
+    if known is not None:
+        factor = initial(name, terms(draft.state.settings)) if known.slots else 0.0
+        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor))
+    answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
 
 
 def _check_user(draft: Draft, command: Command, what: str) -> None:

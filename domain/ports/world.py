@@ -40,7 +40,7 @@ class World(Protocol):
         """Make an activation's processes end (soft, hold, remove; hard), stop (suspend) or go on (continue). What is
         stopped goes on to hear a soft signal."""
 
-    def forget(self, keys: Iterable[str]) -> None:
+    def acknowledge(self, keys: Iterable[str]) -> None:
         """The log knows how these ended: their records may go."""
 
     def wait(self, until: int | None) -> list[Stimulus]:
@@ -51,14 +51,14 @@ class World(Protocol):
         """After a restart: see what became of activations that began before it. Those that run are watched again, those
         that never began are started, and what ended meanwhile is returned."""
 
-    steady: bool
+    simulated: bool
     """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""
 
     def sense(self, machine: str) -> Readings:
         """What the sensors of a machine say now."""
 
-    def stirred(self) -> set[str]:
-        """The machines whose readings have changed since this was asked last; of a steady world alone."""
+    def changed_machines(self) -> set[str]:
+        """The machines whose readings have changed since this was asked last; of a simulated world alone."""
 
     def benchmark(self, slot: str) -> None:
         """Measure how fast the slot's machine is; ``wait`` returns the result."""

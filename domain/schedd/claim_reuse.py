@@ -13,9 +13,13 @@ from ..state.state import Slot
 _FITS_KEPT = 10_000
 
 
+class _Fits(dict[tuple[Signature, str, int, int], bool]):
+    """By the job's signature, the slot's name and version, and the second."""
+
+
 def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signature) -> bool:
     """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second."""
-    kept: dict[tuple[Signature, str, int, int], bool] = draft.state.kept.setdefault("fits", {})
+    kept = draft.caches.of(_Fits)
     key = (signature, slot.name, slot.version, draft.now // 1_000_000)
     found = kept.get(key)
     if found is None:
@@ -29,8 +33,8 @@ def fits(draft: Draft, slot: Slot, cluster: Cluster, proc: int, signature: Signa
 def slot_ad(draft: Draft, slot: Slot, also: frozenset[str]) -> ClassAd:
     """The ad of a slot at this moment as a match sees it: with the attributes of the moment that its own expressions
     read, and those of ``also``. While its machine drains, START is what the drain says."""
-    found = snapshot(draft.state, slot, draft.sense, draft.now, draft.context)
-    return ad_at(found, only=read_by_match(compiled_ad(draft.state, slot), also | _ALWAYS_READ))
+    found = snapshot(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
+    return ad_at(found, only=read_by_match(compiled_ad(draft.state, slot, draft.caches), also | _ALWAYS_READ))
 
 
 _ALWAYS_READ = frozenset({"state", "activity"})

@@ -13,6 +13,7 @@ from itertools import islice
 
 from ..decision.draft import Draft, job_id
 from ..events import ClaimMade, ClaimQueued, ClaimWithdrawn, JobActivated
+from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
 from ..negotiator.match_evidence import evidence, job_ad
@@ -44,12 +45,13 @@ def claim_matches(draft: Draft) -> None:
         if slot.state in HELD:
             _let_wait(draft, slot, cluster, proc, claim, value)
             continue
-        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value)
+        factor = first_factor(state, cluster.submitter)
+        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value, factor=factor)
         if accept_claim(draft, slot, made):
             activate(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
-    for name, (number, proc) in list(state.ready.items()):
+    for name, (number, proc) in list(state.claim_ready.items()):
         slot, cluster = state.slots[name], _waits(state, number, proc)
         if cluster is None or _ends(draft, slot):
             reuse_claim(draft, slot, number)
@@ -86,8 +88,8 @@ def withdraw_better_matches(draft: Draft, cluster: int, procs: Iterable[int]) ->
     """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
     that the job there may go on at the policy's next round."""
     state = draft.state
-    for job in ((cluster, proc) for proc in procs if state.promised):
-        slot = state.slots.get(state.promised.get(job, ""))
+    for job in ((cluster, proc) for proc in procs if state.reserved):
+        slot = state.slots.get(state.reserved.get(job, ""))
         waiting = None if slot is None else slot.waiting
         if slot is not None and waiting is not None and not waiting.holder and waiting.job == job_id(*job):
             draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, waiting.id))
@@ -130,7 +132,7 @@ def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
 
 def _goes_on(draft: Draft, slot: Slot) -> bool:
     """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
-    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.ready
+    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.claim_ready
 
 
 def _ends(draft: Draft, slot: Slot) -> bool:
@@ -149,17 +151,17 @@ def reuse_claim(draft: Draft, slot: Slot, before: int) -> None:
     else:
         cluster, proc = found
         if cluster.id != before:
-            read = words(significance(draft.state).signature(cluster, proc))
+            read = words(significance(draft.state, draft.caches).signature(cluster, proc))
             draft.emit(evidence(draft, job_ad(cluster, proc), slot_ad(draft, slot, read)))
         activate(draft, slot, cluster, proc)
 
 
 def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
     state = draft.state
-    likeness = significance(state)
+    likeness = significance(state, draft.caches)
     refused: set[Signature] = set()
     skipped: set[int] = set()
-    for cluster, proc in waiting(state, submitter, skipped):
+    for cluster, proc in waiting(state, submitter, draft.caches, skipped):
         signature = likeness.signature(cluster, proc)
         if signature not in refused:
             if fits(draft, slot, cluster, proc, signature):

@@ -18,6 +18,7 @@ from ..classad.match import accepts
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, ClusterSubmitted, JobsEdited
+from ..negotiator.accounting import first_factor
 from ..negotiator.match_evidence import job_ad
 from ..ports.stimuli import Act, ContinueClaim, Edit, Selection, Submit, SuspendClaim, VacateSlot
 from ..startd.vacating import continue_claim, suspend_claim
@@ -53,7 +54,7 @@ class Outcome:
 def submit(draft: Draft, command: Submit) -> None:
     state = draft.state
     number = command.cluster or state.next_cluster
-    if number < state.next_cluster and number not in state.skipped:
+    if number < state.next_cluster and number not in state.unused_cluster_ids:
         raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
     if number > state.next_cluster + NUMBERS_GIVEN_OUT:
         raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")
@@ -69,7 +70,8 @@ def submit(draft: Draft, command: Submit) -> None:
     ad["Owner"] = quoted(command.user)
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
-    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status))
+    factor = first_factor(state, submitter)
+    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor))
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})

@@ -21,6 +21,7 @@ from ..events import (
     ClaimWithdrawn,
     DrainBadputAdded,
 )
+from ..negotiator.accounting import first_factor
 from ..ports import stimuli as s
 from ..state.expression_cache import ad_of
 from ..state.state import Slot
@@ -124,7 +125,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
         return
     made = ClaimMade(
         *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, stimulus.holder,
-        stimulus.job, stimulus.ad, stimulus.lease,
+        stimulus.job, stimulus.ad, stimulus.lease, first_factor(draft.state, stimulus.submitter),
     )  # fmt: skip
     if not accept_claim(draft, slot, made) and slot.state not in HELD and not draft.events:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed there")

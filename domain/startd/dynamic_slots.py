@@ -29,14 +29,18 @@ def requested_resources(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[st
     return _cutter(draft, slot).taken(job, left)
 
 
+class _Cutters(dict[str, tuple[object, ...]]):
+    """By the slots' names: what each was made of, and itself."""
+
+
 def _cutter(draft: Draft, slot: Slot) -> Cutter:
     """The slot as it is cut: kept for as long as its ad, its machine's settings and the second are the same."""
     machine = draft.state.machines.get(slot.machine)
-    kept: dict[str, tuple[object, ...]] = draft.state.kept.setdefault("cutters", {})
+    kept = draft.caches.of(_Cutters)
     stamp = (slot.version, machine.settings if machine else None, draft.context)
     known = kept.get(slot.name)
     if known is None or known[:3] != stamp:
-        made = cutter(draft.state, machine, slot, compiled_ad(draft.state, slot).ad, draft.context)
+        made = cutter(draft.state, machine, slot, compiled_ad(draft.state, slot, draft.caches).ad, draft.context)
         known = kept[slot.name] = (*stamp, made)
     found = known[3]
     assert isinstance(found, Cutter)
@@ -53,7 +57,7 @@ def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
         left = ", ".join(f"{amount:g} of {key}" for key, amount in remaining(parent).items())
         raise Refusal(f"slot {parent.name}: the job asks for more than the slot has left ({left}): ask for less")
     free = free_things(parent, draft.state.slots.values())
-    own = compiled_ad(draft.state, parent).ad
+    own = compiled_ad(draft.state, parent, draft.caches).ad
     chosen = chosen_things(own, job, taken, free, draft.context)
     given: Ad = {}
     for resource, ids in chosen.items():

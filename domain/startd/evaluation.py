@@ -17,6 +17,7 @@ from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expre
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.sensor_readings import Sense
+from ..state.caches import Caches
 from ..state.expression_cache import ad_of, expression
 from ..state.state import Activation, Slot, State
 from .settings import EXPRESSIONS
@@ -53,7 +54,8 @@ class Verdict:
 class PolicyEvaluation:
     """One slot at one instant. Nothing of it holds when the slot has moved."""
 
-    def __init__(self, state: State, slot: Slot, sense: Sense, now: int, context: Context) -> None:
+    def __init__(self, state: State, slot: Slot, sense: Sense, now: int, context: Context, caches: Caches) -> None:
+        self.caches = caches
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
         self.verdict: Verdict | None = None
         """The last expression that was asked."""
@@ -70,7 +72,7 @@ class PolicyEvaluation:
 
     def snapshot(self) -> SlotSnapshot:
         if self._moment is None:
-            self._moment = snapshot(self.state, self.slot, self.sense, self.now, self.context)
+            self._moment = snapshot(self.state, self.slot, self.sense, self.now, self.context, self.caches)
         return self._moment
 
     @property
@@ -83,7 +85,7 @@ class PolicyEvaluation:
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
         """What the expression of a name reads: the slot's ad, with the attributes of the moment that it can read, and
         the job's, if it can read any of that."""
-        found = references(compiled_ad(self.state, self.slot), name)
+        found = references(compiled_ad(self.state, self.slot, self.caches), name)
         if found is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
         job = self.job if found.foreign else None
@@ -101,9 +103,9 @@ class PolicyEvaluation:
         """The ad of its job; None if there is none, or if no expression of the slot's can read it."""
         if not self._job_known:
             self._job_known = True
-            known = compiled_ad(self.state, self.slot)
+            known = compiled_ad(self.state, self.slot, self.caches)
             if known.foreign or known.names is None or self.drain_start is not None:
-                job = self._job = job_as_ad(self.state, self.slot)
+                job = self._job = job_as_ad(self.state, self.slot, self.caches)
                 if job is not None:
                     read = [name for name in known.foreign if name in job]
                     self._loose = frozenset(name for name in read if not isinstance(job[name], Literal))
@@ -111,7 +113,7 @@ class PolicyEvaluation:
 
     def matched_with(self, job: Ad) -> PolicyEvaluation:
         """The same slot matched with another job: that of a match that waits."""
-        other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context)
+        other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
         other._ad, other._job, other._job_known = ad_at(self.snapshot(), whole=True), ad_of(job), True
         return other
 
@@ -135,7 +137,7 @@ class PolicyEvaluation:
         return self._truth(name)
 
     def _vanilla(self) -> bool:
-        if not compiled_ad(self.state, self.slot).varied:
+        if not compiled_ad(self.state, self.slot, self.caches).varied:
             return False
         ad = job_ad(self.state, self.slot)
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
@@ -171,7 +173,7 @@ class PolicyEvaluation:
         """The expression of a name: the slot's, else the default's; None if there is neither."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
-        own = compiled_ad(self.state, self.slot).ad
+        own = compiled_ad(self.state, self.slot, self.caches).ad
         if name in own:
             return own[name]
         default = _DEFAULTS.get(name.lower())

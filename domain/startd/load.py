@@ -14,6 +14,7 @@ from typing import Final
 from attrs import frozen
 
 from ..ports.sensor_readings import Readings
+from ..state.caches import Caches
 from ..state.state import Slot, State
 
 STEP = 1.0
@@ -83,19 +84,23 @@ def _by_cores(left: float, turn: Sequence[LoadedSlot], places: Sequence[LoadedSl
     return given
 
 
-def load_of(state: State, slot: Slot, readings: Readings) -> Load:
+def load_of(state: State, slot: Slot, readings: Readings, caches: Caches) -> Load:
     """Return the load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
     if not readings.load and not readings.condor_load:
         return _NO_LOAD
-    return _loads(state, slot.machine, readings).get(slot.name, _NO_LOAD)
+    return _loads(state, slot.machine, readings, caches).get(slot.name, _NO_LOAD)
 
 
 _NO_LOAD: Final = Load(0.0, 0.0)
 
 
-def _loads(state: State, machine: str, readings: Readings) -> dict[str, Load]:
+class _Loads(dict[str, tuple[int, Readings, dict[str, Load]]]):
+    """By the machines' names: the position and the readings that they hold for, and the slots' loads."""
+
+
+def _loads(state: State, machine: str, readings: Readings, caches: Caches) -> dict[str, Load]:
     """The load of each slot of a machine: kept until an event or another reading."""
-    kept: dict[str, tuple[int, Readings, dict[str, Load]]] = state.kept.setdefault("loads", {})
+    kept = caches.of(_Loads)
     known = kept.get(machine)
     if known is None or known[0] != state.position or known[1] is not readings:
         places = _places(state.machines[machine].slots.values()) if machine in state.machines else []

@@ -47,7 +47,7 @@ def next_policy_change(policy: SlotPolicy) -> int | None:
 def _instants(policy: SlotPolicy) -> Iterator[int]:
     rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when][1]}
-    wanted = compiled_ad(policy.state, policy.slot).names
+    wanted = compiled_ad(policy.state, policy.slot, policy.caches).names
     if asks_busy(wanted):
         if policy.true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
@@ -78,7 +78,7 @@ def _neighbours_terms(policy: PolicyEvaluation) -> Iterator[int]:
     """While a machine drains, how long a job may stay depends on what its neighbours are granted."""
     for slot in machine_slots(policy.state, policy.slot):
         if slot is not policy.slot and slot.activation is not None:
-            theirs = PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context)
+            theirs = PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context, policy.caches)
             changes = _change(theirs, "MaxJobRetirementTime", moving_attributes(theirs.snapshot()))
             if changes is not None:
                 yield changes
@@ -153,6 +153,6 @@ def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
     found: dict[str, Moving] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():
         prefix = other.name.partition("@")[0]
-        theirs = moving_attributes(SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context))
+        theirs = moving_attributes(SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches))
         found |= {f"{prefix}_{name}": theirs[name] for name in wanted if name in theirs}
     return found

@@ -74,7 +74,7 @@ def publish(draft: Draft) -> None:
 
 def _note_busy(draft: Draft, slot: Slot) -> None:
     """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
-    if not asks_busy(compiled_ad(draft.state, slot).names):
+    if not asks_busy(compiled_ad(draft.state, slot, draft.caches).names):
         return
     busy = policy_of(draft, slot).true("CpuBusy")
     if busy != bool(slot.busy_since):

@@ -17,6 +17,7 @@ from attrs import Factory, define, frozen
 from ..classad import ClassAd, Context, Expression
 from ..events import Ad
 from ..ports.sensor_readings import Readings, Sense
+from ..state.caches import Caches
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import Changes
 from ..state.state import Machine, Slot, State
@@ -58,9 +59,13 @@ MAKES_NAMES = frozenset({"eval", "unparse"})
 """Functions that make names when they are evaluated: what they read, no text tells."""
 
 
-def compiled_ad(state: State, slot: Slot) -> CompiledAd:
+class _CompiledAds(dict[str, CompiledAd]):
+    """By the slots' names."""
+
+
+def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
     """Return the lasting part of a slot's ad."""
-    kept: dict[str, CompiledAd] = state.kept.setdefault("static ads", {})
+    kept = caches.of(_CompiledAds)
     known = kept.get(slot.name)
     if known is not None and known.version == slot.version:
         return known
@@ -137,6 +142,7 @@ class SlotSnapshot:
     readings: Readings
     now: int
     context: Context
+    caches: Caches
 
     @property
     def seconds(self) -> int:
@@ -305,8 +311,8 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("MyCurrentTime", lambda m: m.seconds),
         ("KeyboardIdle", lambda m: input_idle(m, console=False)),
         ("ConsoleIdle", lambda m: input_idle(m, console=True)),
-        ("LoadAvg", lambda m: load_of(m.state, m.slot, m.readings).load),
-        ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings).condor),
+        ("LoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).load),
+        ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).condor),
         ("TotalLoadAvg", lambda m: m.readings.load),
         ("TotalCondorLoadAvg", lambda m: float(sum(m.readings.condor_load.values()))),
         ("ClockMin", lambda m: _local(m) // 60 % 1440),
@@ -359,7 +365,7 @@ def ad_at(
 ) -> ClassAd:
     """The slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own expressions
     can read (of ``only``, if that is given), and those of ``also`` (in small letters)."""
-    known, start = compiled_ad(m.state, m.slot), drain_start(m.state, m.slot)
+    known, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
     names = None
     if not whole and known.names is not None and start is None and not _sensed_expressions(m):
         names = known.names if only is None else only
@@ -405,7 +411,7 @@ def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     found: dict[str, Any] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():
-        seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context)
+        seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches)
         prefix = other.name.partition("@")[0]
         for name in wanted:
             known = DYNAMIC_ATTRIBUTES.get(name.lower())
@@ -438,14 +444,18 @@ def job_ad(state: State, slot: Slot) -> Ad | None:
     return None if cluster is None else cluster.attributes(activation.proc)
 
 
-def job_as_ad(state: State, slot: Slot) -> ClassAd | None:
+class _JobAds(dict[str, tuple[str, Changes, int, ClassAd]]):
+    """By the slots' names: the activation, what of the job has changed and its status then, and its ad."""
+
+
+def job_as_ad(state: State, slot: Slot, caches: Caches) -> ClassAd | None:
     """The same as an ad to be read: kept for as long as nothing of the job has changed."""
     activation = slot.activation
     cluster = state.clusters.get(activation.cluster) if activation is not None else None
     if activation is None or cluster is None:
         ad = job_ad(state, slot)
         return None if ad is None else ad_of(ad)
-    kept: dict[str, tuple[str, Changes, int, ClassAd]] = state.kept.setdefault("job ads", {})
+    kept = caches.of(_JobAds)
     known = kept.get(slot.name)
     changes, status = cluster.changes(activation.proc), cluster.status[activation.proc]
     if known is None or known[0] != activation.key or known[1] is not changes or known[2] != status:
@@ -453,6 +463,6 @@ def job_as_ad(state: State, slot: Slot) -> ClassAd | None:
     return known[3]
 
 
-def snapshot(state: State, slot: Slot, sense: Sense, now: int, context: Context) -> SlotSnapshot:
+def snapshot(state: State, slot: Slot, sense: Sense, now: int, context: Context, caches: Caches) -> SlotSnapshot:
     """Return a slot at the instant ``now``."""
-    return SlotSnapshot(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context)
+    return SlotSnapshot(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context, caches)

@@ -85,7 +85,7 @@ def policy_of(draft: Draft, slot: Slot) -> SlotPolicy:
     """Return the slot's policy as of now. What was found out of it is kept until the draft's next event."""
     known = draft.policies.get(slot.name)
     if known is None or known[0] != len(draft.events):
-        found = SlotPolicy(draft.state, slot, draft.sense, draft.now, draft.context)
+        found = SlotPolicy(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
         draft.policies[slot.name] = (len(draft.events), found)
         return found
     return cast(SlotPolicy, known[1])

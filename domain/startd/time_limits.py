@@ -106,7 +106,7 @@ def _of(policy: PolicyEvaluation, slot: Slot) -> PolicyEvaluation:
     return (
         policy
         if slot is policy.slot
-        else PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context)
+        else PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context, policy.caches)
     )
 
 

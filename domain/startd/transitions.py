@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..decision.draft import Draft, job_id
 from ..events import Ad, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
+from ..negotiator.accounting import first_factor
 from ..state.state import Claim, Slot, State
 from ..state_machines import claim_state
 from ..state_machines.claim import ENDING, REQUESTED
@@ -201,7 +202,7 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
     draft.emit(
         ClaimMade(
             *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank,
-            waiting.holder, waiting.job, waiting.ad, waiting.lease,
+            waiting.holder, waiting.job, waiting.ad, waiting.lease, first_factor(draft.state, waiting.submitter),
         )
     )  # fmt: skip
     return BetterMatch(taken=True, refused=False)

@@ -57,7 +57,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
     # A command that writes the log for a moment asks no sensor: what was published stands.
     if here.readings is NOTHING_READ or (not before and here.readings == NOTHING_READ):
         return {}
-    names = compiled_ad(policy.state, policy.slot).names
+    names = compiled_ad(policy.state, policy.slot, policy.caches).names
     known = frozenset(name.lower() for name in before)
     said = dict(_said(here, None if names is None else names | _SHOWN | known | also))
     changes = {name: text for name, text in said.items() if before.get(name) != text}

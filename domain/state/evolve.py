@@ -37,6 +37,7 @@ def _founded(state: State, event: e.PoolFounded) -> None:
 
 
 def _pool_configured(state: State, event: e.PoolConfigured) -> None:
+    state.settings = dict(state.settings)  # those before are kept by submitters of older logs
     _change(state.settings, event.settings)
     state.configured = state.position
 
@@ -56,7 +57,13 @@ def _answered(state: State, event: e.RequestAnswered) -> None:
 def _touch(state: State, machine: Machine) -> None:
     """What all slots of a machine say has changed."""
     for slot in machine.slots:
-        state.touched[slot] = True
+        state.slot_changes.add(slot)
+
+
+def _touch_ads(state: State, machine: Machine) -> None:
+    """The conditions of all slots of a machine have changed."""
+    for slot in machine.slots:
+        state.slot_ad_changes.add(slot)
 
 
 def _machine(state: State, event: e.MachineJoined) -> None:
@@ -85,7 +92,7 @@ def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
 
 def _busy(state: State, event: e.CpuBusyChanged) -> None:
     state.slots[event.slot].busy_since = event.at if event.busy else 0
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _drain_began(state: State, event: e.DrainBegan) -> None:
@@ -95,7 +102,7 @@ def _drain_began(state: State, event: e.DrainBegan) -> None:
     )
     machine.drains, machine.drain_began = event.drain, event.at
     _touch(state, machine)
-    state.reworded.update(dict.fromkeys(machine.slots, True))
+    _touch_ads(state, machine)
 
 
 def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
@@ -104,7 +111,7 @@ def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
         machine.drain.state = event.target
     if event.row in ("cancel", "resume"):
         machine.drain, machine.drain_ended = None, event.at
-        state.reworded.update(dict.fromkeys(machine.slots, True))
+        _touch_ads(state, machine)
     _touch(state, machine)
 
 
@@ -136,7 +143,8 @@ def _born(state: State, event: e.SlotCreated) -> None:
     )  # fmt: skip
     if event.machine in state.machines:
         state.machines[event.machine].slots[event.slot] = slot
-    state.touched[event.slot] = state.reworded[event.slot] = True
+    state.slot_changes.add(event.slot)
+    state.slot_ad_changes.add(event.slot)
 
 
 def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
@@ -152,7 +160,7 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
         slot.entered_state = event.at
     slot.entered_activity = event.at
     slot.state_activity = event.target
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
     if event.target == MATCHED:
@@ -163,34 +171,34 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
 
 def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
     slot = state.slots[event.slot]
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     if event.cause == PUBLISHED:
         _change(slot.public, event.changes)
         slot.published = event.at
         return
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    state.reworded[event.slot] = True
+    state.slot_ad_changes.add(event.slot)
     _change(slot.ad, event.changes)
     slot.version = state.position
 
 
 def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
-    state.reworded[event.slot] = True
+    state.slot_ad_changes.add(event.slot)
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
-    state.touched[event.slot] = True
-    for job in (state.matches.pop(event.slot, None), state.ready.pop(event.slot, None), _awaited(slot)):
+    state.slot_changes.add(event.slot)
+    for job in (state.matches.pop(event.slot, None), state.claim_ready.pop(event.slot, None), _awaited(slot)):
         _unpromise(state, event.slot, job)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
-    state.unheard.pop(event.slot, None)
+    state.silent_claims.pop(event.slot, None)
 
 
 def _unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
     """The job is promised the slot no longer."""
-    if job is not None and state.promised.get(job) == slot:
-        del state.promised[job]
+    if job is not None and state.reserved.get(job) == slot:
+        del state.reserved[job]
 
 
 def _awaited(slot: Slot | None) -> tuple[int, int] | None:
@@ -219,9 +227,9 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
     for before in (matched, _awaited(slot)):
         _unpromise(state, event.slot, before)
     if job is not None:
-        state.ready[event.slot], state.promised[job] = job, event.slot
-    state.submitter(event.submitter).take(event.weight, event.at)
-    state.touched[event.slot] = True
+        state.claim_ready[event.slot], state.reserved[job] = job, event.slot
+    state.submitter(event.submitter, event.factor).take(event.weight, event.at)
+    state.slot_changes.add(event.slot)
     slot.claim = Claim(
         event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
         event.lease, user=_user(state, event, job or matched),
@@ -234,8 +242,8 @@ def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     _unpromise(state, event.slot, _awaited(slot))
     if job is not None:
         _unpromise(state, event.slot, state.matches.pop(event.slot, None))
-        state.promised[job] = event.slot
-    state.touched[event.slot] = True
+        state.reserved[job] = event.slot
+    state.slot_changes.add(event.slot)
     slot.waiting = Claim(
         event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
         event.lease, user=_user(state, event, job),
@@ -246,7 +254,7 @@ def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
     slot = state.slots[event.slot]
     _unpromise(state, event.slot, _awaited(slot))
     slot.waiting = None
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
@@ -264,9 +272,9 @@ def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
     if claim is not None:
         claim.until = event.until
     if event.until:
-        state.unheard[event.slot] = None
+        state.silent_claims[event.slot] = None
     else:
-        state.unheard.pop(event.slot, None)
+        state.silent_claims.pop(event.slot, None)
 
 
 def _claim_activated(state: State, event: e.ClaimActivated) -> None:
@@ -276,12 +284,12 @@ def _claim_activated(state: State, event: e.ClaimActivated) -> None:
     )
     if slot.claim is not None:
         slot.claim.activations += 1
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
     state.slots[event.slot].activation = None
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _claim_ended(state: State, event: e.ClaimEnded) -> None:
@@ -289,49 +297,48 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     weight = None if slot.claim is None else slot.claim.weight
     state.submitter(event.submitter).give_back(weight, event.usage, event.at)
     slot.claim = None
-    state.unheard.pop(event.slot, None)
-    state.touched[event.slot] = True
-    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
+    state.silent_claims.pop(event.slot, None)
+    state.slot_changes.add(event.slot)
+    _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:
     for match in event.matches:
-        state.refusals.pop(match.job, None)
+        state.rejections.pop(match.job, None)
         cluster, _, proc = match.job.partition(".")
         job = int(cluster), int(proc)
         _unpromise(state, match.slot, state.matches.get(match.slot))
         state.matches[match.slot] = job
-        state.promised[job] = match.slot
-        state.touched.setdefault(match.slot, False)
+        state.reserved[job] = match.slot
+        state.slots_matched.add(match.slot)
     for unmatched in event.unmatched:
-        state.refusals[unmatched.job] = unmatched
+        state.rejections[unmatched.job] = unmatched
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
     _unpromise(state, event.slot, state.matches.pop(event.slot, None))
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
 
 
 def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
     for name, priority in event.priorities.items():
-        submitter = state.submitter(name)
-        submitter.priority, submitter.updated, submitter.drawn = priority, event.at, submitter.used(event.at)
-    state.accounted = event.at
+        state.submitter(name).account(priority, event.at)
+    state.priorities_updated_at = event.at
 
 
 def _submitter_set(state: State, event: e.SubmitterSet) -> None:
-    submitter = state.submitter(event.submitter)
+    submitter = state.submitter(event.submitter, event.factor)
     if event.until > event.at:
         submitter.leases[event.name] = event.value, event.until
     elif event.until:
         submitter.leases.pop(event.name, None)
     elif event.name == "priority":
-        submitter.priority, submitter.updated, submitter.drawn = event.value, event.at, submitter.used(event.at)
+        submitter.account(event.value, event.at)
     elif event.name == "usage":
         submitter.count(event.at)
-        before = submitter.weighted
-        submitter.weighted = round(event.value * 1_000_000_000)
-        submitter.drawn += submitter.weighted - before
+        before = submitter.weighted_usage
+        submitter.weighted_usage = round(event.value * 1_000_000_000)
+        submitter.usage_accounted += submitter.weighted_usage - before
     elif event.name in ("begin", "last"):
         setattr(submitter, event.name, round(event.value * 1_000_000))
     else:
@@ -340,37 +347,37 @@ def _submitter_set(state: State, event: e.SubmitterSet) -> None:
 
 def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
     for name in event.submitters:
-        submitter = state.submitter(name)
+        submitter = state.submitter(name, event.factors.get(name, 0.0))
         submitter.count(event.at)
-        submitter.drawn -= submitter.weighted
-        submitter.weighted = submitter.plain = 0
+        submitter.usage_accounted -= submitter.weighted_usage
+        submitter.weighted_usage = submitter.unweighted_usage = 0
         submitter.begin = event.at
 
 
 def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
     gone = state.submitters.pop(event.submitter, None)
     if gone is not None and gone.slots:  # what it has goes on to count
-        again = state.submitter(event.submitter)
-        again.using, again.slots = gone.using, gone.slots
+        again = state.submitter(event.submitter, event.factor)
+        again.weighted_in_use, again.slots = gone.weighted_in_use, gone.slots
 
 
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
     state.clusters[event.cluster] = cluster
-    state.submitter(event.submitter)
-    state.queued += 1
-    state.skipped.discard(event.cluster)
-    state.skipped.update(range(state.next_cluster, event.cluster))
+    state.submitter(event.submitter, event.factor)
+    state.queue_version += 1
+    state.unused_cluster_ids.discard(event.cluster)
+    state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 
 def _ends(state: State, cluster: Cluster) -> None:
     if not cluster.live:
         del state.clusters[cluster.id]
-        state.queued += 1
+        state.queue_version += 1
         gone = f"{cluster.id}."
-        for job in [job for job in state.refusals if job.startswith(gone)]:
-            del state.refusals[job]
+        for job in [job for job in state.rejections if job.startswith(gone)]:
+            del state.rejections[job]
 
 
 def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
@@ -391,7 +398,7 @@ def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
-    state.queued += 1
+    state.queue_version += 1
     cluster.edited.update(name.lower() for name in event.changes)
     cluster.edits += 1
 
@@ -399,9 +406,9 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
 def _activated(state: State, event: e.JobActivated) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
-    state.refusals.pop(f"{event.cluster}.{event.proc}", None)
-    _unpromise(state, event.slot, state.ready.pop(event.slot, None))
-    state.touched[event.slot] = True
+    state.rejections.pop(f"{event.cluster}.{event.proc}", None)
+    _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
+    state.slot_changes.add(event.slot)
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
@@ -450,7 +457,7 @@ def _exited(state: State, event: e.JobExited) -> None:
     slot = state.slots.get(event.slot)
     if slot is not None:
         slot.activation = None
-    state.touched[event.slot] = True
+    state.slot_changes.add(event.slot)
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
     if event.left and status in TERMINAL:

@@ -6,13 +6,11 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import define, field
 
 from ..events import Ad, Unmatched
-from ..negotiator.accounting.priorities import Terms, initial, terms
 from ..state_machines import MANUAL, Dialect
+from .caches import ChangeLog
 from .cluster import Cluster
 from .job_ad import unquoted
 from .settings import UID_DOMAIN
@@ -24,57 +22,46 @@ RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 
 @define
 class Claim:
-    """Who holds a slot, since when (microseconds), and what it counts for (thousandths). ``submitter`` is whom
-    it counts for, ``user`` whose the job is that it was made for (empty: the same). ``rank`` is the slot's RANK of its
-    job. ``holder`` is empty if the pool's own access point holds it, and ``job`` the one for which it waited, if it
-    did; else ``job`` and ``ad`` are the job that the holder asked for. ``marks`` are those of ``events.CLAIM_FLAGS``,
-    ``reason`` with its codes is why its job is to go, ``activations`` counts its jobs. ``lease`` is in seconds;
-    ``until`` is when it ends, unless the holder is heard again (0: it is heard)."""
+    """Who holds a slot."""
 
-    id: str
-    submitter: str
-    weight: int
-    since: int
-    rank: float = 0.0
-    holder: str = ""
-    job: str = ""
-    ad: Ad = field(factory=dict)
-    lease: int = 0
-    until: int = 0
-    activations: int = 0
-    marks: frozenset[str] = frozenset()
-    reason: str = ""
-    code: int = 0
-    subcode: int = 0
-    user: str = ""
+    id: str  #: the claim's id
+    submitter: str  #: whom it counts for
+    weight: int  #: what it counts for, in thousandths
+    since: int  #: the instant from which it is held, in microseconds
+    rank: float = 0.0  #: the slot's RANK of its job
+    holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
+    job: str = ""  #: the job that its holder asked for; of a claim of our own the one that waited for it, if one did
+    ad: Ad = field(factory=dict)  #: with `holder`: the ad of that job
+    lease: int = 0  #: seconds without a sign of the holder after which it ends (0: none)
+    until: int = 0  #: when it ends, unless the holder is heard again, in microseconds (0: it is heard)
+    activations: int = 0  #: how many jobs it has had
+    marks: frozenset[str] = frozenset()  #: what holds for it, of `events.CLAIM_FLAGS`
+    reason: str = ""  #: why its job is to go (empty: it is not)
+    code: int = 0  #: HTCondor's code of that
+    subcode: int = 0  #: the further code
+    user: str = ""  #: whose the job is that it was made for, as user@domain (empty: the submitter's)
 
 
 @define
 class Activation:
-    """A job's processes on a slot, from the activation until the last of them is gone.
+    """A job's processes on a slot, from the activation until the last of them is gone. Instants in microseconds."""
 
-    ``stop`` is what they were told (empty, soft or hard), first at the instant ``stopped``; ``told`` is when they were
-    told last and ``until`` when they are told again, harder (0: by the pool's settings). ``measured`` is when they were
-    measured last. ``suspended`` is for how long the slot was in Suspended until ``since`` (0: it is not in Suspended
-    now; else when it was suspended). ``vacate``: microseconds of MachineMaxVacateTime that it was promised. ``job`` and
-    ``ad`` are those of a job that is not of this pool's queue (``cluster`` is 0 then)."""
-
-    key: str
-    cluster: int
-    proc: int
-    slot: str
-    began: int
-    executing: bool = False
-    stop: str = ""
-    stopped: int = 0
-    told: int = 0
-    until: int = 0
-    measured: int = 0
-    vacate: int = 0
-    suspended: int = 0
-    since: int = 0
-    job: str = ""
-    ad: Ad = field(factory=dict)
+    key: str  #: the position of the event that began it
+    cluster: int  #: the job's cluster (0: the job is not of this pool's queue)
+    proc: int  #: the job's process number in its cluster
+    slot: str  #: the slot's name
+    began: int  #: when it began
+    executing: bool = False  #: whether the job's processes have begun to run
+    stop: str = ""  #: what they were told: soft or hard (empty: nothing)
+    stopped: int = 0  #: when they were told first
+    told: int = 0  #: when they were told last
+    until: int = 0  #: when they are told again, harder (0: by the pool's settings)
+    measured: int = 0  #: when they were measured last
+    vacate: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
+    suspended: int = 0  #: for how long the slot was in Suspended until `since`, in microseconds
+    since: int = 0  #: when the slot came to Suspended (0: it is not there)
+    job: str = ""  #: with `cluster` 0: the job, as its own access point names it
+    ad: Ad = field(factory=dict)  #: with `cluster` 0: the job's ad
 
     def ran(self, now: int) -> int:
         """For how long it has run, in microseconds, without the time in which it was suspended."""
@@ -83,66 +70,59 @@ class Activation:
 
 @define
 class Drain:
-    """A machine's drain: see ``DrainBegan``. ``state`` is one of the drains' table; ``final``: all jobs that the
-    machine had when it began are gone."""
+    """A machine's drain: see `DrainBegan`."""
 
-    number: int
-    schedule: str
-    state: str
-    began: int
-    reason: str = ""
-    completion: str = ""
-    start: str = ""
-    final: bool = False
+    number: int  #: which one of the machine's drains it is
+    schedule: str  #: how quickly jobs have to go
+    state: str  #: one of the states of the drains' table
+    began: int  #: when it began, in microseconds
+    reason: str = ""  #: why, in the words of whoever asked
+    completion: str = ""  #: what follows when it is complete
+    start: str = ""  #: what START is meanwhile (empty: false)
+    final: bool = False  #: whether all jobs that the machine had when it began are gone
 
 
 @define
 class Machine:
-    """A member of the pool. ``settings`` are its execution point's (``policy.settings``), in expanded text, ``slots``
-    its slots. ``drain`` is there while it drains; ``drains`` counts them; ``drain_began`` and ``drain_ended`` are the
-    last one's instants; ``badput`` is what drains have cost, in core-seconds. ``shutdown`` is how it is being shut down
-    (empty: it is not). ``benchmarks`` are the published averages of MIPS and KFLOPS, ``benchmarked`` when they were run
-    last."""
+    """A member of the pool. Instants in microseconds."""
 
     name: str
-    ad: Ad
-    joined: int
-    settings: Ad = field(factory=dict)
-    slots: dict[str, Slot] = field(factory=dict)
-    drain: Drain | None = None
-    drains: int = 0
-    drain_began: int = 0
-    drain_ended: int = 0
-    badput: int = 0
-    shutdown: str = ""
-    benchmarks: tuple[int, int] = (0, 0)
-    benchmarked: int = 0
+    ad: Ad  #: what all of its slots say
+    joined: int  #: when it came to the pool
+    settings: Ad = field(factory=dict)  #: its execution point's (`startd.settings`), in expanded text
+    slots: dict[str, Slot] = field(factory=dict)  #: its slots, by their names
+    drain: Drain | None = None  #: its drain, while it drains
+    drains: int = 0  #: how many drains it has had
+    drain_began: int = 0  #: when the last one began
+    drain_ended: int = 0  #: when the last one that ended did
+    badput: int = 0  #: what drains have cost, in core-seconds
+    shutdown: str = ""  #: how it is being shut down (empty: it is not)
+    benchmarks: tuple[int, int] = (0, 0)  #: the published averages of MIPS and KFLOPS
+    benchmarked: int = 0  #: when benchmarks were run last
 
 
 @define
 class Slot:
+    """A slot of a machine. Instants in microseconds."""
+
     name: str
-    machine: str
-    kind: str
-    parent: str
-    ad: SlotAd
-    state_activity: str
-    entered_state: int
-    entered_activity: int
-    claim: Claim | None = None
-    waiting: Claim | None = None
-    """The better match that waits for the present claim to go."""
-    activation: Activation | None = None
-    busy_since: int = 0
-    """Since when CpuBusy is true; 0: it is not, or nobody asks."""
+    machine: str  #: the machine's name
+    kind: str  #: static, partitionable or dynamic
+    parent: str  #: the slot that a dynamic one was carved from (empty: none)
+    ad: SlotAd  #: its own ad, without what its claim, its machine and the time make of it
+    state_activity: str  #: its state and activity, as Claimed/Busy
+    entered_state: int  #: when it came to its state
+    entered_activity: int  #: when it came to its activity
+    claim: Claim | None = None  #: who holds it
+    waiting: Claim | None = None  #: the better match that waits for the present claim to go
+    activation: Activation | None = None  #: the job that runs on it
+    busy_since: int = 0  #: since when CpuBusy is true (0: it is not, or nobody asks)
     spent: dict[str, int] = field(factory=dict)
     """Microseconds that it was in each pair of state and activity, until it entered the present one."""
-    drained: float = 0.0
-    """Core-microseconds that it stood in Drained, until the instant ``counted``."""
-    counted: int = 0
-    public: Ad = field(factory=dict)
-    """What was published of its machine's sensors, at the instant ``published`` last."""
-    published: int = 0
+    drained: float = 0.0  #: core-microseconds that it stood in Drained, until `counted`
+    counted: int = 0  #: until when `drained` is counted
+    public: Ad = field(factory=dict)  #: what was published of its machine's sensors
+    published: int = 0  #: when that was last
     version: int = 0
     """The position of the event that changed ``ad`` last: what was computed from it may be kept until this changes."""
 
@@ -169,115 +149,105 @@ class Slot:
 
 @define
 class Submitter:
-    """Who has jobs in the pool, as the accountant knows it (``domain/negotiator/accounting``).
+    """Who has jobs in the pool, as the accountant knows it (`negotiator.accounting`). Instants in microseconds."""
 
-    ``priority`` is the real priority at the instant ``updated``. ``factor`` is what the
-    settings said when it was new, or what an administrator set since, as ``floor`` and ``ceiling`` are (0: no floor;
-    -1: no ceiling); ``leases`` go before them until an instant.
-    ``using`` is what its claims weigh now, in thousandths, ``slots`` how many they are. Until the instant ``counted``
-    it has used ``weighted`` (microseconds times thousandths) and ``plain`` (microseconds of slots); when ``priority``
-    was updated, ``weighted`` was ``drawn``. ``usage`` is that of its ``ended`` claims, whatever was set since."""
-
-    name: str
-    priority: float = 0.5
-    updated: int = 0
-    factor: float = 0.0
-    floor: float = 0.0
-    ceiling: float = -1.0
+    name: str  #: as alice@example.org
+    priority: float = 0.5  #: the real priority at the instant `updated`
+    updated: int = 0  #: when the real priority was written down last
+    factor: float = 0.0  #: the priority factor that it began with, or that was set since (0: see `appeared_under`)
+    floor: float = 0.0  #: cores that it is to have before others get theirs (0: none)
+    ceiling: float = -1.0  #: cores that it may have at most (-1: no limit)
     leases: dict[str, tuple[float, int]] = field(factory=dict)
-    using: int = 0
-    slots: int = 0
-    counted: int = 0
-    weighted: int = 0
-    plain: int = 0
-    drawn: int = 0
-    usage: int = 0
-    ended: int = 0
-    begin: int = 0
-    last: int = 0
+    """What goes before factor, floor or ceiling: its value, and until when."""
+    weighted_in_use: int = 0  #: what its claims weigh now, in thousandths
+    slots: int = 0  #: how many slots it has now
+    counted: int = 0  #: until when its use is counted in the two that follow
+    weighted_usage: int = 0  #: what it has used, in microseconds times thousandths
+    unweighted_usage: int = 0  #: for how long it has had slots, in microseconds of slots
+    usage_accounted: int = 0  #: what `weighted_usage` was when the priority was updated
+    ended_usage: int = 0  #: that of its ended claims, in microseconds times thousandths, whatever was set since
+    ended: int = 0  #: how many claims have ended
+    begin: int = 0  #: when it used something first
+    last: int = 0  #: when it used something last
+    appeared_under: dict[str, str] | None = None
+    """The pool's settings when it appeared, if the log does not say which factor it began with, as older ones do not:
+    these tell it (``accounting.factor``)."""
 
     def used(self, at: int) -> int:
         """What it has used until ``at``, in microseconds times thousandths."""
-        return self.weighted + (at - self.counted) * self.using
+        return self.weighted_usage + (at - self.counted) * self.weighted_in_use
 
     def count(self, at: int) -> None:
         """Count what it has used until ``at``."""
-        self.weighted += (at - self.counted) * self.using
-        self.plain += (at - self.counted) * self.slots
+        self.weighted_usage += (at - self.counted) * self.weighted_in_use
+        self.unweighted_usage += (at - self.counted) * self.slots
         self.counted = at
+
+    def account(self, priority: float, at: int) -> None:
+        """Take the real priority as of this instant, for which all usage until then counts."""
+        self.priority, self.updated, self.usage_accounted = priority, at, self.used(at)
 
     def take(self, weight: int, at: int) -> None:
         """It has a claim more."""
         self.count(at)
-        self.using += weight
+        self.weighted_in_use += weight
         self.slots += 1
         self.begin = self.begin or at
 
     def give_back(self, weight: int | None, usage: int, at: int) -> None:
         """A claim of its is over. ``weight`` None: one of which nothing is known."""
         self.count(at)
-        self.usage += usage
+        self.ended_usage += usage
         self.ended += 1
         self.last = at
         if weight is not None:
-            self.using -= weight
+            self.weighted_in_use -= weight
             self.slots -= 1
 
 
 @define
 class State:
-    """A whole pool. Made empty; `evolve` brings it forward."""
+    """A whole pool. Made empty; `evolve` brings it forward. Jobs are named by cluster and process."""
 
-    position: int = 0
-    at: int = 0
-    name: str = ""
+    position: int = 0  #: the position of the last event
+    at: int = 0  #: its instant, in microseconds
+    name: str = ""  #: the pool's name
     dialect: Dialect = MANUAL
-    settings: dict[str, str] = field(factory=dict)
+    settings: dict[str, str] = field(factory=dict)  #: the pool's settings in force; another dict when they change
     founded: dict[str, str] = field(factory=dict)
     """The settings as they were when the log was begun: what no configuration sets goes back to these."""
-    epoch: int = 0
+    configured: int = 0  #: the position of the event that changed the settings last
+    epoch: int = 0  #: the writer's number
     machines: dict[str, Machine] = field(factory=dict)
-    slots: dict[str, Slot] = field(factory=dict)
-    clusters: dict[int, Cluster] = field(factory=dict)
-    queued: int = 0
-    """Changes whenever a cluster comes, goes or has an attribute edited."""
-    next_cluster: int = 1
-    skipped: set[int] = field(factory=set)
-    """Cluster numbers below the next that were given out and not yet used."""
+    slots: dict[str, Slot] = field(factory=dict)  #: by their names, in the order of their births
+    clusters: dict[int, Cluster] = field(factory=dict)  #: those with jobs in the queue
+    queue_version: int = 0  #: changes whenever a cluster comes, goes or has an attribute edited
+    next_cluster: int = 1  #: the lowest cluster number that was never given out
+    unused_cluster_ids: set[int] = field(factory=set)  #: numbers below it that were given out and not yet used
     submitters: dict[str, Submitter] = field(factory=dict)
-    accounted: int = 0
-    """When the priorities were brought up to date last."""
-    configured: int = 0
-    """The position of the event that changed the pool's settings last."""
+    priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
     matches: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with its job."""
-    promised: dict[tuple[int, int], str] = field(factory=dict)
+    reserved: dict[tuple[int, int], str] = field(factory=dict)
     """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
-    ready: dict[str, tuple[int, int]] = field(factory=dict)
+    claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that came to their better match, and the job that it is for."""
-    matched: dict[str, None] = field(factory=dict)
-    """The slots that are in Matched."""
-    preempting: dict[str, None] = field(factory=dict)
-    """The slots that are in Preempting."""
-    unheard: dict[str, None] = field(factory=dict)
-    """The slots whose claim's holder is silent."""
-    ending: dict[str, None] = field(factory=dict)
-    """The activations that were told to end."""
-    activations: dict[str, Activation] = field(factory=dict)
-    by_job: dict[tuple[int, int], Activation] = field(factory=dict)
-    reworded: dict[str, bool] = field(factory=dict, eq=False, repr=False)
-    """The same of slots whose own ad has changed, for whoever keeps what their expressions read."""
-    answers: dict[str, str] = field(factory=dict)
-    """The answers to the latest requests, by the requests' ids."""
-    answers_size: int = 0
-    kept: dict[str, Any] = field(factory=dict, eq=False, repr=False)
-    """What was computed of the state and may be used again while what it was computed of is the same. No event made
-    it, and nothing that is decided depends on its being there."""
-    touched: dict[str, bool] = field(factory=dict, eq=False, repr=False)
-    """The slots of which anything has changed since whoever keeps something of all slots has last looked; false: only
-    that they were matched."""
-    refusals: dict[str, Unmatched] = field(factory=dict)
+    matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
+    preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
+    silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
+    activations: dict[str, Activation] = field(factory=dict)  #: by their keys
+    by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
+    ending: dict[str, None] = field(factory=dict)  #: the keys of the activations that were told to end
+    rejections: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
+    answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
+    answers_size: int = 0  #: how many characters these are
+    slot_changes: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots of which anything changed but that they were matched."""
+    slot_ad_changes: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots whose own ad changed, or what their START is."""
+    slots_matched: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    """The slots that cycles matched."""
 
     @property
     def uid_domain(self) -> str:
@@ -288,25 +258,19 @@ class State:
         """A setting that is a number of seconds, in microseconds."""
         return round(float(self.settings[name]) * 1_000_000)
 
-    def submitter(self, name: str) -> Submitter:
-        """The record of a submitter; a new one if it has none yet."""
+    def submitter(self, name: str, factor: float = 0.0) -> Submitter:
+        """Return the record of a submitter; make one with this priority factor if it has none yet."""
         known = self.submitters.get(name)
         if known is None:
-            begins = initial(name, self._terms())
-            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at, factor=begins)
+            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at, factor=factor)
+            if not factor:
+                known.appeared_under = self.settings
         return known
-
-    def _terms(self) -> Terms:
-        """The accountant's settings, kept until others are configured."""
-        known: tuple[int, Terms] | None = self.kept.get("terms")
-        if known is None or known[0] != self.configured:
-            known = self.kept["terms"] = (self.configured, terms(self.settings))
-        return known[1]
 
     @property
     def usage(self) -> dict[str, int]:
         """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
-        return {name: one.usage for name, one in self.submitters.items() if one.ended}
+        return {name: one.ended_usage for name, one in self.submitters.items() if one.ended}
 
     def user(self, slot: Slot) -> str:
         """Whose job has a slot, as user@domain: not always who it counts for. Empty: nobody has it."""

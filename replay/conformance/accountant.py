@@ -84,7 +84,7 @@ class AccountantReplay:
     def take(self, event: e.Event) -> None:
         """Fold what was set of the negotiator or a submitter. The real accountant ages what was set by all of the time
         since its last update, and counts the usage of that time anew: so it is set as of then."""
-        at = self.state.accounted or event.at
+        at = self.state.priorities_updated_at or event.at
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
             evolve(self.state, event)
         elif isinstance(event, e.SubmitterSet):
@@ -98,7 +98,7 @@ class AccountantReplay:
 
     def account(self, at: int) -> e.PrioritiesUpdated:
         """Bring the priorities up to date."""
-        halflife, before = self.terms.halflife, self.state.accounted
+        halflife, before = self.terms.halflife, self.state.priorities_updated_at
         now = {name: updated(one, before, at, halflife) for name, one in self.state.submitters.items()}
         event = e.PrioritiesUpdated(at, "accounted", "", now)
         evolve(self.state, event)
@@ -132,7 +132,7 @@ class AccountantReplay:
         not all accounts are known, it is not known that there was none before."""
         if submitter in self.state.submitters:
             return
-        at = self.state.accounted or self.state.at
+        at = self.state.priorities_updated_at or self.state.at
         evolve(self.state, e.SubmitterSet(at, "reported", "", submitter, "", "priority", LEAST_PRIORITY))
         if NOBODY in self.unknown:
             self.unknown[submitter] = self.unknown[NOBODY]

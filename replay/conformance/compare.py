@@ -193,7 +193,9 @@ def _listed(case: _DifferingCycle) -> bool:
 def _floors(case: _DifferingCycle) -> bool:
     """What only the real one matches is for a submitter that has less than its floor."""
     known = [case.found.state.submitters.get(match.submitter) for match in case.real]
-    return bool(known) and all(one is not None and one.using < 1000 * floor(one, case.moment.at) for one in known)
+    return bool(known) and all(
+        one is not None and one.weighted_in_use < 1000 * floor(one, case.moment.at) for one in known
+    )
 
 
 def _unsubmitted(case: _DifferingCycle) -> bool:

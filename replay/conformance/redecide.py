@@ -18,7 +18,8 @@ from ...domain import events as e
 from ...domain.classad import ClassAd, Context, EvaluationError, Expression
 from ...domain.negotiator.cycle import hold
 from ...domain.negotiator.settings import settings_of
-from ...domain.negotiator.slot_table import Pool, pool_of
+from ...domain.negotiator.slot_table import PublicAds, public_ads_of
+from ...domain.state.caches import Caches
 from ...domain.state.cluster import Cluster
 from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
@@ -43,6 +44,7 @@ class DecidedCycle:
     """What ours makes of a cycle, and the state in which it did."""
 
     state: State
+    caches: Caches
     context: Context
     matches: tuple[DecidedMatch, ...]
 
@@ -56,9 +58,10 @@ def decide_again(
     events = (*pool, *settings, *_jobs(record, cycle), moment.priorities)
     state = fold(enumerate(events, 1))
     context = Context(now=now // SECOND, seed=now // SECOND)
-    held = hold(state, lambda cause: (now, cause, ""), context).held
+    caches = Caches()
+    held = hold(state, caches, lambda cause: (now, cause, ""), context).held
     matches = () if held is None else tuple(_ours(state, match) for match in held.matches)
-    return DecidedCycle(state, context, matches)
+    return DecidedCycle(state, caches, context, matches)
 
 
 def _ours(state: State, match: e.Match) -> DecidedMatch:
@@ -132,13 +135,13 @@ def ranks(found: DecidedCycle, job: str, slot: str) -> Values | None:
     """What NEGOTIATOR_PRE_JOB_RANK, a job's Rank and NEGOTIATOR_POST_JOB_RANK are for a slot, as far as they are
     numbers; None if there is no such slot, or job."""
     state, context = found.state, found.context
-    pool = pool_of(state, (context.now or 0) * SECOND, context, ())
+    pool = public_ads_of(state, found.caches, (context.now or 0) * SECOND, context, ())
     number, _, proc = job.partition(".")
     cluster = state.clusters.get(int(number))
     if cluster is None or slot not in pool.places:
         return None
     mine, its = _job(cluster, int(proc)), _slot(pool, slot)
-    rules = settings_of(state)
+    rules = settings_of(state, found.caches)
     own = (_value(rank, its, mine, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
     pre, post = own
     return pre, _value(mine.get("Rank"), mine, its, context), post
@@ -148,7 +151,7 @@ def _job(cluster: Cluster, proc: int) -> ClassAd:
     return ad_of(cluster.attributes(proc) if proc in cluster else cluster.ad)
 
 
-def _slot(pool: Pool, name: str) -> ClassAd:
+def _slot(pool: PublicAds, name: str) -> ClassAd:
     return pool.table.ad(pool.places[name])
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import attrs
 
 from ...domain import events as e
-from ...domain.negotiator.accounting import terms, updated
+from ...domain.negotiator.accounting import first_factor, initial, terms, updated
 from ...domain.negotiator.submitter_commands import GRANTS, unfit
 from ...domain.state.settings import DOMAINS, configurable, settings, super_users
 from ..narration.wording import instant
@@ -50,14 +50,22 @@ def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
         if known is None:
             pool.report(name, "reference", f"there is no submitter {name}")
             continue
-        found = updated(known, state.accounted, event.at, halflife)
+        found = updated(known, state.priorities_updated_at, event.at, halflife)
         if told != found:
             pool.report(name, "priority", f"its real priority is said to be {told}, but the formula makes it {found}")
-        elif told == known.priority and known.used(event.at) == known.drawn:
+        elif told == known.priority and known.used(event.at) == known.usage_accounted:
             pool.report(name, "priority", f"its real priority is said to be {told}, as it was, and it has used nothing")
     for name, known in state.submitters.items():
-        if name not in event.priorities and known.used(event.at) != known.drawn:
+        if name not in event.priorities and known.used(event.at) != known.usage_accounted:
             pool.report(name, "priority", "it has used something since its last priority, and has no new one")
+
+
+def begins(pool: JudgedPool, name: str, told: float) -> None:
+    """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
+    found = first_factor(pool.state, name)
+    if told and told != found:
+        words = f"the settings make it {found}" if found else "it has begun before"
+        pool.report(name, "factor", f"it is said to begin with the priority factor {told}, but {words}")
 
 
 def _by_owner(pool: JudgedPool, thing: str, user: str) -> None:
@@ -85,6 +93,7 @@ def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
     elif running and not called_off and event.until != running:
         words = f"its {event.name} is set otherwise than until {instant(running)}, when the running lease ends"
         pool.report(name, "granted", words)
+    begins(pool, name, event.factor)
     if not called_off and (words := unfit(event.name, event.value)):
         pool.report(name, "granted", f"its {event.name} is set to {event.value}: {words}")
         return
@@ -96,6 +105,8 @@ def submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
     _by_owner(pool, "accountant", event.user)
     if not event.submitters:
         pool.report("accountant", "reference", "the usage of nobody is reset")
+    for name, factor in event.factors.items():
+        begins(pool, name, factor)
 
 
 @rule(e.SubmitterDeleted)
@@ -103,3 +114,6 @@ def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
     _by_owner(pool, event.submitter, event.user)
     if event.submitter not in pool.state.submitters:
         pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
+    elif event.factor and event.factor != (found := initial(event.submitter, terms(pool.state.settings))):
+        words = f"it is said to go on with the priority factor {event.factor}, but the settings make it {found}"
+        pool.report(event.submitter, "factor", words)

@@ -8,6 +8,7 @@ from ...domain import events as e
 from ...domain.state.state import Activation, Claim, Slot
 from ...domain.state_machines import HTCONDOR_25, claim_state, match_state, void_row
 from ..narration.wording import interval
+from .accounting import begins
 from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
 from .judged_pool import JudgedPool, job_name, job_of, policy, rule
 from .judged_pool import known_slot as known
@@ -41,6 +42,7 @@ def made(pool: JudgedPool, event: e.ClaimMade) -> None:
     if machine is not None and machine.shutdown and not (takes_over and pool.dialect == HTCONDOR_25):
         pool.report_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
     _asked_for(pool, event)
+    begins(pool, event.submitter, event.factor)
     if waited is not None and takes_over and not event.holder:
         job = job_of(waited.job)
         if job is not None and not waits_for_a_slot(pool, *job):
@@ -270,7 +272,7 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
             pool.report(match.job, "reference", f"there is no job {match.job} to match")
             continue
-        if not waits_for_a_slot(pool, *job) or job in pool.state.promised or job in jobs:
+        if not waits_for_a_slot(pool, *job) or job in pool.state.reserved or job in jobs:
             pool.report_job(*job, "match", f"it is matched with {match.slot}, but does not wait")
         _reason(pool, match)
         if match.slot in pool.state.matches or match.slot in matches:

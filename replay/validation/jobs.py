@@ -15,6 +15,7 @@ from ...domain.state.job_ad import TERMINAL, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.state import RUNS, Activation, Slot
 from ...domain.state_machines import LEFT, UNSUBMITTED
+from .accounting import begins
 from .evidence import own_policy
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule
 from .rules import NEEDS, OUTCOMES
@@ -46,6 +47,7 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.folds = None
     elif event.columns and len(event.columns) != -(-count // CHUNK):
         pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
+    begins(pool, event.submitter, event.factor)
     if event.submitter not in _submitters(event):
         words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
         pool.report(name, "value", words)
@@ -78,7 +80,7 @@ def _is_new(pool: JudgedPool, number: int) -> bool:
     follows = number - pool.state.next_cluster
     if follows > MOST_LEFT_OUT:
         pool.folds = None
-    return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.skipped
+    return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.unused_cluster_ids
 
 
 MOST_LEFT_OUT = 1 << 20
@@ -187,7 +189,7 @@ KEEPS = "LeaveJobInQueue"
 def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]) -> None:
     """The slots that run jobs of a range, or that these wait for, have to agree with what they are from here on."""
     pool.touched.update((run.slot, None) for _, run in runs)
-    promised = pool.state.promised
+    promised = pool.state.reserved
     if behind - first < len(promised):
         jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in promised]
     else:
@@ -270,7 +272,7 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     if expected is not None and expected != job:
         if waits_for_a_slot(pool, *expected):
             pool.report_job(*job, "match", f"{event.slot} was claimed for another job, which is to run first")
-        if job in pool.state.promised:
+        if job in pool.state.reserved:
             pool.report_job(*job, "match", f"it begins on {event.slot}, but was given another slot")
 
 

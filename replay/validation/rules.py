@@ -37,6 +37,7 @@ RULES: Final[dict[str, str]] = {
     "decision": "an expression that was noted has the truth that was noted, with the values that it read",
     "granted": "the pool's owner alone sets things of submitters: what can be set, in its range; a lease keeps its end",
     "priority": "a real priority is what the formula makes of the last one and of what was used since then",
+    "factor": "a new submitter begins with the priority factor that the pool's settings give it",
     "immutable": "what the pool itself keeps of a job is not edited",
 }
 """Every rule that a violation may name."""

@@ -211,7 +211,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
     if slot is None:
         job = pool.state.matches.pop(name, None)
         if job is not None:
-            pool.state.promised.pop(job, None)
+            pool.state.reserved.pop(job, None)
             pool.report_slot(name, "match", f"job {_job(job)} is matched with no slot of the pool")
         return
     activation, waiting = slot.activation, slot.waiting

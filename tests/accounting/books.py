@@ -56,7 +56,7 @@ class Books:
         and wait for nothing."""
         now, halflife = BEGAN + round(at * SECOND), terms(self.state.settings).halflife
         listed = {
-            name: updated(one, self.state.accounted, now, halflife)
+            name: updated(one, self.state.priorities_updated_at, now, halflife)
             for name, one in self.state.submitters.items()
             if name.partition("@")[0] not in left_out
         }

@@ -366,3 +366,27 @@ def test_a_submitter_keeps_the_factor_that_it_began_with_until_its_record_is_del
     books.tell(2, e.SubmitterDeleted, "granted", who, "root")
     books.tell(3, e.ClusterSubmitted, "submitted", 2, who, {}, 1, (), "Idle")
     assert has() == later
+
+
+def test_the_log_tells_the_factor_of_a_new_submitter_once() -> None:
+    pool = Administered(GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
+    pool.handle(s.RequestClaim("claim", "slot2@h", "c", "elsewhere", "dora@x", "7.0", {}))
+    pool.submit()
+    pool.set("floor", 2, who="physics.bob@example.org")
+    pool.set("floor", 3, who="physics.bob@example.org")
+    pool.handle(s.ResetUsage("reset", "root", (ALICE, "nice-user.carol@example.org")))
+    pool.handle(s.DeleteSubmitter("delete", "root", "dora@x"))
+    kinds = e.ClusterSubmitted | e.ClaimMade | e.SubmitterSet | e.SubmitterDeleted
+    assert [(type(event).__name__, event.factor) for event in pool.events() if isinstance(event, kinds)] == [
+        ("ClusterSubmitted", 1000.0),
+        ("ClaimMade", 0.0),
+        ("ClaimMade", 1000.0),
+        ("ClusterSubmitted", 0.0),
+        ("SubmitterSet", 30.0),
+        ("SubmitterSet", 0.0),
+        ("SubmitterDeleted", 1000.0),
+    ]
+    (reset,) = (event for event in pool.events() if isinstance(event, e.SubmittersReset))
+    assert reset.factors == {"nice-user.carol@example.org": 1e10}
+    assert all(one.appeared_under is None for one in pool.state.submitters.values())
+    assert examine(pool.log.read()).violations == []

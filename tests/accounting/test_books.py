@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.cycle_accounts import Accounts
 from poolbook.domain.negotiator.settings import settings_of
+from poolbook.domain.state.caches import Caches
 
 from .books import DAY, HOUR, Books
 
@@ -52,9 +53,14 @@ def test_the_usage_is_the_sum_of_the_claims_intervals_times_their_weights_exactl
     for name in NAMES:
         own = [(round(cores * 1000), lasts * 1_000_000) for who, cores, _, lasts in claims if who == name]
         one = books.of(name)
-        assert one.used(books.state.at) == one.weighted == one.usage == sum(weight * lasts for weight, lasts in own)
-        assert one.plain == sum(lasts for _, lasts in own)
-        assert (one.using, one.slots, one.ended) == (0, 0, len(own))
+        assert (
+            one.used(books.state.at)
+            == one.weighted_usage
+            == one.ended_usage
+            == sum(weight * lasts for weight, lasts in own)
+        )
+        assert one.unweighted_usage == sum(lasts for _, lasts in own)
+        assert (one.weighted_in_use, one.slots, one.ended) == (0, 0, len(own))
 
 
 @given(claims=CLAIMS, now=st.integers(0, DAY))
@@ -67,7 +73,7 @@ def test_what_is_in_use_counts_until_now(claims: list[tuple[str, float, int, int
     for name in NAMES:
         own = [(round(c * 1000), at) for who, c, at, _ in claims if who == name and at <= now]
         assert books.of(name).used(books.sees(now)) == sum(w * (now - at) * 1_000_000 for w, at in own)
-        assert books.of(name).using == sum(weight for weight, _ in own)
+        assert books.of(name).weighted_in_use == sum(weight for weight, _ in own)
 
 
 @given(
@@ -141,7 +147,7 @@ def test_what_is_used_counts_once_also_while_the_priority_stays_what_it_is() -> 
     claim = books.claim(0, "alice", 0.25)
     books.claim(0, "bob", 50)
     for minute in range(1, 240):
-        aged = Accounts(books.state, books.sees(minute * 60), settings_of(books.state)).aged()
+        aged = Accounts(books.state, books.sees(minute * 60), settings_of(books.state, Caches())).aged()
         assert ("alice@here" in aged) == (minute <= 120)
         books.tell(minute * 60, e.PrioritiesUpdated, "accounted", aged)
         assert books.real("alice") == 0.5
@@ -163,8 +169,8 @@ def test_what_is_in_use_when_the_usage_is_reset_goes_on_to_count() -> None:
     assert (alice.used(books.sees(HOUR)), alice.begin, alice.slots) == (0, books.sees(HOUR), 1)
     assert books.real("alice") == before  # it is the usage that is reset, and not the priority
     books.release(2 * HOUR, claim)
-    assert (alice.weighted, alice.plain) == (2000 * HOUR * 1_000_000, HOUR * 1_000_000)
-    assert alice.usage == 2 * 2000 * HOUR * 1_000_000  # of the claim, whatever was set since
+    assert (alice.weighted_usage, alice.unweighted_usage) == (2000 * HOUR * 1_000_000, HOUR * 1_000_000)
+    assert alice.ended_usage == 2 * 2000 * HOUR * 1_000_000  # of the claim, whatever was set since
     books.update(2 * HOUR)
     again = Books()
     again.appears(0, "alice")
@@ -182,13 +188,13 @@ def test_who_is_deleted_comes_back_as_new_with_what_it_has_in_use() -> None:
     books.tell(60, e.SubmitterSet, "granted", "bob@here", "root", "priority", 70.0)
     books.tell(60, e.SubmitterSet, "granted", "alice@here", "root", "priority", 70.0)
     for name in ("alice", "bob"):
-        books.tell(HOUR, e.SubmitterDeleted, "granted", f"{name}@here", "root")
+        books.tell(HOUR, e.SubmitterDeleted, "granted", f"{name}@here", "root", 1000.0)
     assert "bob@here" not in books.state.submitters
     alice = books.of("alice")
-    assert (alice.priority, alice.factor, alice.using, alice.slots) == (0.5, 1000.0, 2000, 1)
+    assert (alice.priority, alice.factor, alice.weighted_in_use, alice.slots) == (0.5, 1000.0, 2000, 1)
     assert alice.used(books.sees(2 * HOUR)) == 2000 * HOUR * 1_000_000
     books.release(2 * HOUR, claim)
-    assert (alice.using, alice.slots) == (0, 0)
+    assert (alice.weighted_in_use, alice.slots) == (0, 0)
     books.appears(2 * HOUR, "bob")
     assert books.real("bob") == 0.5
 

@@ -67,7 +67,9 @@ def _with_updates(events: list[e.Event]) -> Iterator[e.Event]:
         while left and event.at > begin + left[0] * SECOND:
             at = begin + left.pop(0) * SECOND
             halflife = terms(state.settings).halflife
-            listed = {name: updated(one, state.accounted, at, halflife) for name, one in state.submitters.items()}
+            listed = {
+                name: updated(one, state.priorities_updated_at, at, halflife) for name, one in state.submitters.items()
+            }
             update = e.PrioritiesUpdated(at, "accounted", f"cycle-{at}", listed)
             evolve(state, update)
             yield update
@@ -138,6 +140,11 @@ def test_whoever_used_something_has_a_new_priority(number: int) -> None:
         (e.SubmitterDeleted, 0, {"user": "carol"}, CAROL, "granted"),
         (e.SubmittersReset, 0, {"submitters": ()}, "accountant", "reference"),
         (e.SubmitterDeleted, 0, {"submitter": "nobody@x"}, "nobody@x", "reference"),
+        (e.ClaimMade, 0, {"factor": 7.0}, ALICE, "factor"),
+        (e.SubmitterSet, 0, {"factor": 7.0}, BOB, "factor"),
+        (e.SubmitterSet, 1, {"factor": 1000.0}, BOB, "factor"),
+        (e.SubmittersReset, 0, {"factors": {"new@x": 7.0}}, "new@x", "factor"),
+        (e.SubmitterDeleted, 0, {"factor": 7.0}, CAROL, "factor"),
         (e.RequestAnswered, -1, {"stimulus": "another"}, "requests", "answer"),
     ],
 )

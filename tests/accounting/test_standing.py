@@ -44,13 +44,13 @@ def test_a_priority_is_told_as_of_the_last_update() -> None:
 
 
 def test_what_is_in_use_counts_until_the_instant_that_is_told() -> None:
-    one = Submitter("alice@x", using=2500, slots=2, counted=50 * SECOND, begin=40 * SECOND)
-    one.weighted, one.plain = 10 * SECOND * 2500, 20 * SECOND
+    one = Submitter("alice@x", weighted_in_use=2500, slots=2, counted=50 * SECOND, begin=40 * SECOND)
+    one.weighted_usage, one.unweighted_usage = 10 * SECOND * 2500, 20 * SECOND
     found = standing(one, accounted=55, at=60)
     assert (found.slots, found.cores, found.used, found.held) == (2, 2.5, 50.0, 40.0)
     assert (found.begin, found.last) == (40.0, 60.0)
     assert standing(one, at=45).used == 25.0  # it was counted until 50
-    ended = Submitter("alice@x", counted=50 * SECOND, weighted=7 * SECOND * 1000, last=50 * SECOND)
+    ended = Submitter("alice@x", counted=50 * SECOND, weighted_usage=7 * SECOND * 1000, last=50 * SECOND)
     assert (standing(ended, at=60).used, standing(ended, at=60).last) == (7.0, 50.0)
 
 

@@ -36,6 +36,7 @@ from poolbook.domain.events import (
     SlotTransitioned,
 )
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
@@ -117,12 +118,12 @@ SETTINGS = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false"}  # as the peer's
 TABLES = Tables(slot_machine("htcondor-25"), job_machine("htcondor-25"))
 
 
-def cycle(state: State, number: int) -> tuple[float, list[Event]]:
+def cycle(state: State, caches: Caches, number: int) -> tuple[float, list[Event]]:
     """Hold a cycle, to its events as the log would keep them."""
     gc.collect()
     gc.disable()
     start = time.perf_counter()
-    events = decide(state, s.Negotiate(f"cycle-{number}"), BEGAN + number * 60 * SECOND, TABLES)
+    events = decide(state, s.Negotiate(f"cycle-{number}"), BEGAN + number * 60 * SECOND, TABLES, caches=caches)
     CODEC.encode(events)
     seconds = time.perf_counter() - start
     gc.enable()
@@ -143,30 +144,30 @@ def matched(events: Sequence[Event]) -> int:
 
 
 def nothing_matches(slots: int, kinds: int) -> Figures:
-    state = founded()
+    state, caches = founded(), Caches()
     with_slots(state, slots)
     with_jobs(state, kinds, kinds, LAST_CLAUSE + NEVER)
-    first, events = cycle(state, 1)
+    first, events = cycle(state, caches, 1)
     found = []
     for number in range(2, 7):
         change(state, number)
-        found.append(cycle(state, number)[0])
-    again = min(cycle(state, number)[0] for number in range(7, 10))
+        found.append(cycle(state, caches, number)[0])
+    again = min(cycle(state, caches, number)[0] for number in range(7, 10))
     assert not matched(events)
     return Figures(first, sorted(found)[2], again, 0, peak())
 
 
 def some_match(slots: int, jobs: int, kinds: int, **what: Any) -> Figures:
     """The last cycle had one job, which reads what those that come then read."""
-    state = founded()
+    state, caches = founded(), Caches()
     with_slots(state, slots)
     with_jobs(state, 1, 1, LAST_CLAUSE + NEVER)
-    first = cycle(state, 1)[0]
+    first = cycle(state, caches, 1)[0]
     change(state, 2)
     with_jobs(state, jobs, kinds, **what)
-    seconds, events = cycle(state, 2)
-    cycle(state, 3)
-    again = min(cycle(state, number)[0] for number in range(4, 7))
+    seconds, events = cycle(state, caches, 2)
+    cycle(state, caches, 3)
+    again = min(cycle(state, caches, number)[0] for number in range(4, 7))
     return Figures(first, seconds, again, matched(events), peak())
 
 

@@ -48,7 +48,7 @@ class TestPool:
         steady: bool = True,
     ) -> None:
         self.log = log or open_log("memory:", create=True)
-        self.world = VirtualWorld(behave, steady=steady)
+        self.world = VirtualWorld(behave, simulated=steady)
         self.engine = Engine(self.log, self.world, tables)
         self._ids = (f"request-{number}" for number in itertools.count(1))
         self.engine.handle([s.FoundPool("founding", "pool", dialect, "example.org", "0.1", settings or {})])

@@ -56,4 +56,4 @@ def waiting(state: State) -> dict[tuple[int, int], str]:
 
 def promises(state: State) -> dict[tuple[int, int], str]:
     """The jobs that wait for a slot which they have been given, with the slots: what ``promised`` has to say."""
-    return waiting(state) | {job: name for given in (state.matches, state.ready) for name, job in given.items()}
+    return waiting(state) | {job: name for given in (state.matches, state.claim_ready) for name, job in given.items()}

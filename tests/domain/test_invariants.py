@@ -51,8 +51,8 @@ def as_plain(state: State) -> dict[str, object]:
         )
         for cluster in state.clusters.values()
     }
-    names = ("position", "settings", "machines", "slots", "next_cluster", "skipped", "usage", "activations")
-    given = ("matches", "promised", "ready")
+    names = ("position", "settings", "machines", "slots", "next_cluster", "unused_cluster_ids", "usage", "activations")
+    given = ("matches", "reserved", "claim_ready")
     return {name: copy.deepcopy(getattr(state, name)) for name in (*names, *given)} | {"clusters": clusters}
 
 
@@ -146,7 +146,7 @@ class PoolMachine(RuleBasedStateMachine):
     def no_end_of_a_job_is_forgotten(self) -> None:
         """What is alive in the log is alive in the world, or its end is still to be written down."""
         engine, world = self.pool.engine, self.pool.world
-        to_come = {one.key for one in [*engine._unheard, *world._started]}  # type: ignore[attr-defined]
+        to_come = {one.key for one in [*engine._unlogged, *world._started]}  # type: ignore[attr-defined]
         assert set(self.pool.state.activations) <= set(world._runs) | to_come
 
     @invariant()

@@ -97,13 +97,13 @@ def test_the_better_match_takes_over_when_the_job_has_gone(
     pool = contested(dialect, alice, Behaviour(20), **policy)
     before = pool.state.position
     give(pool, "2.0")
-    assert pool.state.promised == {(2, 0): SLOT}
+    assert pool.state.reserved == {(2, 0): SLOT}
     pool.advance(55)
     assert begun(pool)[:2] == [("1.0", 0), ("2.0", begins)]
     assert rows(pool, before) == way[DIALECTS.index(dialect)].split()
     signals = [event for event in pool.events() if isinstance(event, e.JobSignalled)]
     assert [signal.how for signal in signals] == told
-    assert pool.state.promised == {}
+    assert pool.state.reserved == {}
     sound(pool)
 
 
@@ -148,7 +148,7 @@ def test_a_job_that_waits_no_longer_lets_the_other_go_on(dialect: str, what: str
     assert pair(pool) == "Claimed/Retiring"
     answer = pool.edit("2.0", user="bob", JobPrio="5") if what == "edit" else pool.act(what, "2.0", user="bob")
     assert not answer.refusal
-    assert pool.state.promised == {} and withdrawn(pool) == ["better_match_gone"]
+    assert pool.state.reserved == {} and withdrawn(pool) == ["better_match_gone"]
     pool.advance(5)
     assert pair(pool) == "Claimed/Busy"
     pool.advance(100)
@@ -178,12 +178,12 @@ def test_a_job_that_is_held_in_the_instant_of_its_turn_leaves_the_claim_to_the_n
     pool.engine.matching = False  # the access point is slow
     pool.handle(s.ClaimMatches("claims"))
     pool.handle(ends)
-    assert pool.state.ready == {SLOT: (2, 0)} and pair(pool) == "Claimed/Idle"
+    assert pool.state.claim_ready == {SLOT: (2, 0)} and pair(pool) == "Claimed/Idle"
     pool.engine.matching = True
     pool.act("hold", held, user="bob")
     pool.advance(0)
     assert begun(pool)[1:] == [(next_job, 10)]
-    assert pool.state.promised == {}
+    assert pool.state.reserved == {}
     sound(pool)
 
 
@@ -204,7 +204,7 @@ def test_a_better_match_that_is_refused_in_the_end_is_promised_nothing(
         pool.handle(s.Drain(pool.id(), "root", "h", "Quick"))
     pool.advance(5)
     assert withdrawn(pool) == ["better_match_refused"]
-    assert pool.state.promised == {}
+    assert pool.state.reserved == {}
     assert begun(pool)[1:2] == ([("1.0", 13)] if what == "START" else [])
     sound(pool)
 
@@ -216,10 +216,10 @@ def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
     pool.submit(user="carol")
     give(pool, "3.0", reason="priority")
     assert withdrawn(pool) == []
-    assert pool.state.promised == {(2, 0): SLOT}, "the slot does not prefer carol's to bob's, which waits"
+    assert pool.state.reserved == {(2, 0): SLOT}, "the slot does not prefer carol's to bob's, which waits"
     give(pool, "2.1", reason="priority")
     assert withdrawn(pool) == ["better_match"]
-    assert pool.state.promised == {(2, 1): SLOT}
+    assert pool.state.reserved == {(2, 1): SLOT}
     pool.advance(100)
     assert [job for job, _ in begun(pool)][:2] == ["1.0", "2.1"]
     sound(pool)
@@ -229,7 +229,7 @@ def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
 def test_a_slot_refuses_a_job_that_it_likes_less_than_the_one_that_it_has(dialect: str) -> None:
     pool = contested(dialect, Rank='TARGET.Owner == "alice"')
     give(pool, "2.0", reason="priority")
-    assert pool.state.promised == {} and pair(pool) == "Claimed/Busy"
+    assert pool.state.reserved == {} and pair(pool) == "Claimed/Busy"
     assert [(event.cause, event.job) for event in pool.events() if isinstance(event, e.MatchVoided)] == [
         ("claim_failed", "2.0")
     ]
@@ -243,7 +243,7 @@ def test_a_job_that_was_promised_a_slot_is_given_no_other(dialect: str) -> None:
     pool.machine("i", static=1, cpus=1)
     pool.advance(10)
     assert begun(pool)[1:] == [("2.1", 10)]
-    assert pool.state.promised == {(2, 0): SLOT}
+    assert pool.state.reserved == {(2, 0): SLOT}
     sound(pool)
 
 
@@ -281,7 +281,7 @@ def test_whenever_the_pool_is_killed_both_jobs_come_to_their_end(dialect: str, p
         events = [event for _, event in engine.log.read()]
         completed = [(ev.cluster, ev.proc) for ev in events if isinstance(ev, e.JobExited) and ev.target == "Completed"]
         assert sorted(completed) == [(1, 0), (2, 0)]
-        assert engine.state.promised == {}
+        assert engine.state.reserved == {}
         assert list(validate(engine.log.read())) == []
 
 
@@ -308,7 +308,7 @@ class Sought(Point):
         for cluster in self.state.clusters.values():
             for proc in cluster.procs():
                 job = cluster.id, proc
-                taken = job in self.state.by_job or job in self.state.promised
+                taken = job in self.state.by_job or job in self.state.reserved
                 if cluster.status_of(proc) == "Idle" and not taken:
                     return f"{cluster.id}.{proc}"
         return ""
@@ -364,7 +364,7 @@ def what_is_promised_is_kept(
                 assert state.clusters[cluster].status_of(proc) == "Idle" and (cluster, proc) not in state.by_job
         stimulus = event.stimulus
         evolve(state, event)
-        assert state.promised == promises(state)
+        assert state.reserved == promises(state)
 
 
 @bounds(30)

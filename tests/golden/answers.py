@@ -19,7 +19,9 @@ import attrs
 
 from poolbook import Log, PoolbookError
 from poolbook.adapters.stores import open_log, verify_seal
+from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.state.evolve import fold
+from poolbook.domain.state.state import Submitter
 from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
 
@@ -91,10 +93,15 @@ def folded(events: Iterable[Told]) -> Answers:
             for machine in state.machines.values()
         },
         "submitters": {
-            name: [one.priority, one.factor, one.slots, one.using, one.weighted, one.usage]
+            name: [one.priority, _factor(one), one.slots, one.weighted_in_use, one.weighted_usage, one.ended_usage]
             for name, one in state.submitters.items()
         },
     }
+
+
+def _factor(one: Submitter) -> float:
+    """Return the priority factor that was set, or that the submitter began with; older logs do not tell it."""
+    return one.factor or initial(one.name, terms(one.appeared_under or {}))
 
 
 def viewed(log: Log) -> Answers:

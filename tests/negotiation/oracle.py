@@ -25,6 +25,7 @@ from poolbook.domain.startd.public_ad import shown
 from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, ad_at, compiled_ad, drain_start
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.expression_cache import ad_of
 from poolbook.domain.state.state import Slot, State, Submitter
@@ -139,7 +140,7 @@ class Negotiation:
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        whole = ad_at(SlotSnapshot(state, slot, machine, readings, self.now, self.context), whole=True)
+        whole = ad_at(SlotSnapshot(state, slot, machine, readings, self.now, self.context, Caches()), whole=True)
         ad = ClassAd(
             {name: value for name, value in whole.items() if shown(name) or name.lower() in DYNAMIC_ATTRIBUTES}
         )
@@ -158,7 +159,7 @@ class Negotiation:
         free = claim is None and not taken and self._takes_claims(slot)
         offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
         if slot.kind == "partitionable":
-            offer.cutter = cutter(state, machine, slot, compiled_ad(state, slot).ad, self.context)
+            offer.cutter = cutter(state, machine, slot, compiled_ad(state, slot, Caches()).ad, self.context)
             offer.left = left_of(slot.ad)
         return offer
 
@@ -167,7 +168,7 @@ class Negotiation:
             slots = self.state.machines[machine].slots if machine in self.state.machines else {}
             return Readings(slots={name: one.public for name, one in slots.items()})
 
-        return PolicyEvaluation(self.state, slot, sense, self.now, self.context)
+        return PolicyEvaluation(self.state, slot, sense, self.now, self.context, Caches())
 
     def _takes_claims(self, slot: Slot) -> bool:
         machine = self.state.machines.get(slot.machine)
@@ -201,14 +202,14 @@ class Negotiation:
         return self._there(offer) and (constraint is None or self._true(constraint, offer.ad, ClassAd()))
 
     def _collect_jobs(self) -> None:
-        state, likeness = self.state, significance(self.state)
+        state, likeness = self.state, significance(self.state, Caches())
         for cluster in state.clusters.values():
             if cluster.local:
                 continue
             if cluster.counts[IDLE]:
                 self._user(cluster.submitter).idle += cluster.counts[IDLE]
             for proc in cluster.procs(lambda status: status == IDLE):
-                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.promised:
+                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.reserved:
                     continue
                 ad = ad_of(cluster.attributes(proc))
                 if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
@@ -223,12 +224,12 @@ class Negotiation:
         if name not in self.users:
             state, now, terms = self.state, self.now, self.rules.accounting
             record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
-            real, most = updated(record, state.accounted, now, terms.halflife), ceiling(record, now)
+            real, most = updated(record, state.priorities_updated_at, now, terms.halflife), ceiling(record, now)
             self.users[name] = User(
                 name,
                 real,
                 real * factor(record, terms, now),
-                record.using / 1000 if self.rules.use_slot_weights else record.slots,
+                record.weighted_in_use / 1000 if self.rules.use_slot_weights else record.slots,
                 floor(record, now),
                 math.inf if most < 0 else most,
             )
@@ -345,8 +346,8 @@ class Negotiation:
     def _promised(self, user: User) -> float:
         """What it has been given and does not hold yet."""
         state, found = self.state, 0.0
-        for (number, _), name in state.promised.items():
-            if state.clusters[number].submitter == user.name and name not in state.ready:
+        for (number, _), name in state.reserved.items():
+            if state.clusters[number].submitter == user.name and name not in state.claim_ready:
                 found += sum(offer.weight for offer in self.offers if offer.slot.name == name)
         return found
 

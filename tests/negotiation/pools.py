@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.negotiator.cycle import Cycle, hold
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
@@ -37,6 +38,7 @@ class Pool:
 
     def __init__(self, dialect: str = "htcondor-25", /, **configured: str) -> None:
         self.state = State()
+        self.caches = Caches()
         self.log: list[e.Event] = []
         self.now = BEGAN
         self._serial = 0
@@ -67,7 +69,8 @@ class Pool:
         return Context(now=self.now // SECOND, seed=1)
 
     def hold(self, state: State | None = None) -> Cycle:
-        return hold(state or self.state, lambda cause: (self.now, cause, "cycle"), self.context())
+        caches = self.caches if state is None else Caches()
+        return hold(state or self.state, caches, lambda cause: (self.now, cause, "cycle"), self.context())
 
     # Machines and slots
 
@@ -159,7 +162,7 @@ class Pool:
 
     def has(self) -> dict[str, float]:
         """The cores that each submitter has."""
-        return {name.partition("@")[0]: one.using / 1000 for name, one in self.state.submitters.items()}
+        return {name.partition("@")[0]: one.weighted_in_use / 1000 for name, one in self.state.submitters.items()}
 
     def got(self, cycle: Cycle | None = None) -> dict[str, int]:
         """How many matches each submitter gets in a cycle that is held now."""
@@ -454,7 +457,7 @@ def _is_matched(pool: Pool, dice: random.Random) -> None:
             name is not None
             and proc >= 0
             and cluster.status[proc] == IDLE
-            and (cluster.id, proc) not in pool.state.promised
+            and (cluster.id, proc) not in pool.state.reserved
         ):
             pool.tell(e.CycleHeld, "negotiated", (e.Match(f"{cluster.id}.{proc}", name),), ())
             return

@@ -21,7 +21,7 @@ from .pools import SECOND, Pool, drawn, lives_on
 def test_what_one_job_may_have_every_job_like_it_may(seed: int) -> None:
     pool = drawn(seed)
     lives_on(pool, random.Random(seed), 5)
-    alike, oracle = significance(pool.state), Negotiation(pool.folded(), pool.now, pool.context())
+    alike, oracle = significance(pool.state, pool.caches), Negotiation(pool.folded(), pool.now, pool.context())
     known: dict[object, object] = {}
     for user in list(oracle.users.values()):
         for job in user.jobs:
@@ -34,7 +34,7 @@ def test_what_one_job_may_have_every_job_like_it_may(seed: int) -> None:
 
 def kinds(pool: Pool) -> int:
     """Into how many kinds the jobs fall that wait."""
-    alike = significance(pool.state)
+    alike = significance(pool.state, pool.caches)
     clusters = pool.state.clusters.values()
     return len({alike.signature(one, proc) for one in clusters for proc in one.procs()})
 
@@ -122,7 +122,7 @@ def test_what_is_known_of_jobs_that_have_ended_is_forgotten(monkeypatch: pytest.
         pool.tell(e.JobsTransitioned, "removed", number, ((0, 1),), "remove", "Idle", "Removed", {})
         pool.tell(e.JobsTransitioned, "left", number, ((0, 1),), "leave", "Removed", "Left", {})
         assert not pool.matched()
-        known = significance(pool.state)
+        known = significance(pool.state, pool.caches)
         assert len(known._numbers) <= 8 and len(known._differing) <= 6
 
 

@@ -158,9 +158,9 @@ def test_a_cycle_on_request_brings_the_priorities_up_to_date() -> None:
         pool.add_machine("h", static=1)
         pool.submit({"executable": "/bin/sleep", "arguments": "7200"})
         pool.advance(30)
-        assert pool.state.accounted < round(pool.now * 1_000_000)
+        assert pool.state.priorities_updated_at < round(pool.now * 1_000_000)
         pool.negotiate()
-        assert pool.state.accounted == round(pool.now * 1_000_000)
+        assert pool.state.priorities_updated_at == round(pool.now * 1_000_000)
 
 
 def test_while_nobody_uses_anything_and_nobody_waits_no_cycle_is_held() -> None:
@@ -178,7 +178,7 @@ def test_while_nobody_uses_anything_and_nobody_waits_no_cycle_is_held() -> None:
 
 def priorities_of(state: State, halflife: float) -> dict[str, float]:
     found = state.submitters.items()
-    return {name: updated(one, state.accounted, state.at, halflife) for name, one in found}
+    return {name: updated(one, state.priorities_updated_at, state.at, halflife) for name, one in found}
 
 
 def test_before_the_half_life_changes_all_have_aged_by_the_old_one() -> None:

@@ -36,7 +36,7 @@ def agrees(pool: Pool) -> None:
 def tells_the_same(pool: Pool, oracle: Negotiation, held) -> None:  # type: ignore[no-untyped-def]
     """The same jobs got nothing, of as many slots that they accept and that accept them."""
     left = {job.id: (user.name, job) for user in oracle.users.values() for job in user.jobs}
-    known = {} if pool.state.refusals is None else pool.state.refusals
+    known = {} if pool.state.rejections is None else pool.state.rejections
     told = () if held is None else held.unmatched
     counts: Counter[str] = Counter()
     for one in told:

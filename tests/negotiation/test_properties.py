@@ -44,8 +44,8 @@ RANKS = ["0.0", 'TARGET.Owner == "ann"', "TARGET.RequestMemory", "undefined"]
 def promised(state: State) -> Counter[str]:
     """What submitters have been given and do not hold yet, in thousandths of cores."""
     found: Counter[str] = Counter()
-    for (cluster, _), name in state.promised.items():
-        if name in state.slots and name not in state.ready:
+    for (cluster, _), name in state.reserved.items():
+        if name in state.slots and name not in state.claim_ready:
             found[state.clusters[cluster].submitter] += weight_of(state.slots[name])
     return found
 
@@ -134,7 +134,7 @@ class Cycles(RuleBasedStateMachine):
             number, proc = map(int, match.job.split("."))
             cluster = state.clusters[number]
             assert cluster.status_of(proc) == "Idle"
-            assert (number, proc) not in state.promised
+            assert (number, proc) not in state.reserved
             slot = state.slots.get(match.slot)
             if slot is None:  # to be cut from a partitionable slot
                 parent = f"{match.slot.partition('@')[0].rpartition('_')[0]}@{match.slot.partition('@')[2]}"
@@ -151,7 +151,7 @@ class Cycles(RuleBasedStateMachine):
         waiting = promised(state) if self.weighted else Counter()
         for name, cores in new.items():
             most = ceiling(state.submitters[name], cycle.at)
-            has = state.submitters[name].using if self.weighted else 1000 * state.submitters[name].slots
+            has = state.submitters[name].weighted_in_use if self.weighted else 1000 * state.submitters[name].slots
             gone = sum(self.had(match.slot) for match in cycle.matches if self.holder(match.slot) == name)
             assert most < 0 or has - gone + waiting[name] + cores <= 1000 * most, name
 
@@ -234,7 +234,7 @@ def due(pool: Pool) -> dict[str, float]:
     inverse = {name: 1 / (state.submitters[name].priority * (state.submitters[name].factor or 1000)) for name in part}
     total = sum(int(slot.ad["Cpus"]) for slot in state.slots.values())
     whole = sum(inverse.values())
-    return {name: inverse[name] / whole * total - state.submitters[name].using / 1000 for name in waiting}
+    return {name: inverse[name] / whole * total - state.submitters[name].weighted_in_use / 1000 for name in waiting}
 
 
 def free(pool: Pool) -> list[float]:

@@ -28,8 +28,8 @@ def test_new_readings_stir_their_machine_once() -> None:
     here = world()
     here.set_readings("ws1", Readings(load=0.5))
     assert here.sense("ws1").load == 0.5
-    assert here.stirred() == {"ws1"}
-    assert here.stirred() == set()
+    assert here.changed_machines() == {"ws1"}
+    assert here.changed_machines() == set()
 
 
 def test_a_job_adds_its_load_while_it_is_not_stopped() -> None:
@@ -47,7 +47,7 @@ def test_a_job_adds_its_load_while_it_is_not_stopped() -> None:
     assert kinds(here.wait(None)) == ["Started"]
     assert kinds(here.wait(None)) == ["Ended"]
     assert here.sense("ws1").condor_load == {}
-    assert here.stirred() == {"ws1"}
+    assert here.changed_machines() == {"ws1"}
 
 
 def test_what_was_planned_comes_at_its_instant_before_the_ends_of_that_instant() -> None:

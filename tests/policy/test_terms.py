@@ -8,6 +8,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.slot_ad import ad_at, snapshot
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
@@ -259,7 +260,7 @@ def test_what_a_drain_costs_is_counted(dialect: str, schedule: str, badput: int,
     at(point, 200)
     machine = point.state.machines["h"]
     now = Context(now=point.world.clock // SECOND)
-    ad = ad_at(snapshot(point.state, point.slot(), nothing, point.world.clock, now), whole=True)
+    ad = ad_at(snapshot(point.state, point.slot(), nothing, point.world.clock, now, Caches()), whole=True)
     assert ad.eval("TotalMachineDrainingBadput") == machine.badput == badput
     assert ad.eval("TotalMachineDrainingUnclaimedTime") == unclaimed
     assert all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())

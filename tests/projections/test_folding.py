@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import Context
+from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.slot_ad import ad_at, snapshot
+from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
 from poolbook.domain.state.state import State
@@ -79,17 +81,21 @@ def is_the_books(views: Views, state: State) -> None:
     """Check that views and a state have the same of the submitters."""
     books = {row.submitter: row for row in views.submitters()}
     assert books.keys() == state.submitters.keys()
-    for name, one in state.submitters.items():
-        assert list(books[name]) == [getattr(one, field) for field in ("name", *SubmitterRow._fields[1:])]
     pool = views.pool()
-    assert (pool.settings, pool.accounted, views.at) == (state.settings, state.accounted, state.at)
+    fields = [field for field in SubmitterRow._fields[1:] if field != "factor"]
+    for name, one in state.submitters.items():
+        assert [getattr(books[name], field) for field in ("name", *fields)] == [
+            getattr(one, field) for field in ("name", *fields)
+        ]
+        assert books[name].factor == (one.factor or initial(name, terms(one.appeared_under or {})))
+    assert (pool.settings, pool.accounted, views.at) == (state.settings, state.priorities_updated_at, state.at)
 
 
 def is_the_policys_view(views: Views, state: State) -> None:
     """Check that views tell of claims, drains and benchmarks what the slots' own policy sees of them."""
     context = Context(now=state.at // SECOND)
     for ad, slot in zip(views.slot_ads(), state.slots.values(), strict=True):
-        seen = ad_at(snapshot(state, slot, nothing, state.at, context), whole=True)
+        seen = ad_at(snapshot(state, slot, nothing, state.at, context, Caches()), whole=True)
         for name in OF_THE_LOG:
             mine, theirs = ad.eval(name), seen.eval(name)
             assert (name, type(mine), mine) == (name, type(theirs), theirs)

@@ -172,4 +172,4 @@ def test_usage_outgrows_64_bits() -> None:
     events = [event for end in ends for event in (claimed, end)]
     for sizes in ([], [1] * len(events)):
         (row,) = Views(folded(list(enumerate(events, 1)), sizes)).submitters()
-        assert (row.name, row.usage, row.ended, row.slots, row.last) == ("alice@x", 2**65, 8, 0, 7_000_000)
+        assert (row.name, row.ended_usage, row.ended, row.slots, row.last) == ("alice@x", 2**65, 8, 0, 7_000_000)

@@ -16,6 +16,7 @@ from poolbook.domain.startd.provisioning import Equipment, Volume
 from poolbook.domain.startd.public_ad import with_unsaid
 from poolbook.domain.startd.slot_ad import ad_at, snapshot
 from poolbook.domain.startd.slot_types import SlotTypeError
+from poolbook.domain.state.caches import Caches
 
 from ..domain.pools import TestPool
 from ..together import together
@@ -94,7 +95,7 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
     found.advance(1)
     for theirs in record["slots"]:
         slot = found.state.slots[f"slot{theirs['SlotID']}@h"]
-        ad = ad_at(snapshot(found.state, slot, found.world.sense, found.world.now(), Context()))
+        ad = ad_at(snapshot(found.state, slot, found.world.sense, found.world.now(), Context(), Caches()))
         wanted = {key: text for key, text in theirs.items() if re.match(r"slot\d_", key)}
         assert len(wanted) == 6
         assert {key: unparse(ad[key]) for key in wanted} == wanted
@@ -129,7 +130,8 @@ def idle_of(found: TestPool, name: str) -> list[int]:
     slots = [found.state.slots[f"slot{number}@h"] for number in (1, 2)]
     now = found.world.now()
     return [
-        ad_at(snapshot(found.state, slot, found.world.sense, now, Context()), whole=True).eval(name) for slot in slots
+        ad_at(snapshot(found.state, slot, found.world.sense, now, Context(), Caches()), whole=True).eval(name)
+        for slot in slots
     ]
 
 

@@ -50,6 +50,8 @@ class Account(Protocol):
     def ceiling(self) -> float: ...
     @property
     def leases(self) -> Mapping[str, tuple[float, int]]: ...
+    @property
+    def appeared_under(self) -> Mapping[str, str] | None: ...
 
 
 def terms(settings: Mapping[str, str]) -> Terms:
@@ -89,7 +91,7 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
     before = brought_to(submitter, since, halflife)
     if now <= since:
         return rounded(before)
-    used = (submitter.used(now) - submitter.drawn) / (now - since) / _THOUSANDTHS
+    used = (submitter.used(now) - submitter.usage_accounted) / (now - since) / _THOUSANDTHS
     return rounded(aged(before, used, now - since, halflife))
 
 
@@ -108,7 +110,9 @@ def factor(submitter: Account, rules: Terms, now: int) -> float:
     leased = _leased(submitter, "factor", now)
     if leased is not None:
         return leased
-    return submitter.factor if submitter.factor >= LEAST_FACTOR else initial(submitter.name, rules)
+    if submitter.factor >= LEAST_FACTOR:
+        return submitter.factor
+    return initial(submitter.name, rules if submitter.appeared_under is None else terms(submitter.appeared_under))
 
 
 def initial(name: str, rules: Terms) -> float:
@@ -123,6 +127,11 @@ def initial(name: str, rules: Terms) -> float:
     if rules.local_domain and name.rpartition("@")[2] != rules.local_domain:
         return rules.remote
     return rules.default
+
+
+def first_factor(state: State, name: str) -> float:
+    """Return the factor with which the event that first names a submitter lets it begin; 0 if it is known already."""
+    return 0.0 if name in state.submitters else initial(name, terms(state.settings))
 
 
 def effective(submitter: Account, rules: Terms, now: int) -> float:
@@ -149,4 +158,4 @@ def group_of(name: str) -> str:
 
 def real(state: State, submitter: Submitter, halflife: float) -> float:
     """The real priority as of the pool's last update."""
-    return rounded(brought_to(submitter, max(state.accounted, submitter.updated), halflife))
+    return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))

@@ -17,15 +17,15 @@ class Book(Account, Protocol):
     """What is kept of a submitter, with what it uses and has used (``state.Submitter`` explains)."""
 
     @property
-    def using(self) -> int: ...
+    def weighted_in_use(self) -> int: ...
     @property
     def slots(self) -> int: ...
     @property
     def counted(self) -> int: ...
     @property
-    def weighted(self) -> int: ...
+    def weighted_usage(self) -> int: ...
     @property
-    def plain(self) -> int: ...
+    def unweighted_usage(self) -> int: ...
     @property
     def begin(self) -> int: ...
     @property
@@ -92,9 +92,9 @@ def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now
         floor(book, now),
         ceiling(book, now),
         book.slots,
-        book.using / _THOUSANDTHS,
-        (book.weighted + (at - book.counted) * book.using) / _THOUSANDTHS / _SECOND,
-        (book.plain + (at - book.counted) * book.slots) / _SECOND,
+        book.weighted_in_use / _THOUSANDTHS,
+        (book.weighted_usage + (at - book.counted) * book.weighted_in_use) / _THOUSANDTHS / _SECOND,
+        (book.unweighted_usage + (at - book.counted) * book.slots) / _SECOND,
         book.begin / _SECOND,
         (max(book.last, at) if book.slots else book.last) / _SECOND,
     )

@@ -1,0 +1,156 @@
+"""Table: when a cycle is held, after what has happened. No engine, no world: events, and what a cycle came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.domain.negotiator.schedule import CycleSchedule
+from poolbook.domain.state.evolve import PUBLISHED, evolve
+from poolbook.domain.state.settings import settings
+from poolbook.domain.state.state import State
+
+SECOND = 1_000_000
+BEGAN = 1_700_000_000
+NOT_PACED: Mapping[str, str] = {}
+PACED = {"NEGOTIATOR_CYCLE_DELAY": "20", "NEGOTIATOR_MIN_INTERVAL": "5"}
+MATCH = e.Match("1.0", "slot1@h", 0.0, "priority")
+WHY = ("submitted", "x")
+MOVES = {
+    "held": ("hold", "Idle", "Held"),
+    "released": ("release", "Held", "Idle"),
+    "removed": ("leave", "Held", "Left"),
+}
+
+
+class Told:
+    """A schedule that is told a story, with the state that its events make; instants are seconds of the story."""
+
+    def __init__(self, configured: Mapping[str, str]) -> None:
+        self.state, self.schedule = State(), CycleSchedule()
+        given = settings(dict(configured))
+        self.event(e.PoolFounded(self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", given))
+        self.event(e.SlotCreated(self.at(0), *WHY, "slot1@h", "h", "static", "", {}))
+        self.event(e.SlotTransitioned(self.at(0), *WHY, "slot1@h", "1", "Owner/Idle", "Unclaimed/Idle"))
+        self.clusters = 0
+
+    def at(self, second: float) -> int:
+        return BEGAN * SECOND + round(second * SECOND)
+
+    def event(self, event: e.Event) -> None:
+        evolve(self.state, event)
+        self.schedule.on_event(event)
+
+    def happens(self, second: float, what: str) -> None:
+        at = self.at(second)
+        match what:
+            case "submitted" | "submitted on hold":
+                self.clusters += 1
+                status = "Idle" if what == "submitted" else "Held"
+                self.event(e.ClusterSubmitted(at, *WHY, self.clusters, "alice@here", {}, 1, (), status))
+            case "held" | "released" | "removed":
+                row, target = {"held": ("hold", "Held"), "released": ("release", "Idle"), "removed": ("leave", "Left")}[
+                    what
+                ]
+                source = "Idle" if what == "held" else "Held"
+                self.event(e.JobsTransitioned(at, *WHY, self.clusters, ((0, 0),), row, source, target, {}))
+            case "edited":
+                self.event(e.JobsEdited(at, *WHY, self.clusters, ((0, 0),), {"JobPrio": "1"}))
+            case "the slot is free":
+                self.event(e.SlotTransitioned(at, *WHY, "slot1@h", "1", "Owner/Idle", "Unclaimed/Idle"))
+            case "the slot changed":
+                self.event(e.SlotAdChanged(at, *WHY, "slot1@h", {"Memory": "7"}))
+            case "the sensors changed":
+                self.event(e.SlotAdChanged(at, PUBLISHED, "x", "slot1@h", {"LoadAvg": "0.5"}))
+            case "claimed":
+                self.event(e.ClaimMade(at, *WHY, "slot1@h", "c", "bob@here", 1000))
+            case "accounted":
+                self.event(e.PrioritiesUpdated(at, "accounted", "x", {"bob@here": 0.5}))
+            case "reschedule":
+                self.schedule.reschedule()
+            case _:
+                self.cycle(at, what)
+
+    def cycle(self, at: int, what: str) -> None:
+        took = int(what.split()[2]) if what.startswith("cycle of") else 0
+        statistics: dict[str, float] = {"SubmittersMatchLimit": 1} if "cut short" in what else {}
+        matches = (MATCH,) if "preempted" in what else ()
+        held = None if what == "cycle without news" else e.CycleHeld(at, *WHY, matches, (), statistics)
+        self.schedule.held(at, held)
+        self.schedule.rest(self.state, at, at + took * SECOND)
+
+
+Story = list[tuple[float, str]]
+
+CASES: list[tuple[str, Mapping[str, str], Story, float | None]] = [
+    # what it shows, the pace, the story, when the next cycle is held from second 30 on (None: never by itself)
+    ("nobody waits, nobody uses anything", NOT_PACED, [(0, "cycle")], None),
+    ("new jobs are looked at at once", NOT_PACED, [(0, "cycle"), (10, "submitted")], 30),
+    ("jobs on hold wait for nothing", NOT_PACED, [(0, "cycle"), (10, "submitted on hold")], None),
+    ("what got nothing waits for the interval", NOT_PACED, [(0, "submitted"), (1, "cycle")], 61),
+    ("so it does behind a cycle without news", NOT_PACED, [(0, "submitted"), (1, "cycle without news")], 61),
+    ("unless something may help: a slot", NOT_PACED, [(0, "submitted"), (1, "cycle"), (9, "the slot is free")], 30),
+    ("a slot's ad", NOT_PACED, [(0, "submitted"), (1, "cycle"), (9, "the slot changed")], 30),
+    ("but not what sensors say", NOT_PACED, [(0, "submitted"), (1, "cycle"), (9, "the sensors changed")], 61),
+    ("an edited job", NOT_PACED, [(0, "submitted"), (1, "cycle"), (9, "edited")], 30),
+    ("a released job", NOT_PACED, [(0, "submitted on hold"), (1, "cycle"), (9, "released")], 30),
+    ("a held job does not", NOT_PACED, [(0, "submitted"), (1, "cycle"), (9, "held")], None),
+    ("nor one that left", NOT_PACED, [(0, "submitted on hold"), (1, "cycle"), (9, "removed")], None),
+    ("a cycle that was cut short goes on", NOT_PACED, [(0, "submitted"), (29, "cycle, cut short")], 30),
+    ("who uses something ages", NOT_PACED, [(0, "cycle"), (2, "claimed")], 60),
+    ("from the last update on", NOT_PACED, [(0, "cycle"), (2, "claimed"), (20, "accounted")], 80),
+    ("somebody had to go", NOT_PACED, [(0, "submitted"), (28, "cycle, preempted"), (29, "submitted")], 33),
+    ("but somebody asks", NOT_PACED, [(28, "cycle, preempted"), (29, "reschedule")], 30),
+    ("a long cycle rests", NOT_PACED, [(0, "submitted"), (20, "cycle of 10 s"), (29, "submitted")], 40),
+    ("but not long", NOT_PACED, [(0, "submitted"), (-170, "cycle of 190 s"), (29, "submitted")], 80),
+    ("it rests from requests, too", NOT_PACED, [(20, "cycle of 10 s"), (29, "reschedule")], 40),
+    ("asked for without a job", NOT_PACED, [(0, "cycle"), (9, "reschedule")], 30),
+    ("asked for once", NOT_PACED, [(0, "reschedule"), (9, "cycle")], None),
+    ("the delay lies between cycles", PACED, [(0, "submitted"), (25, "cycle"), (26, "submitted")], 45),
+    ("behind their ends", PACED, [(0, "submitted"), (20, "cycle of 9 s"), (26, "submitted")], 49),
+    ("also where it is asked for", PACED, [(0, "submitted"), (25, "cycle"), (26, "reschedule")], 45),
+    ("what may help is no request", PACED, [(0, "submitted"), (9, "cycle"), (10, "the slot is free")], 69),
+    ("a released job is one", PACED, [(0, "submitted on hold"), (9, "cycle"), (10, "released")], 30),
+    ("an edited one is none", PACED, [(0, "submitted"), (9, "cycle"), (10, "edited")], 69),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shows", "pace", "story", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_the_next_cycle_is_held(shows: str, pace: Mapping[str, str], story: Story, expected: float | None) -> None:
+    told = Told(pace)
+    for second, what in story:
+        told.happens(second, what)
+    state, schedule = told.state, told.schedule
+    due = [second for second in range(30, 200) if schedule.due(state, told.at(second))]
+    assert (due[0] if due else None) == expected
+    # Whoever sleeps until the next instant that it names, and again, finds it due then.
+    now = told.at(30)
+    for _ in range(5):
+        if schedule.due(state, now):
+            break
+        following = schedule.next(state, now)
+        if following is None:
+            break
+        assert following > now
+        now = following
+    assert schedule.due(state, now) == (expected is not None)
+    if expected is not None:
+        assert now == told.at(expected)
+
+
+def test_a_process_begins_with_a_cycle_as_soon_as_jobs_wait() -> None:
+    told = Told(PACED)
+    assert not told.schedule.due(told.state, told.at(0))
+    told.happens(0, "submitted")
+    assert told.schedule.due(told.state, told.at(0))
+
+
+def test_behind_events_that_nobody_saw_a_cycle_may_help() -> None:
+    told = Told(NOT_PACED)
+    told.happens(0, "submitted")
+    told.happens(1, "cycle")
+    told.schedule.restart()
+    assert told.schedule.due(told.state, told.at(2))
+    assert not told.schedule.waits_for_pace(told.state)
