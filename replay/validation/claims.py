@@ -6,7 +6,7 @@ import attrs
 
 from ...domain import events as e
 from ...domain.state.state import Activation, Claim, Slot
-from ...domain.state_machines import HTCONDOR_25, claim_state, match_state, void_row
+from ...domain.state_machines import claim_state, match_state, void_row
 from ..narration.wording import interval
 from .accounting import begins
 from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
@@ -39,7 +39,7 @@ def made(pool: JudgedPool, event: e.ClaimMade) -> None:
     if event.weight < 0 or pool.amounts[slot.name].weight not in (None, event.weight):
         pool.report_slot(slot.name, "value", f"it is claimed with the weight {event.weight}, which is not its own")
     machine = pool.state.machines.get(slot.machine)
-    if machine is not None and machine.shutdown and not (takes_over and pool.dialect == HTCONDOR_25):
+    if machine is not None and machine.shutdown and not (takes_over and pool.dialect.better_match_survives_shutdown):
         pool.report_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
     _asked_for(pool, event)
     begins(pool, event.submitter, event.factor)

@@ -20,8 +20,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "CircleError": "the readers of submit descriptions and configurations catch it",
     "Help": "the commands print it",
+    "LeftToClientError": "the server answers that the client has to read its file",
+    "LogBeginsLater": "the commands print it",
+    "MacroError": "the readers of submit descriptions and configurations catch it",
     "NotAllowed": "a decision that the tables do not allow is a defect",
+    "NotRecorded": "the commands print it",
     "Open": "the reader of submit descriptions catches it",
     "PlayError": "`poolbook play` prints it",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
