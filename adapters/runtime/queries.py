@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...replay.audit_result import Audit
     from ...replay.listing import Member, Wanted
     from ...replay.narration.sentences import Sentence
-    from ...replay.runs.evictions import Told
+    from ...replay.usage.evictions import Told
     from ..condor_tools.userprio_records import Record
     from .archived_ads import Sieve
     from .verdicts import Verification
@@ -233,7 +233,7 @@ class Queries:
 
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Told:
         """Return the runs of jobs between two instants, or those alone that were evicted then."""
-        from ...replay.runs.evictions import told
+        from ...replay.usage.evictions import told
 
         return told(self.log, since, until, evicted=evicted, zone=zone)
 

@@ -8,6 +8,7 @@ from ...domain.ports.log import Log
 from ..forensics.imported_log import is_imported
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.imported_slot import why_imported_slot
+from ..forensics.why.unknown_thing import slots_called
 from ..listing import Wanted, wanted
 from ..narration.sentences import Sentence
 from ..narration.wording import counted
@@ -15,7 +16,6 @@ from .cluster import why_cluster
 from .job import why_job
 from .select_events import job_events, slot_events
 from .slot import why_slot
-from .unknown_thing import slots_called
 
 
 def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:

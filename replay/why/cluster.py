@@ -13,13 +13,13 @@ from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
 from ..forensics.why.slot_records import Slots
+from ..forensics.why.unknown_thing import unknown_job
 from ..listing import EVER
 from ..narration.sentences import Sentence, Told, UnknownThingError, until
 from ..narration.wording import counted, instant
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
 from .job import why_job
 from .select_events import job_events
-from .unknown_thing import unknown_job
 
 _NUMBERS = HTCONDOR_25.job_status_numbers
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}

@@ -20,7 +20,6 @@ from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Sentence, Told, UnknownThingError, capital
 from ...narration.wording import counted, instant, interval, memory
 from ...runs.causes import Cause, first, meaning, of_code, of_reason
-from ...why.unknown_thing import unknown_job
 from ..imported_log import PlaceNames, single_entries
 from . import record_words as tables
 from .daemon_deaths import Death, Deaths, killed
@@ -40,6 +39,7 @@ from .job_history import (
 from .match_runs import Matches, unled_words
 from .record_words import ad_ending, code_words, disagreement, ending, hold, host_of, lower, usage
 from .slot_records import Slots, left_for, moves
+from .unknown_thing import unknown_job
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 

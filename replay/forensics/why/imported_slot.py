@@ -20,12 +20,12 @@ from ...listing import LETTERS
 from ...narration.sentences import Sentence, UnknownThingError
 from ...narration.wording import instant
 from ...runs.causes import meaning
-from ...why.unknown_thing import unknown_slot
 from ..imported_log import PlaceNames
 from .job_history import APART, SECOND
 from .match_runs import parent_of
 from .record_words import host_of, lower
 from .slot_records import Slots
+from .unknown_thing import unknown_slot
 
 CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """What the tables say of each row; the dialect's words where it has its own."""
