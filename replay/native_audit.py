@@ -37,7 +37,7 @@ def audit_native_log(log: Log, name: str = "") -> Audit:
     count_transitions(audit, census.steps)
     audit.jobs = census.became()
     for position, event in census.lost:
-        words = f"{e.CAUSES[LOST]}, on {event.slot}"
+        words = f"{CAUSES[LOST]}, on {event.slot}"
         audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, name, position, ()))
     return audit
 

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from ...domain import events as e
 from ...domain.errors import PoolbookError
+from .causes import cause_words
 from .wording import instant, iso, shortened
 
 Told = tuple[int, e.Event]
@@ -108,16 +109,11 @@ class Context:
 
     def words(self, event: e.Event) -> str:
         """The cause in words, with the name of whoever asked for it, and of what was to be vacated."""
-        words = e.CAUSES.get(event.cause, event.cause)
         request = self.requests.get(event.stimulus)
         if request is None:
-            return words
+            return cause_words(event.cause)
         vacated = "the job" if request.arguments.startswith("{") else request.arguments
-        words = words.replace("the slot or job", vacated)
-        for nobody in ("somebody", "a user"):
-            if words.startswith(nobody):
-                return request.user + words.removeprefix(nobody)
-        return words
+        return cause_words(event.cause, by=request.user, thing=vacated)
 
 
 def capital(text: str) -> str:

@@ -10,6 +10,7 @@ from ...domain import events as e
 from ...domain.state.evolve import BIRTH
 from ...domain.state_machines import state
 from ..listing import LETTERS, ending
+from ..narration.causes import CLAIM_FLAGS
 from ..narration.sentences import NO_GROUND, Context, Sentence, Told, UnknownThingError, capital, preferred, until
 from ..narration.wording import counted, instant, interval
 
@@ -128,7 +129,7 @@ class _Life:
         self._say(position, event, f"Nobody waits for it any more: {self.context.words(event)}.")
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
-        said = [e.CLAIM_FLAGS.get(flag, flag) for flag in event.flags] + [event.reason] * bool(event.reason)
+        said = [CLAIM_FLAGS.get(flag, flag) for flag in event.flags] + [event.reason] * bool(event.reason)
         self._say(position, event, f"Of its claim holds from here on: {'; '.join(said)}.")
 
     def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:

@@ -45,7 +45,7 @@ def test_a_scenario_is_told_line_by_line(folder: Path, capsys: pytest.CaptureFix
     suspended = next(line for line in said.splitlines() if " 14 " in line)
     assert suspended.split(maxsplit=6) == [
         "0:01:00", "slot1@ws1", "14", "Claimed/Busy", "->", "Claimed/Suspended",
-        "WANT_SUSPEND and SUSPEND are true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
+        "SUSPEND became true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
     ]  # fmt: skip
     assert "   0:01:00  > OwnerIsHere=True\n" in said
     assert said.endswith("jobs: 1 submitted, 1 started\naudit: all was allowed\n")
