@@ -125,7 +125,7 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
     name = written(folder, SCENARIO)
     assert main(["play", name, "-quiet", "-log", "kept.db"]) == 0
     assert main(["why", "slot1@ws1", "-log", "kept.db"]) == 0
-    assert "Slot slot1@ws1 is Claimed/Suspended" in capsys.readouterr().out
+    assert "Slot slot1@ws1 has been Claimed/Suspended" in capsys.readouterr().out
     assert main(["play", name, "-quiet", "-log", "kept.db"]) == 1
     assert "kept.db has events already" in capsys.readouterr().err
 
