@@ -21,10 +21,10 @@ def counted_slots(reason: e.Unmatched) -> str:
     said = [f"of {counted(reason.slots, 'slot')}, {meet} its Requirements"]
     if reason.refused_by_slot:
         refuse = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
-        said.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} own Requirements")
+        said.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} START")
     if reason.taken:
         are = "is" if reason.taken == 1 else "are"
-        said.append(f"{_of_these(reason.taken, left)} {are} in use, or went to jobs before it")
+        said.append(f"{_of_these(reason.taken, left)} {are} taken")
     return ", ".join(said)
 
 

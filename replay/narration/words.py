@@ -74,8 +74,8 @@ _JOBS: Final = {
     "no_cycle": "No negotiation cycle has considered it yet.",
     "others_first": "The cycles since then, the last at {when}, gave what there was to jobs before it.",
     "waits_because": "{because}<<[; {in_full}]>>.",
-    "refused": "The negotiation cycle at {when} had no slot for it: {counts}[; {limit}]"
-               "<<[; {denied}][; {unmet}][; {conditions}]>>.",
+    "refused": "The negotiation cycle at {when} had no slot for it: {counts}"
+               "<<[; {limit}][; {denied}][; {unmet}][; {conditions}]>>.",
 }
 _MOVED: Final = "[ ({values})]<<[; {evidence}] ({source} -> {target} by {row})>>."
 _SLOTS: Final = {

@@ -404,7 +404,7 @@ class _Life:
         advice = "see_analysis"
         if none is not None and none.short:
             advice = "lower_request"
-        elif cycle.facts["limit"]:
+        elif cycle.facts["kind"] not in ("", "slots"):
             advice = "see_shares"
         return _Situation("job_idle", [step, *before, cycle], advice)
 

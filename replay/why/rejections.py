@@ -64,6 +64,7 @@ class Refusals:
         facts = {
             "when": instant(event.at, zone),
             "counts": counted_slots(reason),
+            "kind": reason.limit,
             "limit": limit(reason),
             "denied": not_preempted(reason),
             "unmet": unmet(reason, ad),

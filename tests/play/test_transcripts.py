@@ -8,6 +8,7 @@ is the same where time does not jump, but every round is held.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -17,12 +18,16 @@ from attrs import evolve
 from poolbook.adapters.simulation import FailedExpectation, PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.transcript_lines import lines
 from poolbook.adapters.stores import open_log
+from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
 from poolbook.replay.narration.causes import CAUSES
 from poolbook.replay.scenario import read
 from poolbook.replay.scenario.times import SECOND
 from poolbook.replay.scenario.transcript import TranscriptEntry
 from poolbook.replay.validation import examine
+from poolbook.replay.why import UnknownThingError
+from poolbook.replay.why.answer import why
 
+from ..replay.read_aloud import check
 from ..together import together
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -86,6 +91,21 @@ def test_all_is_as_the_scenario_expects(name: str, dialect: str) -> None:
 def test_the_judge_finds_every_step_legal(name: str, dialect: str) -> None:
     stage, _, _ = played(name, dialect)
     assert examine(stage.log.read()).violations == []
+
+
+@pytest.mark.parametrize(("name", "dialect"), CASES)
+def test_why_of_each_job_and_slot_can_be_read_aloud(name: str, dialect: str) -> None:
+    log = played(name, dialect)[0].log
+    events = [event for _, event in log.read()]
+    things = {event.slot for event in events if isinstance(event, SlotTransitioned)}
+    for event in events:
+        if isinstance(event, ClusterSubmitted):
+            things |= {str(event.cluster), *(f"{event.cluster}.{proc}" for proc in range(min(3, event.count)))}
+    for thing in sorted(things):
+        check(thing, why(log, thing))
+        for at in (events[len(events) * share // 4].at for share in (1, 2, 3)):
+            with suppress(UnknownThingError):
+                check(thing, why(log, thing, at))
 
 
 LONGEST_POLLED = 3 * 3600 * SECOND

@@ -11,17 +11,14 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.narration.causes import CAUSES
 from poolbook.replay.narration.evidence import in_full, values
-from poolbook.replay.narration.sentences import MOST_LINES, Answer
 from poolbook.replay.narration.templates import fill
-from poolbook.replay.narration.words import ADVICE, WORDS
+from poolbook.replay.narration.words import WORDS
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
+from .read_aloud import check
 
-LONGEST = 200
-EXPRESSION = re.compile(r"&&|\|\||[=!]=|[<>]=|=[?!]=|TARGET\.|MY\.")
 FOLDERS = [
     folder
     for kind in ("traces", "runs", "points")
@@ -39,18 +36,6 @@ def things(log: Log) -> Iterator[str]:
         elif isinstance(event, e.SlotTransitioned):
             found.add(event.slot)
     yield from sorted(found)
-
-
-def check(name: str, answer: Answer) -> None:
-    lines = answer.texts
-    assert len(lines) <= MOST_LINES, lines
-    assert re.match(rf"(Job|Slot|Cluster) {re.escape(name)} (has|was|completed|is)\b", lines[0]), lines
-    for line in lines:
-        assert len(line) <= LONGEST, line
-        assert line.endswith(".") and not line.endswith(".."), line
-        assert line.partition(": ")[0].rstrip(".") not in CAUSES.values(), f"a cause without its effect: {line}"
-        assert not EXPRESSION.search(line), line
-    assert answer.lines[-1].code in ADVICE or lines[0].startswith("Cluster"), lines
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
