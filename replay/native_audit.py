@@ -17,6 +17,7 @@ from ..domain.ports.log import Log
 from ..domain.state_machines import LEFT
 from ..domain.state_machines.job import UNSUBMITTED
 from .audit_result import Audit, AuditFinding, count_transitions
+from .narration.causes import CAUSES
 from .validation import Verdict, Violation, validate
 
 LOST = "lost"
