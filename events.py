@@ -8,5 +8,6 @@ readable. New kinds of events come with later versions, so a program passes over
 
 from .domain.events import *  # noqa: F403
 from .domain.events import PUBLIC
+from .replay.narration.causes import CAUSES, CLAIM_FLAGS
 
-__all__ = PUBLIC
+__all__ = [*PUBLIC, "CAUSES", "CLAIM_FLAGS"]

@@ -25,6 +25,7 @@ from ..domain.state_machines import DIALECTS
 from ..domain.state_machines.drain import OPEN
 from ..domain.state_machines.job import UNSUBMITTED
 from ..domain.state_machines.slot_rows import BORN
+from .narration.causes import cause_words
 from .narration.wording import counted, instant, interval, iso, memory, shortened
 
 EVER = 1 << 62
@@ -61,7 +62,7 @@ class Member:
     @property
     def words(self) -> str:
         """The cause in words."""
-        return e.CAUSES.get(self.cause, self.cause)
+        return cause_words(self.cause)
 
 
 class _Part(NamedTuple):

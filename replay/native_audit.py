@@ -17,6 +17,7 @@ from ..domain.ports.log import Log
 from ..domain.state_machines import LEFT
 from ..domain.state_machines.job import UNSUBMITTED
 from .audit_result import Audit, AuditFinding, count_transitions
+from .narration.causes import CAUSES
 from .validation import Verdict, Violation, validate
 
 LOST = "lost"
@@ -37,7 +38,7 @@ def audit_native_log(log: Log, name: str = "") -> Audit:
     count_transitions(audit, census.steps)
     audit.jobs = census.became()
     for position, event in census.lost:
-        words = f"{e.CAUSES[LOST]}, on {event.slot}"
+        words = f"{CAUSES[LOST]}, on {event.slot}"
         audit.lost.append(AuditFinding(f"{event.cluster}.{event.proc}", LOST, words, event.at, name, position, ()))
     return audit
 

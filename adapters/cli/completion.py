@@ -38,7 +38,7 @@ _OF_COMMANDS = ("help", "man")
 def _offers() -> dict[tuple[str, str], Sequence[str]]:
     """The words that a command takes, or an option of one, where they are few and known."""
     from ...domain.state_machines import DIALECTS
-    from ...replay.runs.usage_sums import BY
+    from ...replay.usage.usage_sums import BY
     from .doc import files
 
     dialects = {(name, "dialect"): tuple(DIALECTS) for name in ("play", "run", "serve")}

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, instant, interval
-from ...replay.runs import evictions
-from ...replay.runs.run_columns import of_unknown
+from ...replay.usage import evictions
+from ...replay.usage.run_columns import of_unknown
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import UsageError

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...domain.negotiator.unmatchable import misfit
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
+from ...replay.narration.unmatchable_words import no_slot
 from ...replay.outcomes import Ended, Hold
 from ...replay.why.rejections import fits_none
-from ...replay.why.unmatchable import no_slot
 from ..condor_tools.terminal import visible
 
 if TYPE_CHECKING:

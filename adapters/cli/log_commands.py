@@ -16,19 +16,18 @@ from .time_window import here, instant_of, window_of
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
     from ...replay.recheck_cycles import RecheckedCycles
+    from ...replay.why import Answer
     from ..runtime.verdicts import Verification
 
 WHY = Command(
     "why",
     "JOB | CLUSTER | SLOT [options]",
-    "Tells in sentences why a job or slot is where it is: what happened, who asked, what the pool found. Of a cluster "
-    "it tells how its jobs fared.",
+    "Tells in at most five lines why a job or slot is where it is: what happened, why, and what can be done. Of a "
+    "cluster it tells how its jobs fared.",
     (
         Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
-        Option(
-            "verbose", 1, "", "with what it rests on: expressions and their values, ranks, what each condition left"
-        ),
-        Option("json", 2, "", "the sentences as JSON"),
+        Option("verbose", 1, "", "and its whole life with the evidence: expressions, values, ranks, places of records"),
+        Option("json", 2, "", "as JSON: the lines, and the life with its codes and facts"),
         LOG,
         HELP,
     ),
@@ -104,8 +103,7 @@ def why(argv: Sequence[str]) -> int:
     arguments = parse(WHY, argv)
     if len(arguments.words) != 1:
         raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
-    from ...replay.narration.wording import instant
-    from ...replay.why import UnknownThingError, tell
+    from ...replay.why import UnknownThingError
     from ...replay.why.answer import why as answer
     from ..stores import open_log
 
@@ -122,16 +120,30 @@ def why(argv: Sequence[str]) -> int:
     finally:
         log.close()
     if arguments.has("json"):
-        _dump(sentence.as_dict() for sentence in found)
-    else:
-        width = width_of()
-        for sentence in found:
-            indent = len(instant(sentence.at, here())) + 2
-            text = folded(tell(sentence, here(), arguments.has("verbose")), width, indent)
-            print(painted(text, OUTCOMES if worth else STATES))
-        if worth:
-            print(f"\n{calls(worth, url)}")
+        parts = {"answer": found.lines, "life": found.life}
+        _dump({"part": part, **sentence.as_dict()} for part, sentences in parts.items() for sentence in sentences)
+        return 0
+    for text in found.texts:
+        print(painted(folded(text, width_of(), LINE_INDENT), OUTCOMES if worth else STATES))
+    if arguments.has("verbose"):
+        _print_life(found)
+    if worth:
+        print(f"\n{calls(worth, url)}")
     return 0
+
+
+LINE_INDENT = 4
+"""How far a line that goes on in the next one is indented there."""
+
+
+def _print_life(found: Answer) -> None:
+    from ...replay.narration.wording import instant
+    from ...replay.why import tell
+
+    print()
+    for sentence in found.life:
+        indent = len(instant(sentence.at, here())) + 2
+        print(painted(folded(tell(sentence, here()), width_of(), indent), STATES))
 
 
 def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str]]:

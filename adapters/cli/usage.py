@@ -19,7 +19,7 @@ from .common import log_of
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
     from ...projections.imported_ads import Spent
-    from ...replay.runs.usage_sums import Sum
+    from ...replay.usage.usage_sums import Sum
 
 COMMAND = Command(
     "usage",
@@ -81,10 +81,10 @@ def _of_runs(arguments: Arguments, said: str) -> int:
 
     from ...replay.listing import EVER
     from ...replay.narration.wording import iso
-    from ...replay.runs.evictions import unknown_as_dict
-    from ...replay.runs.run_columns import of_open, of_unknown
-    from ...replay.runs.usage_sums import BY as KEYS
-    from ...replay.runs.usage_sums import names, sums
+    from ...replay.usage.evictions import unknown_as_dict
+    from ...replay.usage.run_columns import of_open, of_unknown
+    from ...replay.usage.usage_sums import BY as KEYS
+    from ...replay.usage.usage_sums import names, sums
     from .time_window import here, window_of
 
     by = said.split(",")

@@ -149,7 +149,7 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
 
 
 def _conditions(refusal: Unmatched, found: list[Step], name: str) -> Iterator[str]:
-    from ...replay.why.rejections import bare
+    from ...replay.narration.evidence import bare
 
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
     yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"

@@ -38,9 +38,10 @@ class LogQueries(ABC):
             )
         return self._log.read_stream(what.stream, after)
 
-    def why(self, thing: JobId, at: float | None = None) -> list[str]:
-        """Why a job or slot is where it is: the chain of causes, in sentences. The first one is the answer.
+    def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
+        """Tell why a job or slot is where it is, in at most five lines: where it is, what led there, what can be done.
 
+        :param verbose: and behind these its whole life, with expressions, their values, and records' places
         :param at: as of this instant, in seconds since the epoch; None: as of the log's end
         :raises UnknownThingError: the log knows no such job or slot
         :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant
@@ -49,4 +50,5 @@ class LogQueries(ABC):
         from .python_values import instant_of
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
-        return [sentence.text for sentence in why(self._log, name, None if at is None else instant_of(at, "at"))]
+        found = why(self._log, name, None if at is None else instant_of(at, "at"))
+        return found.texts + [sentence.full for sentence in found.life if verbose]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ...projections.views import Views
     from ...replay.audit_result import Audit
     from ...replay.listing import Member, Wanted
-    from ...replay.narration.sentences import Sentence
-    from ...replay.runs.evictions import Told
+    from ...replay.narration.sentences import Answer
+    from ...replay.usage.evictions import Told
     from ..condor_tools.userprio_records import Record
     from .archived_ads import Sieve
     from .verdicts import Verification
@@ -233,7 +233,7 @@ class Queries:
 
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Told:
         """Return the runs of jobs between two instants, or those alone that were evicted then."""
-        from ...replay.runs.evictions import told
+        from ...replay.usage.evictions import told
 
         return told(self.log, since, until, evicted=evicted, zone=zone)
 
@@ -252,8 +252,8 @@ class Queries:
 
         return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
-    def why(self, name: str, at: int | None, zone: tzinfo) -> list[Sentence]:
-        """Return why a job, cluster or slot is where it is; the first sentence is the answer.
+    def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
+        """Return why a job, cluster or slot is where it is, in at most five lines, and its life with the evidence.
 
         :raises UnknownThingError: the log knows no such thing
         :raises ValueError: the name is none of a job, cluster or slot

@@ -23,5 +23,5 @@ with Log.open(path) as log:
     print("jobs ended:", kinds[events.JobExited], "slot transitions:", kinds[events.SlotTransitioned])
     print("not allowed by any rule:", log.verify().violations)
     print("why job 1.0 is where it is:")
-    for sentence in log.why("1.0"):
+    for sentence in log.why("1.0", verbose=True):
         print(" ", sentence)

@@ -30,6 +30,6 @@ from .jobs import *
 from .pool import *
 from .slots import *
 
-_OTHERS = {"CAUSES", "CLAIM_FLAGS", "IMPORTED", "SET", "TOPICS", "Ad", "Entry", "Procs"}
+_OTHERS = {"CAUSE_CODES", "CLAIM_FLAG_CODES", "IMPORTED", "SET", "TOPICS", "Ad", "Entry", "Procs"}
 PUBLIC = sorted(_OTHERS | {name for name, thing in globals().items() if hasattr(thing, "__attrs_attrs__")})
 """What ``poolbook.events`` exports: all kinds of event, and what they are made of."""

@@ -234,14 +234,14 @@ class ClaimEnded(SlotEvent):
     usage: int  #: microseconds that it was held, times the slot's weight in thousandths
 
 
-CLAIM_FLAGS: dict[str, str] = {
-    "irrevocable": "the claim retires, and nothing ends that",
-    "preempted": "PREEMPT was true: WANT_VACATE and WANT_HOLD count when the job is to go",
-    "peaceful": "its job may run to its end, whatever its retirement time",
-    "closing": "the claim was to end while its job cleaned up: it does when the job is gone",
-    "by_command": "suspended by request: only a request lets it go on",
-    "resumed": "a request let it go on",
-    "drained": "its job ends because of a drain, and what it used counts as the drain's badput",
-    "late": "accepted while the machine drained: it has no retirement time",
-}
-"""Every flag that a claim may have (``ClaimFlagged``), with its meaning."""
+CLAIM_FLAG_CODES: tuple[str, ...] = (
+    "irrevocable",
+    "preempted",
+    "peaceful",
+    "closing",
+    "by_command",
+    "resumed",
+    "drained",
+    "late",
+)
+"""Every flag that a claim may have (``ClaimFlagged``); ``replay/narration/causes.py`` has the words for each."""

@@ -1,20 +1,25 @@
-"""A sentence of an answer, and what several of them need: who asked for what, and what evidence a match had."""
+"""A sentence, an answer, and what several of them need: who asked for what, and what evidence there was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
-from typing import NamedTuple
 
 from attrs import define, field, frozen
 
 from ...domain import events as e
 from ...domain.errors import PoolbookError
-from .wording import instant, iso, shortened
+from .causes import cause_words
+from .evidence import in_full, values
+from .templates import fill
+from .wording import instant, iso
+from .words import ADVICE, WORDS
 
 Told = tuple[int, e.Event]
 LEAST = -1.7e308
 """Ranks below this stand for what is no number."""
+MOST_LINES = 5
+"""No answer is longer, unless its evidence is asked for."""
 
 
 WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "draining", "shutdown", "better_match"})
@@ -28,22 +33,20 @@ _PREFERRED = {
 
 
 def preferred(reason: str, job: str, holder: str = "") -> str:
-    """Why a slot that somebody (``holder``) has was matched with a job, as the rest of a sentence; empty: nobody had
-    to go for it."""
+    """Tell why a slot that somebody (``holder``) has was matched with a job; empty: nobody had to go for it."""
     words = _PREFERRED.get(reason)
     return "" if words is None else f": {words[bool(holder)].format(job, holder)}"
 
 
 def ranked(match: e.Match) -> str:
-    """By what ranks a slot was chosen, as a sentence; empty: all are 0, or no numbers."""
+    """Tell by what ranks a slot was chosen; empty: all are 0, or no numbers."""
     ranks = {
         "Rank": match.rank,
         "NEGOTIATOR_PRE_JOB_RANK": match.pre,
         "NEGOTIATOR_POST_JOB_RANK": match.post,
         "PREEMPTION_RANK": match.preemption,
     }
-    said = [f"{name} {value:.12g}" for name, value in ranks.items() if value and value > LEAST]
-    return f"Its ranks: {', '.join(said)}." if said else ""
+    return ", ".join(f"{name} {value:.12g}" for name, value in ranks.items() if value and value > LEAST)
 
 
 class UnknownThingError(PoolbookError, LookupError):
@@ -52,32 +55,76 @@ class UnknownThingError(PoolbookError, LookupError):
 
 @frozen
 class Sentence:
-    """What happened at an instant (microseconds), by the event at ``position``; ``cause`` and ``stimulus`` are the
-    event's. The first sentence of an answer is the answer; the others are how it came to it, in order of time. ``more``
-    is what it rests on at length: expressions, ranks, counts; for who asks for it."""
+    """What happened at an instant (microseconds), by the event at ``position``: the code of its words (``words``), and
+    the facts in them. ``cause`` and ``stimulus`` are the event's, ``places`` the records of a real pool that say so."""
 
     at: int
     position: int
-    text: str
+    code: str
+    facts: dict[str, str]
     cause: str
     stimulus: str
-    more: str = ""
+    places: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The sentence without its evidence."""
+        return fill(WORDS[self.code], self.facts)
+
+    @property
+    def full(self) -> str:
+        """The sentence with its evidence, and with the places of the records that it rests on."""
+        places = f" [{', '.join(self.places)}]" if self.places else ""
+        return fill(WORDS[self.code], self.facts, verbose=True) + places
 
     def as_dict(self) -> dict[str, object]:
+        """Give the sentence to programs."""
         return {
             "at": iso(self.at),
             "position": self.position,
             "text": self.text,
-            "more": self.more,
+            "full": self.full,
+            "code": self.code,
+            "facts": self.facts,
+            "places": list(self.places),
             "cause": self.cause,
             "stimulus": self.stimulus,
         }
 
 
-def tell(sentence: Sentence, zone: tzinfo = UTC, verbose: bool = False) -> str:
-    """A line for people, with the time of `zone`; `verbose`: and with what the sentence rests on."""
-    more = f" {sentence.more}" if verbose and sentence.more else ""
-    return f"{instant(sentence.at, zone)}  {sentence.text}{more}"
+@frozen
+class Answer:
+    """Why something is where it is: in ``lines`` where it is, the last steps that explain it, and what the reader can
+    do; in ``life`` all that led there, in order of time, with its evidence."""
+
+    lines: tuple[Sentence, ...]
+    life: tuple[Sentence, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines in words."""
+        return [line.text for line in self.lines]
+
+
+def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, life: Sequence[Sentence]) -> Answer:
+    """Make an answer of at most ``MOST_LINES`` lines: no line twice, and the advice last. ``steps``: the most telling
+    ones first."""
+    most = MOST_LINES - 1 - (advice is not None)
+    kept: dict[str, Sentence] = {}
+    for step in steps:
+        kept.setdefault(step.text, step)
+    return Answer((head, *list(kept.values())[:most], *([advice] if advice is not None else [])), tuple(life))
+
+
+def advise(code: str, about: Sentence, **facts: str) -> Sentence:
+    """Say what the reader can do, as a sentence about another one."""
+    assert code in ADVICE, code
+    return Sentence(about.at, about.position, code, facts, about.cause, about.stimulus)
+
+
+def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
+    """Give a line of a life to people: the time of ``zone``, and the sentence with its evidence."""
+    return f"{instant(sentence.at, zone)}  {sentence.full}"
 
 
 @define
@@ -96,68 +143,30 @@ class Context:
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
 
-    def decided(self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobExited) -> Ground:
-        """The expression that decided a transition."""
+    def decided(self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobExited) -> dict[str, str]:
+        """Give the facts of the expression that decided a transition; none if no expression did."""
         note = self.noted.get(event.evidence)
-        return ground(note) if note else NO_GROUND
+        return evidence_facts(note) if note else {}
 
-    def asked(self, event: e.Event, name: str) -> Ground:
-        """The same of an expression of this name that was asked in the decision which an event is of."""
+    def asked(self, event: e.Event, name: str) -> dict[str, str]:
+        """Do the same for an expression of this name that was evaluated in the decision which an event is of."""
         notes = [note for note in self.evidence.get(event.stimulus, ()) if note.name.startswith(name)]
-        return ground(notes[-1]) if notes else NO_GROUND
+        return evidence_facts(notes[-1]) if notes else {}
 
     def words(self, event: e.Event) -> str:
-        """The cause in words, with the name of whoever asked for it, and of what was to be vacated."""
-        words = e.CAUSES.get(event.cause, event.cause)
+        """Put the cause into words, with the name of whoever asked for it, and of what was to be vacated."""
         request = self.requests.get(event.stimulus)
         if request is None:
-            return words
+            return cause_words(event.cause)
         vacated = "the job" if request.arguments.startswith("{") else request.arguments
-        words = words.replace("the slot or job", vacated)
-        for nobody in ("somebody", "a user"):
-            if words.startswith(nobody):
-                return request.user + words.removeprefix(nobody)
-        return words
+        return cause_words(event.cause, by=request.user, thing=vacated)
 
 
-def capital(text: str) -> str:
-    """A text that begins a sentence; names and numbers stay as they are."""
-    return (
-        text[:1].upper() + text[1:] if text.startswith(("it ", "its ", "the ", "a ", "somebody ", "nobody ")) else text
-    )
-
-
-def read_values(note: e.EvaluationRecorded) -> str:
-    """The evidence of a match: the expression that was true, and what it read, of this job or one like it."""
-    return f"Its {note.name} held there: {_reading(note)}."
-
-
-class Ground(NamedTuple):
-    """What the policy of a slot or a job went by: the rest of a sentence, and what is told at length behind it; one of
-    them is empty, or both: nothing was evaluated."""
-
-    text: str
-    more: str
-
-
-NO_GROUND = Ground("", "")
-SHORT = 80
-"""An expression with its values is told in the sentence itself if it is no longer."""
-
-
-def ground(note: e.EvaluationRecorded) -> Ground:
-    """The evidence of a slot's or a job's policy: the expression, its truth, and the values that it read."""
-    truth, reading = f"{note.name} was {note.value}", _reading(note)
-    if len(reading) <= SHORT:
-        return Ground(f"; {truth}: {reading}", "")
-    return Ground("", f"{truth}: {reading}.")  # the cause's own words say so
-
-
-def _reading(note: e.EvaluationRecorded) -> str:
-    values = shortened(", ".join(f"{name} = {value}" for name, value in note.read.items()), 200)
-    return shortened(note.expression, 300) + (f" [{values}]" if values else "")
+def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
+    """Give an expression's facts: its ``name``, ``values`` in short, ``evidence`` at length."""
+    return {"name": note.name, "values": values(note), "evidence": in_full(note)}
 
 
 def until(events: Iterable[Told], at: int | None) -> Iterable[Told]:
-    """The events up to the instant `at`; None: all."""
+    """Yield the events up to the instant `at`; None: all."""
     return events if at is None else ((position, event) for position, event in events if event.at <= at)

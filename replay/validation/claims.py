@@ -123,8 +123,8 @@ def flagged(pool: JudgedPool, event: e.ClaimFlagged) -> None:
     if slot is None or claim is None:
         return
     for flag in event.flags:
-        if flag not in e.CLAIM_FLAGS:
-            pool.report_slot(slot.name, "value", f"{flag!r} is no flag of a claim: {', '.join(e.CLAIM_FLAGS)}")
+        if flag not in e.CLAIM_FLAG_CODES:
+            pool.report_slot(slot.name, "value", f"{flag!r} is no flag of a claim: {', '.join(e.CLAIM_FLAG_CODES)}")
     if "resumed" in event.flags and "by_command" not in claim.marks:
         pool.report_slot(slot.name, "claim", "its job goes on by request, but was not suspended by one")
     if claim.marks.issuperset(event.flags) and event.reason in ("", claim.reason):

@@ -19,6 +19,7 @@ from ...domain.schedd.job_policy import Answer, constant
 from ...domain.state.cluster import Cluster
 from ...domain.state.expression_cache import ad_of, expression
 from ...domain.state.state import Slot
+from ..narration.causes import cause_words
 from .judged_pool import JudgedPool, policy, rule
 from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
 
@@ -51,7 +52,7 @@ def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
         else:
             _fits(pool, slot, event, wanted, note)
     elif wanted is not None and wanted.always and any(_reads(slot, name) for name in wanted.names):
-        pool.report_slot(slot.name, "evidence", f"it names no evidence that {e.CAUSES[event.cause]}")
+        pool.report_slot(slot.name, "evidence", f"it names no evidence that {cause_words(event.cause)}")
 
 
 def _fits(
@@ -71,7 +72,7 @@ def _fits(
 
 
 def _words(event: e.SlotTransitioned) -> str:
-    return e.CAUSES.get(event.cause, event.cause)
+    return cause_words(event.cause)
 
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:

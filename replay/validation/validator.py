@@ -61,7 +61,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = No
         if not begins and event.at != at:
             pool.report(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
         _in_order(pool, event, last, at)
-        if event.cause not in e.CAUSES:
+        if event.cause not in e.CAUSE_CODES:
             pool.report(event_name(event), "cause", f"{event.cause!r} is no cause that an event may name")
         elif event.cause in ASKED and not goes_on(event):
             pool.asked = event.cause

@@ -8,19 +8,19 @@ from ...domain.ports.log import Log
 from ..forensics.imported_log import is_imported
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.imported_slot import why_imported_slot
+from ..forensics.why.unknown_thing import slots_called
 from ..listing import Wanted, wanted
-from ..narration.sentences import Sentence
+from ..narration.sentences import Answer
 from ..narration.wording import counted
 from .cluster import why_cluster
 from .job import why_job
 from .select_events import job_events, slot_events
 from .slot import why_slot
-from .unknown_thing import slots_called
 
 
-def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
-    """Why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given; of a
-    cluster (12), how its jobs fared. A slot that alone has its name needs no machine (slot1).
+def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+    """Tell why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given;
+    for a cluster (12), how its jobs fared. A slot that alone has its name needs no machine (slot1).
 
     :raises ValueError: the name is no job's, cluster's or slot's
     :raises UnknownThingError: the log knows no such thing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
+from itertools import zip_longest
 
 from ...domain import events as e
 from ...domain.ports.log import Log
@@ -13,13 +14,14 @@ from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
 from ..forensics.why.slot_records import Slots
+from ..forensics.why.unknown_thing import unknown_job
 from ..listing import EVER
-from ..narration.sentences import Sentence, Told, UnknownThingError, until
+from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
 from ..narration.wording import counted, instant
+from ..narration.words import ADVICE
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
 from .job import why_job
 from .select_events import job_events
-from .unknown_thing import unknown_job
 
 _NUMBERS = HTCONDOR_25.job_status_numbers
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}
@@ -28,9 +30,9 @@ UNTOLD = "in a state that no record tells of"
 _OPEN = ("idle", "running", "suspended", UNTOLD)
 
 
-def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Sentence]:
-    """How the jobs of a cluster fared until the instant `at` (None: now): the counts, then the answers for the first
-    job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
+def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> Answer:
+    """Tell how the jobs of a cluster fared until the instant `at` (None: now): the counts, then what the answers say of
+    the first job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     found = outcomes(log, cluster, at)
     if not found.status:
@@ -42,15 +44,19 @@ def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> list[Se
     position, last = max(
         events, key=lambda one: one[1].at, default=(0, None)
     )  # those of an import stand as they were read
-    total = counted(len(found.status), "job")
-    first = Sentence(
-        last.at if last else at or 0,
-        position,
-        f"Cluster {cluster} has {total}: {counts([found])}.",
-        last.cause if last else "reported",
-        last.stimulus if last else "",
-    )
-    return [first, *_missing(log, events, found, at, zone), *_of_the_first(log, cluster, found, at, zone)]
+    facts = {"cluster": str(cluster), "jobs": counted(len(found.status), "job"), "counts": counts([found])}
+    cause, stimulus = (last.cause, last.stimulus) if last else ("reported", "")
+    head = Sentence(last.at if last else at or 0, position, "cluster", facts, cause, stimulus)
+    firsts = _of_the_first(log, cluster, found, at, zone)
+    steps = [*_missing(log, events, found, at, zone), *(one.lines[0] for one in firsts), *_more_of(firsts)]
+    advice = firsts[0].lines[-1] if firsts and firsts[0].lines[-1].code in ADVICE else None
+    return answer(head, steps, advice, [sentence for one in firsts for sentence in one.life])
+
+
+def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
+    """Yield the lines of answers behind their first ones that are no advice: one of each answer, then the next ones."""
+    for lines in zip_longest(*(one.lines[1:] for one in answers)):
+        yield from (line for line in lines if line is not None and line.code not in ADVICE)
 
 
 def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, zone: tzinfo) -> Iterator[Sentence]:
@@ -74,23 +80,22 @@ def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, 
     since, end = min(gap.since or gap.at for gap in behind), max(gap.until or EVER for gap in behind)
     when = f"from {instant(since, zone)} {f'to {instant(end, zone)}' if end < EVER else 'on'}"
     ends = "the end of 1 job is" if len(unknown) == 1 else f"the ends of {len(unknown):,} jobs are"
-    names = ", ".join(dict.fromkeys(filter(None, (places.name(gap.stimulus) for gap in behind))))
-    text = f"Records are missing {when}: {ends} not known.{f' [{names}]' if names else ''}"
-    yield Sentence(since, 0, text, behind[0].cause, behind[0].stimulus)
+    names = tuple(dict.fromkeys(filter(None, (places.name(gap.stimulus) for gap in behind))))
+    yield Sentence(since, 0, "ends_unknown", {"when": when, "ends": ends}, behind[0].cause, behind[0].stimulus, names)
 
 
-def _of_the_first(log: Log, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Sentence]:
-    """The answers for the first job of each kind that somebody may want to do something about."""
+def _of_the_first(log: Log, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
+    """Answer for the first job of each kind that somebody may want to do something about."""
     told = []
     for status in ("failed", "held", *([] if found.first("running") is not None else ["idle"])):
         proc = found.first(status)
         if proc is None:
             continue
         if is_imported(log):
-            answer = why_imported_job(log, cluster, proc, at, zone)[0]
+            one = why_imported_job(log, cluster, proc, at, zone)
         else:
-            answer = why_job(job_events(log, cluster), cluster, proc, at, zone)[0]
-        told.append(answer)
+            one = why_job(job_events(log, cluster), cluster, proc, at, zone)
+        told.append(one)
     return told
 
 

@@ -4,42 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from ...domain import events as e
-from ...domain.negotiator.unmatchable import misfit
+from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import HOLD_CODES, LEFT
 from ..listing import ending
+from ..narration.evidence import in_full
 from ..narration.sentences import (
-    NO_GROUND,
     WANTED,
+    Answer,
     Context,
     Sentence,
     Told,
     UnknownThingError,
-    capital,
+    advise,
+    answer,
     preferred,
     ranked,
-    read_values,
     until,
 )
+from ..narration.unmatchable_words import no_slot, no_slot_in_short
 from ..narration.wording import counted, instant, interval, memory
+from ..narration.words import effect
 from .rejections import Refusals, evidence_of, fits_none
 from .slot import claimant, transition
-from .unmatchable import WholeSlots, no_slot
+from .unmatchable import WholeSlots
 
 
-def why_job(
-    events: Iterable[Told], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
-) -> list[Sentence]:
-    """Why the job is where it is (at the instant `at`, if one is given): the answer, then its life in order of time.
-    Times within sentences are those of `zone`.
+def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+    """Tell why the job is where it is (at the instant `at`, if one is given), and its life in order of time. Times
+    within sentences are those of `zone`.
 
-    ``events`` are the log's, or those that ``job_events`` gathers. Raises ``UnknownThingError``.
+    ``events`` are the log's, or those that ``job_events`` selects. Raises ``UnknownThingError``.
     """
     life = _Life(cluster, proc, zone)
     told = list(until(events, at))
@@ -52,19 +53,28 @@ def why_job(
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook q` and `poolbook history` list those that it has"
         )
-    return [*life.answer(), *life.chain]
+    return life.answer()
 
 
 def judged(events: Iterable[Told], cluster: int, proc: int) -> tuple[tuple[int, e.Unmatched] | None, int]:
-    """The last refusal of the job or its like, with its instant, and when it was matched last (0: never).
+    """Give the last rejection of the job or its like, with its instant, and when it was matched last (0: never).
 
-    ``events`` are the log's, or those that ``job_events`` gathers.
+    ``events`` are the log's, or those that ``job_events`` selects.
     """
     life = _Life(cluster, proc, UTC)
     for position, event in events:
         life.read(position, event)
     found = life.refusals.last_of(life.name, life.ad)
     return None if found is None else (found[1].at, found[2]), life.matched_at
+
+
+class _Situation(NamedTuple):
+    """What an answer is made of: the code of its first line, the lines that explain it, the most telling first, and the
+    code of what can be done."""
+
+    head: str
+    steps: list[Sentence]
+    advice: str
 
 
 class _Life:
@@ -91,6 +101,10 @@ class _Life:
         self.measured: e.JobMeasured | None = None
         self.told: Sentence | None = None
         """What told its processes to end."""
+        self.step: Sentence | None = None
+        """The last step of its slot while it ran that says more than the end of the run."""
+        self.shown: tuple[int, Sentence | None] = 0, None
+        """The position of a step of its own, and the step of its slot that says the same with the evidence."""
         self.reasons: dict[str, str] = {}
         """Why slots that somebody had were matched last."""
         self.holders: dict[str, str] = {}
@@ -118,7 +132,7 @@ class _Life:
         if isinstance(event, e.MatchVoided):
             if event.job == self.name:
                 self.match = ""
-                self._say(position, event, f"Its match with {event.slot} came to nothing: {self.context.words(event)}.")
+                self._say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
             return
         slots = _OF_SLOTS.get(type(event))
         if slots is not None:
@@ -132,43 +146,55 @@ class _Life:
         _SAY[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 
-    def _say(self, position: int, event: e.Event, text: str, more: str = "") -> Sentence:
-        sentence = Sentence(event.at, position, text, event.cause, event.stimulus, more)
+    def _sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
+
+    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        sentence = self._sentence(position, event, code, **facts)
         self.chain.append(sentence)
         return sentence
+
+    def _add(self, code: str, **facts: str) -> Sentence:
+        """Say what is no step of its life, but the state of things."""
+        assert self.since is not None
+        since = self.since
+        return Sentence(since.at, since.position, code, {"job": self.name, **facts}, since.cause, since.stimulus)
 
     # Its life
 
     def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
-        more = " ".join(filter(None, [ranked(match), read_values(note) if note else ""]))
+        evidence = f"Its {in_full(note)}" if note else ""
         has = preferred(match.reason, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self._say(position, event, f"Matched with {match.slot}{has}.", more)
+        self._say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
 
     def _slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        """What the policy of the slot decided on which it runs is a part of its life, and who wanted the slot's claim
-        to end."""
+        """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
         if self.run is None or self.run.slot != event.slot:
             return
         decided, last = self.context.decided(event), self.chain[-1]
         told = event.stimulus == last.stimulus and last not in self.waits.values()
-        wanted = event.cause in WANTED and not told
-        if decided != NO_GROUND or wanted:
-            way = f"{event.source} -> {event.target} by {transition(event.row)}"
-            text = f"Its slot went {way}: {self.context.words(event)}{decided.text}."
-            self._say(position, event, text, decided.more)
+        if not decided and not (event.cause in WANTED and not told):
+            return
+        same = last is self.since and (last.stimulus, last.cause) == (event.stimulus, event.cause)
+        facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided}
+        facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
+        self.step = self._say(position, event, effect(event.source, event.target, self.name), **facts)
+        if same:
+            self.shown = last.position, self.step
 
     def _waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
         if event.job == self.name and not event.holder:
-            text = f"It waits until {event.slot} is free of the job that it has."
+            said = self._say(position, event, "waits_for_slot", slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
-            text = f"{claimant(event)} waits for its slot{preferred(reason, f'job {event.job}')}."
+            why = preferred(reason, f"job {event.job}")
+            said = self.step = self._say(position, event, "slot_awaited", who=claimant(event), why=why)
         else:
             return
-        self.waits[event.claim] = self._say(position, event, text)
+        self.waits[event.claim] = said
 
     def _claimed(self, position: int, event: e.ClaimMade) -> None:
         self.holders[event.slot] = event.submitter
@@ -181,63 +207,68 @@ class _Life:
             return
         if self.match == event.slot:
             self.match = ""
-            self._say(position, event, f"It waits for {event.slot} no longer: {self.context.words(event)}.")
+            self._say(position, event, "wait_over", slot=event.slot, why=self.context.words(event))
         elif self.run is not None and self.run.slot == event.slot:
-            self._say(position, event, f"Nobody waits for its slot any more: {self.context.words(event)}.")
+            self._say(position, event, "slot_awaited_no_more", why=self.context.words(event))
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self.submitted, self.status = event, event.status
-        one = f", one of {counted(event.count, 'job')}" if event.count > 1 else ""
-        held = f", on hold: {self._hold_reason(event.ad)}" if event.status == "Held" else ""
+        count = counted(event.count, "job") if event.count > 1 else ""
+        held = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
         request = self.context.requests.get(event.stimulus)
         user = request.user if request else event.submitter
-        self.since = self._say(position, event, f"{user} submitted it{one}{held}.")
+        facts = {"user": user, "count": count, "hold": held["reason"], "named": held["named"]}
+        self.since = self._say(position, event, "submitted", **facts)
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
             self._leaves(position, event)
             return
         self.status, self.gone = event.target, event.left and event.target in TERMINAL and self.run is None
-        reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
+        said = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
+        facts = {"why": self.context.words(event), "reason": "; ".join(filter(None, said)), "target": event.target}
         if event.changes.get("HoldReason"):
-            reasons.append(self._hold_reason(event.changes))
-        said = "; ".join(filter(None, reasons))
-        words = capital(self.context.words(event))
-        asked = self.context.asked(event, "WANT_HOLD") if event.cause == "held_by_machine" else NO_GROUND
-        self.since = self._say(position, event, f"{words}{': ' if said else ''}{said}{asked.text}.", asked.more)
+            facts |= _hold_reason(event.changes)
+        code = _BECAME.get(event.target, "became")
+        if event.cause == "held_by_machine":
+            facts |= self.context.asked(event, "WANT_HOLD")
+            code = "held_by_slot"
+        elif event.cause == "evaluated":
+            facts |= self.context.decided(event)
+            code = _BY_POLICY.get(event.target, code)
+        if code not in _BECAME.values() or facts["reason"].startswith("via "):  # which names the tool that was used
+            facts["said"], facts["reason"] = facts["reason"], ""
+        sentence = self._sentence(position, event, code, **facts)
+        last = self.step
+        if last is not None and last is self.chain[-1] and (last.stimulus, last.cause) == (event.stimulus, event.cause):
+            self.shown = position, last
+        self.since = sentence
+        self.chain.append(sentence)
 
     def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
         """It left the queue: what follows at once on its end is said together with that."""
         self.gone = True
         last = self.chain[-1]
         if event.row == "remove_x":
-            self._say(position, event, f"{capital(self.context.words(event))} at once.")
+            self._say(position, event, "forgotten", why=self.context.words(event))
         elif last is self.end and last.at == event.at and not event.evidence:
-            self.chain[-1] = attrs.evolve(last, text=f"{last.text.removesuffix('.')}; it left the queue.")
+            self.chain[-1] = attrs.evolve(last, facts={**last.facts, "then": "it left the queue"})
             if self.since is last:
                 self.since = self.chain[-1]
         elif last is self.end or event.evidence:
-            decided = self.context.decided(event)
-            self._say(position, event, f"It left the queue{decided.text}.", decided.more)
-
-    def _hold_reason(self, ad: e.Ad) -> str:
-        number = ad.get("HoldReasonCode", "")
-        code = HOLD_CODES.get(int(number)) if number.isascii() and number.isdigit() else None
-        named = f"code {number}, {code.name}: {code.words}" if code else f"code {number or 'unknown'}"
-        return f"{unquoted(ad.get('HoldReason', '')) or 'no reason given'} ({named})"
+            self._say(position, event, "left_queue", **self.context.decided(event))
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         self.edits.append((position, event.changes))
-        self._say(position, event, f"{capital(self.context.words(event))}: {changes}.")
+        self._say(position, event, "edited", why=self.context.words(event), changes=changes)
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
-        held = "" if self.match == event.slot else ", which its submitter held since a job before it"
-        if event.cause == "local":
-            held = " without a slot: it is of the local universe, which the access point runs itself"
+        code = "started_local" if event.cause == "local" else "started"
+        held = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match = event, "Running", ""
-        self.executing = self.measured = self.told = None
-        self.since = self._say(position, event, f"It started on {event.slot}{held}.")
+        self.executing = self.measured = self.told = self.step = None
+        self.since = self._say(position, event, code, slot=event.slot, held=held)
 
     def on_executing(self, position: int, event: e.JobExecuting) -> None:
         self.executing = event
@@ -246,122 +277,171 @@ class _Life:
         self.measured = event
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
-        how = "told to end" if event.how == "soft" else "killed"
-        self.told = self._say(position, event, f"Its processes were {how}: {self.context.words(event)}.")
+        code = "told_to_end" if event.how == "soft" else "killed"
+        self.told = self._say(position, event, code, why=self.context.words(event))
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         began = self.run.at if self.run else event.at
         if self.executing is not None:
             began = self.executing.began or self.executing.at
-        ran = f"after {interval(max(0, (event.ended or event.at) - began))} on {event.slot}"
         used = [f"CPU {interval(event.user_cpu + event.system_cpu)}"] if event.user_cpu or event.system_cpu else []
         if event.resident:
             used.append(f"memory {memory(event.resident)}")
-        text = f"{capital(self.context.words(event))}, {ran}"
-        if event.outcome != "lost" and (event.code is not None or event.signal is not None):
-            text += f", with {ending(event)}"
-        if used:
-            text += f" ({', '.join(used)})"
+        known = event.outcome != "lost" and (event.code is not None or event.signal is not None)
         self.status = event.target or self.status
         self.gone = event.left and self.status in TERMINAL
-        if event.target == "Held":
-            text += f"; it is held: {self._hold_reason(event.changes)}"
-        elif event.target == "Idle":
-            text += "; it waits again"
-        elif self.gone:
-            text += "; it left the queue"
-        elif self.status not in TERMINAL:
-            text += f"; it stays {self.status}"
-        decided = self.context.decided(event)
-        if event.row == "requeue" and not decided.text:
-            decided = decided._replace(text=f": {unquoted(event.changes.get('RequeueReason', ''))}")
-        sentence = self._say(position, event, f"{text}{decided.text}.", decided.more)
+        facts = {
+            "why": self.context.words(event),
+            "ran": interval(max(0, (event.ended or event.at) - began)),
+            "slot": event.slot,
+            "how": ending(event) if known else "",
+            "used": ", ".join(used),
+            "then": self._then(event),
+            "named": _hold_reason(event.changes)["named"] if event.target == "Held" else "",
+            **self.context.decided(event),
+        }
+        if event.row == "requeue" and "evidence" not in facts:
+            facts["evidence"] = unquoted(event.changes.get("RequeueReason", ""))
+        sentence = self._say(position, event, _EXITED.get(event.cause, "exited_because"), **facts)
         if event.row:
             self.since = sentence
         self.end = sentence if self.status in TERMINAL else None
         self.run = None
 
+    def _then(self, event: e.JobExited) -> str:
+        """Tell what followed on the end of its processes."""
+        if event.target == "Held":
+            return f"it is held: {_hold_reason(event.changes)['reason']}"
+        if event.target == "Idle":
+            return "it waits again"
+        if self.gone:
+            return "it left the queue"
+        return "" if self.status in TERMINAL else f"it stays {self.status}"
+
     # The answer
 
-    def answer(self) -> list[Sentence]:
-        assert self.since is not None
+    def answer(self) -> Answer:
         since = self.since
-        head = f"Job {self.name} {_STATUS.get(self.status, self.status)} since {instant(since.at, self.zone)}"
-        if self.status in TERMINAL and self.run is None:
-            head = f"Job {self.name} {_OVER[self.status]} at {instant(since.at, self.zone)}"
-        more = _WHY.get(self.status, _Life._by_cause)(self)
-        first = Sentence(since.at, since.position, f"{head}{more[0]}", since.cause, since.stimulus, since.more)
-        return [first, *more[1]]
+        assert since is not None
+        situation = _SITUATIONS.get(self.status, _Life._is_over)(self)
+        slot = "" if self.run is None else self.run.slot
+        facts = {"since": instant(since.at, self.zone), "slot": slot, "how": since.facts.get("how", "")}
+        head = self._add(situation.head, **facts)
+        advice = advise(situation.advice, head, job=self.name, slot=slot or self.match) if situation.advice else None
+        cycles = [step for step in situation.steps if step.code == "refused"]
+        life = sorted([*self.chain, *cycles], key=lambda sentence: sentence.position)
+        return answer(head, situation.steps, advice, life)
 
-    def _by_cause(self) -> tuple[str, list[Sentence]]:
+    def _since(self) -> Sentence:
+        """Return what put it into its status: of its own step and its slot's that say the same, the slot's."""
         assert self.since is not None
-        return f": {_lower(self.since.text)}{self._still_running()}", []
+        position, step = self.shown
+        return step if step is not None and position == self.since.position else self.since
 
-    def _is_suspended(self) -> tuple[str, list[Sentence]]:
-        assert self.since is not None and self.run is not None
-        return f" on {self.run.slot}: {_lower(self.since.text)}", []
+    def _why_ended(self) -> list[Sentence]:
+        """Tell the last run's end, and before it the step of its slot that led there."""
+        since = self._since()
+        if since.code in _ENDS and self.step is not None:
+            return [since, self.step]
+        return [since]
 
-    def _still_running(self) -> str:
-        if self.run is None:
-            last, gone = self.end, ""
-            if last is not None and self.since is not None and last.position != self.since.position:
-                gone = f" The last of its processes was gone at {instant(last.at, self.zone)}."
-            return gone + self._still_in_queue()
-        when = f"; they were told to end at {instant(self.told.at, self.zone)}" if self.told else ""
-        return f" Its processes on {self.run.slot} have not ended yet{when}."
-
-    def _still_in_queue(self) -> str:
-        if self.gone or self.status not in TERMINAL:
-            return ""
-        wanted = next((text for name, text in self.ad.items() if name.lower() == "leavejobinqueue"), "")
-        return f" It stays in the queue for as long as its LeaveJobInQueue is true: {wanted or 'nobody has asked yet'}."
-
-    def _waits(self) -> tuple[str, list[Sentence]]:
-        assert self.since is not None
+    def _is_over(self) -> _Situation:
+        removed = self.status == "Removed"
+        steps = [self._since(), *self._still_running()]
         if self.run is not None:
-            return f".{self._still_running()} Until then it is not matched again.", []
+            advice = "forget_it" if removed else "wait_for_end"
+            return _Situation("job_removing" if removed else "job_ended", steps, advice)
+        if not self.gone and self.status in TERMINAL:
+            return _Situation("job_removed" if removed else "job_completed", steps, "drop_from_queue")
+        failed = self._since().facts.get("how", "code 0") not in ("", "code 0")
+        advice = "see_failure" if failed else "see_history"
+        return _Situation("job_removed" if removed else "job_completed", steps, advice)
+
+    def _is_held(self) -> _Situation:
+        code = self.ad.get("HoldReasonCode", "")
+        advice = "release_it" if code in _BY_HAND else "mend_and_release"
+        return _Situation("job_held", [*self._why_ended(), *self._still_running()], advice)
+
+    def _is_suspended(self) -> _Situation:
+        since = self._since()
+        by_policy = since.code in _BY_SLOT or since.cause == "suspend"
+        return _Situation("job_suspended", [since], "wait_for_continue" if by_policy else "continue_it")
+
+    def _still_running(self) -> list[Sentence]:
+        since = self._since()
+        if self.run is not None:
+            if self.told is not None:
+                return [self._add("told_at", slot=self.run.slot, when=instant(self.told.at, self.zone))]
+            return [self._add("not_ended", slot=self.run.slot)]
+        found = []
+        if self.end is not None and self.end.position != since.position:
+            found.append(self._add("last_gone", when=instant(self.end.at, self.zone)))
+        if not self.gone and self.status in TERMINAL:
+            wanted = next((text for name, text in self.ad.items() if name.lower() == "leavejobinqueue"), "")
+            found.append(self._add("stays", yet="" if wanted else "yet", text=wanted))
+        return found
+
+    def _waits(self) -> _Situation:
+        before = [step for step in self._why_ended() if step.code != "submitted"]
+        if self.run is not None:
+            return _Situation("job_idle", [*self._still_running(), *before], "wait_for_end")
         if self.match:
-            return f": it is matched with {self.match}, and not started yet.", []
+            return _Situation("job_idle", [self._add("is_matched", slot=self.match), *before], "wait_for_start")
         refusal = self.refusals.of(self.name, self.ad, self.zone)
         if refusal is not None:
-            short, sentence = refusal
-            return f": {self._fits_nowhere(sentence.position) or short}.", [sentence]
+            return self._is_refused(*refusal, before)
         last = self.refusals.last
-        if last is None or last.position < self.since.position:
-            return ": no negotiation cycle has considered it yet.", []
-        when = instant(last.at, self.zone)
-        return f": the cycles since then, the last at {when}, gave what there was to jobs before it.", []
+        if last is None or last[0] < self._since().position:
+            return _Situation("job_idle", [self._add("no_cycle"), *before], "wait_for_cycle")
+        others = self._add("others_first", when=instant(last[1], self.zone))
+        return _Situation("job_idle", [others, *before], "wait_for_cycle")
 
-    def _fits_nowhere(self, refused: int) -> str:
-        """Why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until the
-        next, as it was then; empty: one could."""
+    def _is_refused(self, short: str, cycle: Sentence, before: list[Sentence]) -> _Situation:
+        none = self._fits_nowhere(cycle.position)
+        because = short if none is None else no_slot_in_short(none)
+        full = "" if none is None else no_slot(none)
+        step = self._add("waits_because", because=because, in_full="" if full == because else full)
+        advice = "see_analysis"
+        if none is not None and none.short:
+            advice = "lower_request"
+        elif cycle.facts["kind"] not in ("", "slots"):
+            advice = "see_shares"
+        return _Situation("job_idle", [step, *before, cycle], advice)
+
+    def _fits_nowhere(self, refused: int) -> Misfit | None:
+        """Find why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until
+        the next, as it was then; None: one could."""
         found = self.refusals.last_of(self.name, self.ad)
         if found is None or not fits_none(found[2]):
-            return ""
+            return None
         then = dict(self.base)
         for position, changes in self.edits:
             then |= changes if position < refused else {}
         slots, at = self.slots.before(refused), found[1].at // 1_000_000
-        none = misfit(self.ad, slots, at) or misfit(then, slots, at)
-        return "" if none is None else no_slot(none)
+        return misfit(self.ad, slots, at) or misfit(then, slots, at)
 
-    def _runs(self) -> tuple[str, list[Sentence]]:
+    def _runs(self) -> _Situation:
         assert self.run is not None
-        said = f" on {self.run.slot}"
+        steps = []
+        if self.told is not None:
+            steps.append(self._add("told_at", slot=self.run.slot, when=instant(self.told.at, self.zone)))
         if self.executing is None:
-            said += "; its process has not been seen to begin yet"
+            steps.append(self._add("not_begun", slot=self.run.slot))
+        matched = [one for one in self.chain if one.code == "matched" and one.at <= self.run.at]
+        steps += [self._since(), *matched[-1:]] if self._since().code != "started" else [*matched[-1:], self._since()]
         if self.measured is not None:
             cpu = interval(self.measured.user_cpu + self.measured.system_cpu)
             when = instant(self.measured.at, self.zone)
-            said += f"; at {when} it used {memory(self.measured.resident)} of memory and {cpu} of CPU"
-        if self.told is not None:
-            said += f"; it was told to end at {instant(self.told.at, self.zone)}"
-        return f"{said}.", []
+            steps.append(self._add("uses", when=when, memory=memory(self.measured.resident), cpu=cpu))
+        return _Situation("job_running", steps, "stop_it")
 
 
-def _lower(text: str) -> str:
-    """A sentence as the part of another."""
-    return text[:1].lower() + text[1:] if text.startswith(("It ", "Its ", "The ", "Somebody ")) else text
+def _hold_reason(ad: e.Ad) -> dict[str, str]:
+    """Give the facts of a hold: the reason, and what its code means."""
+    number = ad.get("HoldReasonCode", "")
+    code = HOLD_CODES.get(int(number)) if number.isascii() and number.isdigit() else None
+    named = f"{number}, {code.name}: {code.words}" if code else number or "unknown"
+    return {"reason": unquoted(ad.get("HoldReason", "")) or "no reason given", "named": f"code {named}"}
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
@@ -381,16 +461,25 @@ _OF_SLOTS: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.ClaimQueued: _Life._waited_for,
     e.ClaimWithdrawn: _Life._withdrawn,
 }
-_STATUS = {
-    "Idle": "waits (Idle)",
-    "Running": "runs",
-    "Suspended": "is suspended",
-    "Held": "is held",
-    "Removed": "is being removed",
+_BECAME = {
+    "Held": "held",
+    "Idle": "released",
+    "Removed": "removed",
+    "Suspended": "suspended",
+    "Running": "continued",
+    "Completed": "completed",
 }
-_OVER = {"Removed": "was removed", "Completed": "ended"}
-_WHY: dict[str, Callable[[_Life], tuple[str, list[Sentence]]]] = {
+"""Where a job went -> the sentence that tells it."""
+_BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": "released_by_policy"}
+"""The same where an expression decided."""
+_EXITED = {"exited": "exited", "evicted": "evicted"}
+_ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed"})
+_BY_SLOT = frozenset({"slot_suspends"})
+_BY_HAND = ("1", "15")
+"""Codes of holds that somebody wanted: nothing has to be mended before the release."""
+_SITUATIONS: dict[str, Callable[[_Life], _Situation]] = {
     "Idle": _Life._waits,
     "Running": _Life._runs,
     "Suspended": _Life._is_suspended,
+    "Held": _Life._is_held,
 }

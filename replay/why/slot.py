@@ -10,16 +10,27 @@ from ...domain import events as e
 from ...domain.state.evolve import BIRTH
 from ...domain.state_machines import state
 from ..listing import LETTERS, ending
-from ..narration.sentences import NO_GROUND, Context, Sentence, Told, UnknownThingError, capital, preferred, until
+from ..narration.causes import CLAIM_FLAGS
+from ..narration.sentences import (
+    Answer,
+    Context,
+    Sentence,
+    Told,
+    UnknownThingError,
+    advise,
+    answer,
+    preferred,
+    until,
+)
 from ..narration.wording import counted, instant, interval
+from ..narration.words import TELLING, effect
 
 
-def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
-    """Why the slot is where it is (at the instant `at`, if one is given): the answer, then what led there, in order of
-    time, from the match for its last claim on, or from its birth if it had none. Times within sentences are those of
-    `zone`.
+def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+    """Tell why the slot is where it is (at the instant `at`, if one is given), and what led there, in order of time,
+    from the match for its last claim on, or from its birth if it had none. Times within sentences are those of `zone`.
 
-    ``events`` are the log's, or those that ``slot_events`` gathers. Raises ``UnknownThingError``.
+    ``events`` are the log's, or those that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
     life = _Life(name, zone)
     told = list(until(events, at))
@@ -32,7 +43,7 @@ def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzi
             f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook status` lists those that there are"
         )
-    return [life.answer(), *life.chain, *life.last_change]
+    return life.answer()
 
 
 class _Life:
@@ -45,9 +56,7 @@ class _Life:
         self.awaited_at: int | None = None
         """Where in the chain the claim that waits for it began to wait."""
         self.since: Sentence | None = None
-        self.decided = NO_GROUND
-        """What expression put it where it is."""
-        self.pair, self.number = "", ""
+        self.pair = ""
         self.kind = self.machine = ""
         self.parts: set[str] = set()
         self.holder = ""
@@ -62,7 +71,7 @@ class _Life:
                 if match.slot == self.name:
                     self.matched_at = len(self.chain)
                     why = preferred(match.reason, "it", self.holder)
-                    self._say(position, event, f"Matched with job {match.job}{why}.")
+                    self._say(position, event, "slot_matched_with", job=match.job, who=why)
             return
         if isinstance(event, e.SlotCreated) and event.parent == self.name:
             self.parts.add(event.slot)
@@ -75,30 +84,30 @@ class _Life:
         if of_slot or (isinstance(event, e.MachineEvent) and event.machine == self.machine):
             say(self, position, event)
 
-    def _say(self, position: int, event: e.Event, text: str, more: str = "") -> Sentence:
-        sentence = Sentence(event.at, position, text, event.cause, event.stimulus, more)
+    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+        sentence = Sentence(event.at, position, code, facts, event.cause, event.stimulus)
         self.chain.append(sentence)
         return sentence
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
         self.chain, self.matched_at = matched, 0
-        self.pair, self.number, self.kind, self.dead = BIRTH, "", event.kind, False
-        self.machine, self.decided, self.awaited_at = event.machine, NO_GROUND, None
+        self.pair, self.kind, self.dead = BIRTH, event.kind, False
+        self.machine, self.awaited_at = event.machine, None
         self.holder = self.job = ""
         self.parts, self.last_change = set(), []
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
-        self.since = self._say(
-            position, event, f"It came {origin}, as a {event.kind} slot: {self.context.words(event)}."
-        )
+        why = self.context.words(event)
+        self.since = self._say(position, event, "born", origin=origin, kind=event.kind, why=why)
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        self.pair, self.number = event.target, transition(event.row)
+        self.pair = event.target
         if state(event.source) in _FREE and state(event.target) not in _FREE and not self._is_matched():
             self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
-        self.decided = self.context.decided(event)
-        text = f"{event.source} -> {event.target} by {self.number}: {self.context.words(event)}{self.decided.text}."
-        self.since = self._say(position, event, text, self.decided.more)
+        facts = {"job": f"job {self.job}" if self.job else "its job", "why": self.context.words(event)}
+        facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
+        code = effect(event.source, event.target, self.job)
+        self.since = self._say(position, event, code, **facts, **self.context.decided(event))
 
     def _is_matched(self) -> bool:
         """Whether the chain has a match of this pool's for which it has not been claimed."""
@@ -106,105 +115,115 @@ class _Life:
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
         has = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
-        text = f"It has {has}: {self.context.words(event)}."
-        self.last_change = [Sentence(event.at, position, text, event.cause, event.stimulus)]
+        facts = {"changes": has, "why": self.context.words(event)}
+        self.last_change = [Sentence(event.at, position, "changed", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.dead = True
-        self.since = self._say(position, event, f"It ceased to be: {self.context.words(event)}.")
+        self.since = self._say(position, event, "died", why=self.context.words(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.chain = self.chain[self.matched_at if self.awaited_at is None else self.awaited_at :]
         self.matched_at, self.awaited_at = 0, None
         self.holder = event.submitter
-        self._say(position, event, f"{claimant(event)} holds it from here on.")
+        self._say(position, event, "claim_made", who=claimant(event))
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         self.awaited_at = len(self.chain) if event.holder else self.matched_at
-        self._say(position, event, f"{claimant(event)} waits for it: {self.context.words(event)}.")
+        self._say(position, event, "claim_waits", who=claimant(event), why=self.context.words(event))
 
     def on_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
         self.awaited_at = None
-        self._say(position, event, f"Nobody waits for it any more: {self.context.words(event)}.")
+        self._say(position, event, "claim_waits_no_more", why=self.context.words(event))
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
-        said = [e.CLAIM_FLAGS.get(flag, flag) for flag in event.flags] + [event.reason] * bool(event.reason)
-        self._say(position, event, f"Of its claim holds from here on: {'; '.join(said)}.")
+        marks = "; ".join(CLAIM_FLAGS.get(flag, flag) for flag in event.flags)
+        self._say(position, event, "claim_marked", marks=marks, reason=event.reason)
 
     def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:
         if event.until:
-            text = f"Nothing is heard of its claim's holder; the lease ends at {instant(event.until, self.zone)}."
+            self._say(position, event, "holder_silent", until=instant(event.until, self.zone))
         else:
-            text = "Its claim's holder is heard again."
-        self._say(position, event, text)
+            self._say(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
-        why = f" ({event.reason})" if event.reason else ""
-        text = f"Its machine began to drain, {event.schedule}{why}: {self.context.words(event)}."
-        self._say(position, event, text)
+        facts = {"schedule": event.schedule, "reason": event.reason, "why": self.context.words(event)}
+        self._say(position, event, "drain_began", **facts)
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
-        text = f"The drain of its machine went from {event.source} to {event.target}: {self.context.words(event)}."
-        self._say(position, event, text)
+        facts = {"source": event.source, "target": event.target, "why": self.context.words(event)}
+        self._say(position, event, "drain_moved", **facts)
 
     def on_shutdown(self, position: int, event: e.ShutdownBegan) -> None:
-        self._say(position, event, f"Its machine is to end, {event.how}: {self.context.words(event)}.")
+        self._say(position, event, "machine_ends", how=event.how, why=self.context.words(event))
 
     def on_claim_over(self, position: int, event: e.ClaimEnded) -> None:
         self.holder = ""
         usage = interval(event.usage // 1000)
-        self._say(position, event, f"The claim of {event.submitter} ended, for a usage of {usage}.")
+        self._say(position, event, "claim_over", submitter=event.submitter, usage=usage)
 
     def on_voided(self, position: int, event: e.MatchVoided) -> None:
-        self._say(position, event, f"Its match with job {event.job} came to nothing: {self.context.words(event)}.")
+        self._say(position, event, "slot_match_void", job=event.job, why=self.context.words(event))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         self.job = f"{event.cluster}.{event.proc}"
-        self._say(position, event, f"Job {self.job} started on it.")
+        self._say(position, event, "slot_job_began", job=self.job)
 
     def on_job_begins(self, position: int, event: e.ClaimActivated) -> None:
         self.job, self.killed = event.job, False
-        self._say(position, event, f"Job {self.job} started on it.")
+        self._say(position, event, "slot_job_began", job=self.job)
 
     def on_job_gone(self, position: int, event: e.ClaimDeactivated) -> None:
         self.job = ""
-        self._say(position, event, f"Job {event.job} is over: {self.context.words(event)}.")
+        self._say(position, event, "slot_job_over", job=event.job, why=self.context.words(event))
 
     def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
-            self._say(position, event, f"Job {self.job} was told to end: {self.context.words(event)}.")
+            self._say(position, event, "slot_job_told", job=self.job, why=self.context.words(event))
         elif not self.killed:  # it may be killed again and again
             self.killed = True
-            self._say(position, event, f"Job {self.job} was killed: {self.context.words(event)}.")
+            self._say(position, event, "slot_job_killed", job=self.job, why=self.context.words(event))
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         self.job = ""
-        how = f" ({ending(event)})" if event.code is not None or event.signal is not None else ""
-        self._say(position, event, f"Job {event.cluster}.{event.proc} is over{how}: {self.context.words(event)}.")
+        facts = {"job": f"{event.cluster}.{event.proc}", "why": self.context.words(event)}
+        facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
+        self._say(position, event, "slot_job_over", **facts)
 
-    def answer(self) -> Sentence:
+    def answer(self) -> Answer:
         since = self.since
         assert since is not None
-        if self.dead:
-            words = capital(self.context_words(since))
-            text = f"Slot {self.name} is no more since {instant(since.at, self.zone)}. {words}."
-            return Sentence(since.at, since.position, text, since.cause, since.stimulus)
-        by = f" by {self.number}" if self.number else " by its birth"
-        text = f"Slot {self.name} is {self.pair} since {instant(since.at, self.zone)}{by}: {self.context_words(since)}"
-        text += self.decided.text
-        if self.job:
-            text += f"; job {self.job} of {self.holder} runs on it"
-        elif self.holder:
-            text += f"; {self.holder} holds it"
-        if self.parts:
+        facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
+        facts |= {"runs": self.job, "holder": self.holder}
+        code = "slot_gone" if self.dead else "slot_is_held" if self.holder and not self.job else "slot_is"
+        head = Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+        steps = [since, *self._last_steps(since)]
+        if self.parts and not self.dead:
             parts = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
-            text += f"; {parts} a part of it"
-        return Sentence(since.at, since.position, f"{text}.", since.cause, since.stimulus, self.decided.more)
+            facts = {"parts": parts}
+            steps.insert(1, Sentence(since.at, since.position, "parts", facts, since.cause, since.stimulus))
+        can = _ADVICE.get(self.pair, "see_slot_log")
+        if since.cause == "suspend_command":
+            can = "continue_slot"
+        about = {"slot": self.name, "machine": self.machine, "job": self.job}
+        advice = advise("see_status" if self.dead else can, head, **about)
+        return answer(head, steps, advice, [*self.chain, *self.last_change])
 
-    def context_words(self, sentence: Sentence) -> str:
-        return self.context.words(e.Event(sentence.at, sentence.cause, sentence.stimulus))
+    def _last_steps(self, since: Sentence) -> list[Sentence]:
+        """Select the steps before the last one that tell more than that something went on as it does, the last
+        first."""
+        return [step for step in reversed(self.chain) if step is not since and step.code in TELLING]
 
 
+_ADVICE = {
+    "Owner/Idle": "see_owner",
+    "Unclaimed/Idle": "see_waiting",
+    "Claimed/Busy": "vacate_slot",
+    "Claimed/Suspended": "wait_for_slot_continue",
+    "Drained/Idle": "cancel_drain",
+    "Drained/Retiring": "cancel_drain",
+}
+"""Where a slot is -> the code of what can be done."""
 _FREE = ("Owner", "Unclaimed", "Drained")
 
 

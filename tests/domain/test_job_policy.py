@@ -142,21 +142,21 @@ def test_what_the_policy_read_is_noted_and_a_constant_is_not() -> None:
     [
         (
             {"OnExitRemove": "ExitCode == 0"},
-            "with code 3; it waits again; OnExitRemove was false: ExitCode == 0 [MY.ExitCode = 3].",
+            "with code 3; it waits again; OnExitRemove = ExitCode == 0 was false, with MY.ExitCode = 3.",
         ),
         (
             {"OnExitRemove": "false"},
-            "with code 3; it waits again: The job attribute OnExitRemove expression 'false' evaluated to FALSE.",
+            "with code 3; it waits again; The job attribute OnExitRemove expression 'false' evaluated to FALSE.",
         ),
         (
             {"OnExitHold": "ExitCode == 3", "OnExitHoldReason": '"three"'},
             "with code 3; it is held: three "
             "(code 3, JobPolicy: its own policy (periodic_hold, on_exit_hold) was true); "
-            "OnExitHold was true: ExitCode == 3 [MY.ExitCode = 3].",
+            "OnExitHold = ExitCode == 3 was true, with MY.ExitCode = 3.",
         ),
     ],
 )
 def test_why_tells_what_the_policy_decided(ad: dict[str, str], words: str) -> None:
     pool = ran(Behaviour(1, code=3), 1, **ad)
-    said = [sentence.text for sentence in why_job(list(pool.log.read()), 1, 0)]
+    said = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
     assert any(text.endswith(words) for text in said), said

@@ -105,9 +105,10 @@ def test_who_stays_is_asked_again_when_the_time_may_have_changed_the_answer() ->
     assert pool.status("1.0") == "ended"
     assert [type(event).__name__ for event in pool.events()[before:]] == ["EvaluationRecorded", "JobsTransitioned"]
     assert sound(pool)
-    *_, last = why_job(list(pool.log.read()), 1, 0)
-    assert last.text == "It left the queue."
-    assert last.more.startswith("LeaveJobInQueue was false: JobStatus == 4 && ")
+    last = why_job(list(pool.log.read()), 1, 0).life[-1]
+    assert last.text == "Job 1.0 left the queue."
+    assert last.full.startswith("Job 1.0 left the queue. LeaveJobInQueue = JobStatus == 4 && ")
+    assert " was false, with " in last.full
 
 
 def test_what_no_time_changes_is_not_asked_again() -> None:
@@ -180,10 +181,10 @@ def test_no_other_stimulus_sees_a_job_that_is_about_to_leave() -> None:
 def test_why_says_what_keeps_a_job_in_the_queue() -> None:
     pool = pool_of(1, LeaveJobInQueue="JobStatus == 4")
     pool.advance(5)
-    first = why_job(list(pool.log.read()), 1, 0)[0].text
-    assert first.endswith("It stays in the queue for as long as its LeaveJobInQueue is true: JobStatus == 4.")
+    found = [line.full for line in why_job(list(pool.log.read()), 1, 0).lines]
+    assert "It stays in the queue for as long as its LeaveJobInQueue is true: JobStatus == 4." in found
     pool.act("remove", "1.0")
-    assert "stays in the queue" not in why_job(list(pool.log.read()), 1, 0)[0].text
+    assert not any("stays in the queue" in text for text in why_job(list(pool.log.read()), 1, 0).texts)
 
 
 def test_the_state_is_the_log_folded_while_jobs_stay() -> None:

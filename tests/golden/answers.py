@@ -22,7 +22,7 @@ from poolbook.adapters.stores import open_log, verify_seal
 from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.state import Submitter
-from poolbook.replay.why import UnknownThingError
+from poolbook.replay.why import Answer, Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 
 Answers = dict[str, Any]
@@ -157,11 +157,22 @@ def explained(store: Any, names: Iterable[str]) -> Answers:
 
 def _reasons(store: Any, events: dict[int, Any], name: str, at: int | None) -> list[list[Any]] | None:
     try:
-        sentences = why(store, name, at)
+        found = why(store, name, at)
     except UnknownThingError:
         return None
+    sentences = _sentences(found)
     assert all(one.text for one in sentences), name
     return [[one.at, one.position, one.cause, one.stimulus, *_ground(events.get(one.position))] for one in sentences]
+
+
+def _sentences(found: Answer) -> list[Sentence]:
+    """Return what an answer rests on: where the thing is, what a cycle refused, and the life; of a cluster the counts,
+    and where the first of its jobs are."""
+    head, *lines = found.lines
+    if head.code == "cluster":
+        return [head, *(one for one in lines if one.code == "ends_unknown" or one.code.startswith("job_"))]
+    life = [one for one in found.life if one.code != "left_out"]
+    return [head, *sorted(life, key=lambda one: one.code != "refused")]
 
 
 def _ground(event: Any) -> list[Any]:

@@ -94,9 +94,8 @@ def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: P
     assert tables.execute("SELECT sum(last - first + 1) FROM history").fetchone() == (13,)
     assert tables.execute("SELECT sum(last - first + 1) FROM jobs").fetchone() == (4,)
     assert examine(events).jobs["leave"] == 13
-    answer = why_job(events, 1, 0)[0].text
-    assert answer.endswith("it ended by itself, after 1 s on slot1_1@p, with code 0; it left the queue.")
-    assert "stays in the queue" not in why_job(events, 2, 3)[0].text
+    assert why_job(events, 1, 0).texts[1] == "Job 1.0 ended after 1 s on slot1_1@p, with code 0; it left the queue."
+    assert not any("stays in the queue" in text for text in why_job(events, 2, 3).texts)
     world = VirtualWorld()
     world.clock = events[-1][1].at
     engine = Engine(log, world)

@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.events import Ad
 from poolbook.domain.negotiator.unmatchable import misfit
-from poolbook.replay.why.unmatchable import no_slot
+from poolbook.replay.narration.unmatchable_words import no_slot
 
 NOW = 1_800_000_000
 SMALL = {"Cpus": "2", "Memory": "2048", "Disk": "100000", "GPUs": "0", "OpSys": '"LINUX"', "HasBlas": "true"}

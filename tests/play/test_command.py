@@ -45,7 +45,7 @@ def test_a_scenario_is_told_line_by_line(folder: Path, capsys: pytest.CaptureFix
     suspended = next(line for line in said.splitlines() if " 14 " in line)
     assert suspended.split(maxsplit=6) == [
         "0:01:00", "slot1@ws1", "14", "Claimed/Busy", "->", "Claimed/Suspended",
-        "WANT_SUSPEND and SUSPEND are true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
+        "SUSPEND became true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
     ]  # fmt: skip
     assert "   0:01:00  > OwnerIsHere=True\n" in said
     assert said.endswith("jobs: 1 submitted, 1 started\naudit: all was allowed\n")
@@ -125,7 +125,7 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
     name = written(folder, SCENARIO)
     assert main(["play", name, "-quiet", "-log", "kept.db"]) == 0
     assert main(["why", "slot1@ws1", "-log", "kept.db"]) == 0
-    assert "Slot slot1@ws1 is Claimed/Suspended" in capsys.readouterr().out
+    assert "Slot slot1@ws1 has been Claimed/Suspended" in capsys.readouterr().out
     assert main(["play", name, "-quiet", "-log", "kept.db"]) == 1
     assert "kept.db has events already" in capsys.readouterr().err
 

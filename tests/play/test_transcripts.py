@@ -1,24 +1,33 @@
 """Golden: what policies do, in transcripts: a scenario, and how it is told in each dialect.
 
 There is one for each example of a policy in the manual, and for each of HTCondor's policy templates. Behind the
-scenario stands ``==== manual`` with what is told in that dialect, and ``==== htcondor-25`` with the other. What is
-told is judged, too; and it is the same where time does not jump, but every round is held.
+scenario stands ``==== manual`` with what is told in that dialect, and ``==== htcondor-25`` with the other: instant,
+thing, row, from where to where, the code of the cause in brackets, the evidence. What is told is judged, too; and it
+is the same where time does not jump, but every round is held.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from poolbook.adapters.simulation import FailedExpectation, PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.transcript_lines import lines
 from poolbook.adapters.stores import open_log
+from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
+from poolbook.replay.narration.causes import CAUSES
 from poolbook.replay.scenario import read
 from poolbook.replay.scenario.times import SECOND
+from poolbook.replay.scenario.transcript import TranscriptEntry
 from poolbook.replay.validation import examine
+from poolbook.replay.why import UnknownThingError
+from poolbook.replay.why.answer import why
 
+from ..replay.read_aloud import check
 from ..together import together
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -41,9 +50,18 @@ def played(name: str, dialect: str, steady: bool = True) -> tuple[Simulation, tu
     log = open_log("memory:", create=True)
     stage = Simulation(scenario, ScenarioMachines(scenario, f"{name}.play", FOLDER), log, told.append, dialect, steady)
     good = play(stage)
-    said = [line for one in told for line in lines(stage.transcript, one)]
+    said = [line for one in told for line in lines(stage.transcript, _coded(one))]
     assert good == (not any(isinstance(one, FailedExpectation) for one in told))
     return stage, (*said, "", *stage.transcript.summary()), good
+
+
+def _coded(one: PlayEvent) -> PlayEvent:
+    """What is told, with the code of its cause in place of the words: how a cause is worded is no matter of policy."""
+    return (
+        evolve(one, member=evolve(one.member, cause=f"[{one.member.cause}]"))
+        if isinstance(one, TranscriptEntry)
+        else one
+    )
 
 
 def replayed(name: str) -> str:
@@ -75,6 +93,21 @@ def test_the_judge_finds_every_step_legal(name: str, dialect: str) -> None:
     assert examine(stage.log.read()).violations == []
 
 
+@pytest.mark.parametrize(("name", "dialect"), CASES)
+def test_why_of_each_job_and_slot_can_be_read_aloud(name: str, dialect: str) -> None:
+    log = played(name, dialect)[0].log
+    events = [event for _, event in log.read()]
+    things = {event.slot for event in events if isinstance(event, SlotTransitioned)}
+    for event in events:
+        if isinstance(event, ClusterSubmitted):
+            things |= {str(event.cluster), *(f"{event.cluster}.{proc}" for proc in range(min(3, event.count)))}
+    for thing in sorted(things):
+        check(thing, why(log, thing))
+        for at in (events[len(events) * share // 4].at for share in (1, 2, 3)):
+            with suppress(UnknownThingError):
+                check(thing, why(log, thing, at))
+
+
 LONGEST_POLLED = 3 * 3600 * SECOND
 """In a scenario of days there are too many rounds."""
 POLLED = [
@@ -89,6 +122,15 @@ POLLED = [
 @pytest.mark.parametrize(("name", "dialect"), POLLED)
 def test_the_same_happens_where_every_round_is_held(name: str, dialect: str) -> None:
     assert played(name, dialect, steady=False)[1] == played(name, dialect)[1]
+
+
+def test_people_are_told_the_same_with_the_cause_in_words() -> None:
+    stage, _, _ = played("desktop", "manual")
+    told = [entry for story in stage.transcript.story.values() for entry in story]
+    assert {entry.member.cause for entry in told} >= {"suspend", "preempt", "claimed"}
+    for entry in told:
+        coded = stage.transcript.line(_coded(entry))  # type: ignore[arg-type]
+        assert stage.transcript.line(entry) == coded.replace(f"[{entry.member.cause}]", CAUSES[entry.member.cause])
 
 
 def test_there_are_transcripts_in_both_dialects() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.events import CAUSES, CLAIM_FLAGS
+from poolbook.domain.events import CAUSE_CODES, CLAIM_FLAG_CODES
 from poolbook.domain.startd.settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS, slot_machine
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING
@@ -32,8 +32,8 @@ def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule)
     for target in targets if rule.row else ():
         row = rule.killing if target == KILLING and rule.killing else rule.row
         assert machine.fire(pair, row, target) in machine.states
-    assert rule.cause in CAUSES
-    assert set(rule.marks) <= set(CLAIM_FLAGS)
+    assert rule.cause in CAUSE_CODES
+    assert set(rule.marks) <= set(CLAIM_FLAG_CODES)
     assert set(CONDITIONS[rule.when][1]) <= set(EXPRESSIONS)
 
 

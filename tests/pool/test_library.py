@@ -216,7 +216,7 @@ def test_a_pool_answers_of_an_instant_and_of_one_stream() -> None:
         begin = pool.now
         pool.submit({"executable": "/bin/work"})
         pool.run()
-        assert "ended" in pool.why("1.0")[0] and "runs since" in pool.why("1.0", at=begin + 30)[0]
+        assert "completed" in pool.why("1.0")[0] and "has been running" in pool.why("1.0", at=begin + 30)[0]
         streams = {event.stream for _, event in pool.events()}
         assert {event.stream for _, event in pool.events(stream="1")} == {"cluster/1"}
         assert sum(len(list(pool.events(stream=stream))) for stream in streams) == len(list(pool.events()))

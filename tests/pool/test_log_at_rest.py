@@ -159,7 +159,9 @@ def test_an_imported_log_tells_what_the_commands_print(real: str, printed: Calla
             "usage", "-json", "-log", real
         )
         job = f"{log.history()[0]['ClusterId']}.{log.history()[0]['ProcId']}"
-        assert log.why(job) == [sentence["text"] for sentence in printed("why", job, "-json", "-log", real)]
+        told = printed("why", job, "-json", "-log", real)
+        assert log.why(job) == [one["text"] for one in told if one["part"] == "answer"]
+        assert log.why(job, verbose=True)[len(log.why(job)) :] == [one["full"] for one in told if one["part"] == "life"]
         assert len(log.audit().sources) == len(printed("audit", real, "-json")["sources"])
         assert log.verify().imported and log.verify().sound
 

@@ -57,7 +57,7 @@ def test_one_door_answers_for_a_pools_own_log(url: str) -> None:
         assert len(queries.claims_of(submitter)) == 2
         records = queries.accounting(0).records
         assert [record["Name"] for record in records if not record.get("IsAccountingGroup")] == [submitter]
-        assert [sentence.text for sentence in queries.why("4.0", None, UTC)] == log.why("4.0")
+        assert queries.why("4.0", None, UTC).texts == log.why("4.0")
         assert [member.cause for member in queries.entries(None, 0, EVER)]
         assert len(queries.runs(0, EVER, UTC).runs) == 3
         assert queries.verify().sound and not queries.audit().contradictions

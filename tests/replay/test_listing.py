@@ -11,6 +11,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.listing import LETTERS, Wanted, as_dict, entries, line, listed, member_of, members, since, wanted
+from poolbook.replay.narration.causes import CAUSES
 
 from ..domain.event_examples import EXAMPLES
 from ..together import together
@@ -66,12 +67,12 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
         (e.SlotTransitioned(*WHY, "slot1@h", "10", "Claimed/Idle", "Preempting/Vacating"),
          "slot1@h          10         H Claimed/Idle -> Preempting/Vacating      somebody asked for it to be held"),
         (e.SlotTransitioned(NOW, "preempt", "hold-1", "slot1@h", "13", "Claimed/Busy", "Claimed/Retiring", evidence=6),
-         "slot1@h          13           Claimed/Busy -> Claimed/Retiring         PREEMPT is true (evidence 6)"),
+         "slot1@h          13           Claimed/Busy -> Claimed/Retiring         PREEMPT became true (evidence 6)"),
         (e.EvaluationRecorded(
             NOW, "evaluated", "hold-1", "PREEMPT", "KeyboardIdle < 60", "true", {"MY.KeyboardIdle": "7"}
          ),
          "evidence         noted                                                 an expression of the owner's policy "
-         "was asked (PREEMPT = KeyboardIdle < 60 is true)"),
+         "was evaluated (PREEMPT = KeyboardIdle < 60 is true)"),
         (e.MachineConfigured(NOW, "reconfigured", "hold-1", "h", {"POLLING_INTERVAL": "10", "MATCH_TIMEOUT": ""}),
          "h                configured                                            the machine's configuration was read "
          "again (POLLING_INTERVAL = 10, MATCH_TIMEOUT = its default)"),
@@ -92,12 +93,12 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
          "(by bob@h, of ap.h, for job 7.0, rank 2.5)"),
         (e.ClaimFlagged(NOW, "evaluated", "hold-1", "slot1@h", "c1", ("irrevocable", "preempted"), "too loud", 21, 3),
          "slot1@h          marked                                                an expression of the owner's policy "
-         "was asked (irrevocable, preempted: too loud (code 21, subcode 3))"),
+         "was evaluated (irrevocable, preempted: too loud (code 21, subcode 3))"),
         (e.ClaimHolderSilent(NOW, "lease_over", "hold-1", "slot1@h", "c1", NOW + 60_000_000),
-         "slot1@h          unheard                                               " + e.CAUSES["lease_over"]
+         "slot1@h          unheard                                               " + CAUSES["lease_over"]
          + " (the lease ends at 2027-01-15 08:01:00 UTC)"),
         (e.ClaimHolderSilent(NOW, "claimed", "hold-1", "slot1@h", "c1", 0),
-         "slot1@h          heard                                                 " + e.CAUSES["claimed"]
+         "slot1@h          heard                                                 " + CAUSES["claimed"]
          + " (the holder, again)"),
         (e.SlotTransitioned(*WHY, "slot1@h", "11", "Claimed/Idle", "Claimed/Busy"),
          "slot1@h          11           Claimed/Idle -> Claimed/Busy             somebody asked for it to be held"),

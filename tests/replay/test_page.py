@@ -15,7 +15,7 @@ PAGE = (DOCS / "why.md").read_text(encoding="utf-8")
 
 def test_the_transcript_of_the_page_is_what_comes_out() -> None:
     (shown,) = re.findall(r"```transcript\n(.*?)```", PAGE, re.DOTALL)
-    assert replayed(shown) == shown
+    assert replayed(shown, words=True) == shown
 
 
 def test_the_page_has_every_rule_with_its_words() -> None:

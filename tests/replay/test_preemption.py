@@ -82,31 +82,33 @@ def test_a_fault_is_found_by_its_rule(dialect: str, fault: str, edit: Edit, rule
 
 TOLD = {
     "1.0": [
-        "alice submitted it.",
-        "Matched with slot1@h",
-        "It started on slot1@h.",
-        "bob@example.org, for job 2.0, waits for its slot: the slot's RANK prefers job 2.0 to the job that it has.",
-        "Its slot went Claimed/Busy -> Claimed/Retiring by transition 13: a better match waits for the slot.",
-        "Nobody waits for its slot any more",
-        "bob@example.org, for job 2.1, waits for its slot: the submitter of job 2.1 goes before whoever",
-        "Its processes were told to end: the job's retirement time is over.",
-        "It was ended before it was done, after 58 s on slot1@h, with signal 15; it waits again.",
+        "alice submitted job 1.0.",
+        "The negotiator matched job 1.0 with slot1@h, which was free.",
+        "Job 1.0 started on slot1@h.",
+        "bob@example.org, for job 2.0, waits for the slot of job 1.0: the slot's RANK prefers job 2.0 to the job that "
+        "it has.",
+        "The startd began to retire job 1.0: a better match waits for the slot.",
+        "Nobody waits for the slot of job 1.0 any more",
+        "bob@example.org, for job 2.1, waits for the slot of job 1.0: the submitter of job 2.1 goes before whoever",
+        "The processes of job 1.0 were told to end: the job's retirement time is over.",
+        "Job 1.0 was evicted after 58 s on slot1@h, with signal 15; it waits again.",
+        "The negotiation cycle at 2027-01-15 08:",
     ],
     "2.0": [
-        "bob submitted it, one of 2 jobs.",
-        "Matched with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
-        "It waits until slot1@h is free of the job that it has.",
-        "bob asked for it to be held",
-        "It waits for slot1@h no longer",
+        "bob submitted job 2.0, one of 2 jobs.",
+        "The negotiator matched job 2.0 with slot1@h: the slot's RANK prefers this job to the job of alice@example.org",
+        "Job 2.0 waits until slot1@h is free of the job that it has.",
+        "Job 2.0 was put on hold: bob asked for it to be held",
+        "Job 2.0 waits for slot1@h no longer",
     ],
     "2.1": [
-        "bob submitted it, one of 2 jobs.",
-        "Matched with slot1@h: the submitter of this job goes before alice@example.org",
-        "It waits until slot1@h is free of the job that it has.",
-        "It started on slot1@h.",
+        "bob submitted job 2.1, one of 2 jobs.",
+        "The negotiator matched job 2.1 with slot1@h: the submitter of this job goes before alice@example.org",
+        "Job 2.1 waits until slot1@h is free of the job that it has.",
+        "Job 2.1 started on slot1@h.",
     ],
     "slot1@h": [
-        "Matched with job 2.1: the submitter of it goes before alice@example.org",
+        "The negotiator matched it with job 2.1: the submitter of it goes before alice@example.org",
         "bob@example.org, for job 2.1, waits for it: a better match waits for the slot.",
     ],
 }
@@ -117,7 +119,7 @@ TOLD = {
 def test_why_tells_for_whom_a_job_had_to_go_and_for_what_reason(thing: str) -> None:
     log = open_log("memory:", create=True)
     log.append(list(sound("manual")[: _last_begin()]))
-    told, wanted = [sentence.text for sentence in why(log, thing)], TOLD[thing]
+    told, wanted = [sentence.text for sentence in why(log, thing).life], TOLD[thing]
     first = next(index for index, text in enumerate(told) if text.startswith(wanted[0]))
     assert [text[: len(begin)] for text, begin in zip(told[first:], wanted, strict=thing != SLOT)] == wanted
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.events import Event, SlotCreated
 from poolbook.domain.state.state import State
+from poolbook.replay.narration.sentences import MOST_LINES
 from poolbook.replay.virtual_world import EPOCH, SECOND
 from poolbook.replay.why import UnknownThingError, job_events, slot_events, tell, why_job, why_slot
 from poolbook.replay.why.answer import why
@@ -58,26 +59,29 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
             assert _job(everything, number, proc, at) == _job(of_streams, number, proc, at)
             _agrees(state, number, proc, found)
     for name in {event.slot for _, event in everything if isinstance(event, SlotCreated)}:
-        sentences = why_slot(everything, name)
-        assert sentences == why_slot(slot_events(pool.log, name), name)
+        answer = why_slot(everything, name)
+        assert answer == why_slot(slot_events(pool.log, name), name)
         slot = state.slots.get(name)
-        assert (f"{name} is {slot.state_activity} since" if slot else f"{name} is no more") in sentences[0].text
-        assert [s.position for s in sentences[1:]] == sorted(s.position for s in sentences[1:])
+        assert (f"{name} has been {slot.state_activity} since" if slot else f"{name} has been gone") in answer.texts[0]
+        assert len(answer.lines) <= MOST_LINES
+        assert [s.position for s in answer.life] == sorted(s.position for s in answer.life)
 
 
 def _job(events: list[tuple[int, Event]], number: int, proc: int, at: int | None = None) -> list[str]:
     try:
-        return [tell(sentence) for sentence in why_job(events, number, proc, at)]
+        found = why_job(events, number, proc, at)
+        assert len(found.lines) <= MOST_LINES
+        return [*found.texts, *map(tell, found.life)]
     except UnknownThingError:
         return []
 
 
 _SAID = {
-    "Idle": "waits (Idle)",
-    "Running": "runs",
-    "Suspended": "is suspended",
-    "Held": "is held",
-    "Removed": "is being removed",
+    "Idle": "has been waiting (Idle) since",
+    "Running": "has been running on",
+    "Suspended": "has been suspended on",
+    "Held": "has been held since",
+    "Removed": "was removed at",
 }
 
 
@@ -85,9 +89,9 @@ def _agrees(state: State, number: int, proc: int, found: list[str]) -> None:
     """The answer's first words are the job's status in the pool."""
     cluster = state.clusters.get(number)
     if cluster is not None and proc in cluster:
-        assert f"Job {number}.{proc} {_SAID[cluster.status_of(proc)]} since" in found[0]
+        assert f"Job {number}.{proc} {_SAID[cluster.status_of(proc)]} " in found[0]
     elif found:
-        assert f"Job {number}.{proc} ended at" in found[0] or f"Job {number}.{proc} was removed at" in found[0]
+        assert f"Job {number}.{proc} completed at" in found[0] or f"Job {number}.{proc} was removed at" in found[0]
 
 
 @pytest.fixture(scope="module")
@@ -109,16 +113,17 @@ def pool() -> Pool:
 @pytest.mark.parametrize(
     ("seconds", "answer"),
     [
-        (0, "Job 1.0 runs since 2027-01-15 08:00:00 on slot1_1@h."),
-        (10, "Job 1.0 is held since 2027-01-15 08:00:10: alice asked for it to be held: via condor_hold "
-             "(by user alice) (code 1, UserRequest: somebody asked for it to be held)."),
-        (80, "Job 1.0 runs since 2027-01-15 08:01:10 on slot1_1@h."),
-        (100, "Job 1.0 ended at 2027-01-15 08:01:40: it ended by itself, after 30 s on slot1_1@h, with code 0; "
-              "it left the queue."),
+        (0, "Job 1.0 has been running on slot1_1@h since 2027-01-15 08:00:00. The negotiator matched"),
+        (10, "Job 1.0 has been held since 2027-01-15 08:00:10. Job 1.0 was put on hold: alice asked for it to be held: "
+             "via condor_hold (by user alice) (code 1, UserRequest: somebody asked for it to be held)."),
+        (80, "Job 1.0 has been running on slot1_1@h since 2027-01-15 08:01:10. The negotiator matched"),
+        (100, "Job 1.0 completed at 2027-01-15 08:01:40, with code 0. Job 1.0 ended after 30 s on slot1_1@h, with code "
+              "0; it left the queue."),
     ],
 )  # fmt: skip
 def test_an_answer_can_be_had_for_any_instant(pool: Pool, seconds: int, answer: str) -> None:
-    assert why_job(pool.events(), 1, 0, EPOCH + seconds * SECOND)[0].text == answer
+    lines = why_job(pool.events(), 1, 0, EPOCH + seconds * SECOND).lines
+    assert " ".join(line.full for line in lines).startswith(answer)
 
 
 def test_before_its_time_a_thing_is_unknown(pool: Pool) -> None:
@@ -136,24 +141,29 @@ def test_a_process_that_its_cluster_never_had_is_unknown(pool: Pool) -> None:
 
 
 def test_a_slot_of_the_past_is_told_as_it_was(pool: Pool) -> None:
-    answer = why(pool.log, "slot1_1@h", EPOCH + 5 * SECOND)[0].text
-    assert answer.startswith("Slot slot1_1@h is Claimed/Busy since 2027-01-15 08:00:00 by transition 11:")
-    assert why(pool.log, "slot1_1@h")[0].text.startswith("Slot slot1_1@h is no more")
+    answer = why(pool.log, "slot1_1@h", EPOCH + 5 * SECOND)
+    assert answer.texts[0].startswith("Slot slot1_1@h has been Claimed/Busy since 2027-01-15 08:00:00; job 1.0 of")
+    assert answer.lines[1].full.endswith("(Claimed/Idle -> Claimed/Busy by transition 11).")
+    assert why(pool.log, "slot1_1@h").texts[0].startswith("Slot slot1_1@h has been gone")
 
 
 def test_times_are_those_of_the_zone_that_is_asked_for(pool: Pool) -> None:
     zone = timezone(timedelta(hours=1))
-    sentence = why_job(pool.events(), 1, 0, EPOCH, zone)[0]
-    assert tell(sentence, zone) == "2027-01-15 09:00:00  Job 1.0 runs since 2027-01-15 09:00:00 on slot1_1@h."
+    sentence = why_job(pool.events(), 1, 0, EPOCH, zone).lines[0]
+    said = "Job 1.0 has been running on slot1_1@h since 2027-01-15 09:00:00."
+    assert tell(sentence, zone) == f"2027-01-15 09:00:00  {said}"
 
 
 def test_a_sentence_is_a_plain_dict_for_json(pool: Pool) -> None:
-    sentence = why_job(pool.events(), 1, 0)[1]
+    sentence = why_job(pool.events(), 1, 0).life[0]
     assert json.loads(json.dumps(sentence.as_dict())) == {
         "at": "2027-01-15T08:00:00.000000Z",
         "position": 5,
-        "text": "alice submitted it.",
-        "more": "",
+        "text": "alice submitted job 1.0.",
+        "full": "alice submitted job 1.0.",
+        "code": "submitted",
+        "facts": {"job": "1.0", "user": "alice", "count": "", "hold": "", "named": ""},
+        "places": [],
         "cause": "submitted",
         "stimulus": "submit-2",
     }

@@ -101,6 +101,12 @@ def pool(folder: Path, startd: Sequence[tuple[str, str]], schedd: Sequence[tuple
     return imported(folder)[0]
 
 
+def texts_of(log: Log, job: str = "2.0", at: int | None = None) -> list[str]:
+    """The answer's lines as one text, and behind it the life."""
+    found = why(log, job, at, UTC)
+    return [" ".join(line.full for line in found.lines), *(sentence.full for sentence in found.life)]
+
+
 @pytest.mark.parametrize("died", DEATHS)
 def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_place(died: str, tmp_path: Path) -> None:
     startd, schedd, words, place = DEATHS[died]
@@ -110,8 +116,10 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
         (24, "22:47:08", FAILED),
         (4, "22:47:08", EVICTED),
     )
-    answer, *life = [sentence.text for sentence in why(pool(tmp_path, startd, schedd, ends), "2.0", None, UTC)]
-    assert answer.startswith("Job 2.0 is idle since 2026-11-20 22:47:08: it was evicted from slot1@localhost")
+    answer, *life = texts_of(pool(tmp_path, startd, schedd, ends))
+    assert answer.startswith(
+        "Job 2.0 has been waiting (Idle) since 2026-11-20 22:47:08. It was evicted from slot1@localhost"
+    )
     assert (f": {words}; its log says: Job not found at execution machine (code 1008" in answer) == bool(words)
     assert ("died" in answer) == bool(words)
     assert place in answer
@@ -121,14 +129,14 @@ def test_an_evicted_jobs_answer_names_the_daemon_that_died_with_its_time_and_pla
 
 def test_a_shadow_that_tells_of_a_lost_connection_has_a_schedd_that_dies_later(tmp_path: Path) -> None:
     ends = event_log((22, "22:46:59", LOST.format(SOCKET, "startd").format("startd")))
-    answer, *life = [sentence.text for sentence in why(pool(tmp_path, RUN, SCHEDD_ANEW, ends), "2.0", None, UTC)]
+    answer, *life = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, ends))
     assert "died" not in answer
     assert life[-1].startswith(f"Its shadow lost the connection to slot1@localhost: {SOCKET}. [")
 
 
 def test_a_run_without_an_end_is_ended_by_the_daemon_that_died(tmp_path: Path) -> None:
     again = event_log((1, "22:47:20", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost"))
-    texts = [sentence.text for sentence in why(pool(tmp_path, RUN, SCHEDD_ANEW, again), "2.0", None, UTC)]
+    texts = texts_of(pool(tmp_path, RUN, SCHEDD_ANEW, again))
     assert f"No record tells of the end of its run on slot1@localhost: {BY_SCHEDD}. [EventLog:6, SchedLog:8]" in texts
 
 
@@ -141,21 +149,21 @@ def test_what_the_slot_did_by_its_policy_is_no_deaths_doing(tmp_path: Path) -> N
     ends = event_log(
         (4, "22:47:00", "Job was evicted. Code 1011 Subcode 0\n\tReason: PREEMPT expression evaluated to True")
     )
-    answer, *_ = why(pool(tmp_path, (*RUN, *policy, *ANEW), SCHEDD_ANEW, ends), "2.0", None, UTC)
-    assert "the slot went to Preempting/Vacating" in answer.text
-    assert "died" not in answer.text
+    answer, *_ = texts_of(pool(tmp_path, (*RUN, *policy, *ANEW), SCHEDD_ANEW, ends))
+    assert "the slot went to Preempting/Vacating" in answer
+    assert "died" not in answer
 
 
 def test_nothing_is_told_of_a_death_behind_a_gap_or_before_the_instant_that_is_asked_for(tmp_path: Path) -> None:
     ends = event_log((22, "22:47:02", LOST.format(SOCKET, "startd").format("startd")))
     log = pool(tmp_path / "a", (*RUN, *ANEW), SCHEDD, ends)
     then = 1_795_214_823 * 1_000_000  # 22:47:03
-    assert BY_STARTD in why(log, "2.0", None, UTC)[-1].text
-    assert "died" not in why(log, "2.0", then, UTC)[-1].text
+    assert BY_STARTD in texts_of(log)[-1]
+    assert "died" not in texts_of(log, at=then)[-1]
     write(tmp_path / "b" / "EventLog", ends)
     cut = daemon_log("startd", *RUN) + "...... trimmed: 9 bytes in all ......\n" + daemon_log("startd", *ANEW)
     write(tmp_path / "b" / "StartLog", cut)
-    assert "died" not in why(imported(tmp_path / "b")[0], "2.0", None, UTC)[-1].text
+    assert "died" not in texts_of(imported(tmp_path / "b")[0])[-1]
 
 
 def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> None:
@@ -164,10 +172,11 @@ def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> No
     done = ("22:46:42", "---------- Finished Negotiation Cycle ----------")
     negotiator = daemon_log("negotiator", ("22:46:30", "BEGAN"), cycle, done, ("22:47:30", "BEGAN"))
     write(tmp_path / "NegotiatorLog", negotiator)
-    answer, *_ = why(imported(tmp_path)[0], "2.0", None, UTC)
-    assert answer.text.endswith(
+    answer, *_ = texts_of(imported(tmp_path)[0])
+    assert answer.endswith(
         "The negotiator of localhost died between 2026-11-20 22:46:42 and 2026-11-20 22:47:30, when it began anew. "
-        "[NegotiatorLog:9] Its records end at 2026-11-20 22:46:40."
+        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` tells what fits it. Its records end at "
+        "2026-11-20 22:46:40."
     )
 
 
@@ -184,12 +193,12 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
     ]
     text = "".join(of_job(*entry) for entry in entries).replace("2026-11-20", "2026-11-21")
     write(tmp_path / "EventLog", text)
-    answer, *_ = why(imported(tmp_path)[0], "2.0", None, UTC)
+    answer, *_ = texts_of(imported(tmp_path)[0])
     assert (
         "evicted from slot1_1@localhost: the starter of slot1_1@localhost died at 2026-11-21 17:42:07 (signal 9)"
-        in answer.text
+        in answer
     )
-    assert "StartLog:97" in answer.text
+    assert "StartLog:97" in answer
 
 
 # What a real pool wrote of such deaths (``data/runs``)
@@ -203,27 +212,27 @@ def told(run: str, job: str, clock: str = "") -> list[str]:
     """What is answered, as of a time of that day; without the date, and with the logs' own names."""
     log, _ = recorded(DATA / "runs" / run)
     at = round(datetime.fromisoformat(f"2026-11-22T{clock}Z").timestamp() * 1_000_000) if clock else None
-    return [sentence.text.replace("2026-11-22 ", "").replace(".gz:", ":") for sentence in why(log, job, at, UTC)]
+    return [text.replace("2026-11-22 ", "").replace(".gz:", ":") for text in texts_of(log, job, at)]
 
 
 # Run, job, the instant that is asked about, what was killed, and the answer's words of it with the place.
 ASKED = [
     (STATIC, "1.0", "13:26:30", "evicted from slot2@localhost: the starter of slot2@localhost died at 13:26:27 (sig",
      "StartLog:91"),
-    (STATIC, "1.1", "13:26:42", "is idle since 13:26:41: its shadow died after 21 s: signal 9 (Killed); it went from",
-     "SchedLog:154"),
+    (STATIC, "1.1", "13:26:42", "has been waiting (Idle) since 13:26:41. Its shadow died after 21 s: signal 9 (Killed)"
+     "; it went from", "SchedLog:154"),
     (STATIC, "3.0", "13:27:06", "The negotiator of localhost died between 13:26:54 and 13:27:02, when it began anew.",
      "NegotiatorLog:629"),
     (STATIC, "1.0", "13:27:59", f"from slot2@localhost: {REAL[STATIC].format('13:26:32')}; its log says: Job disco",
      "StartLog:137"),
-    (STATIC, "2.0", "13:27:30", f"Since 13:27:10 nobody is connected to it: its shadow lost the connection to "
+    (STATIC, "2.0", "13:27:30", f"Since 13:27:10 nobody is connected to it. Its shadow lost the connection to "
      f"slot1@localhost: {REAL[STATIC].format('13:26:20')}", "StartLog:137"),
     (STATIC, "3.0", "", "The negotiator of localhost died between 13:30:06 and 13:30:14, when it began anew.",
      "NegotiatorLog:3178"),
     (DYNAMIC, "1.0", "13:30:42", "from slot1_2@localhost: the starter of slot1_2@localhost died at 13:30:39 (signal 9)",
      "StartLog:86"),
-    (DYNAMIC, "1.1", "13:30:54", "is idle since 13:30:53: its shadow died after 20 s: signal 9 (Killed)",
-     "SchedLog:158"),
+    (DYNAMIC, "1.1", "13:30:54", "has been waiting (Idle) since 13:30:53. Its shadow died after 20 s: signal 9 "
+     "(Killed)", "SchedLog:158"),
     (DYNAMIC, "3.0", "13:31:40", "The negotiator of localhost died between 13:31:32 and 13:31:38, when it began anew.",
      "NegotiatorLog:1138"),
     (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {REAL[DYNAMIC].format('13:31:25')}", "StartLog:142"),

@@ -127,13 +127,16 @@ EVERYTHING = [*LOGGED, *REPORTED, *OF_SLOT]
 
 
 def told(log: Log, name: str, seconds: int | None = None) -> list[str]:
-    return [sentence.text for sentence in why(log, name, None if seconds is None else BEGIN + seconds * SECOND)]
+    """The answer's lines as one text, and behind it the life."""
+    found = why(log, name, None if seconds is None else BEGIN + seconds * SECOND)
+    return [" ".join(line.full for line in found.lines), *(sentence.full for sentence in found.life)]
 
 
 def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
     assert told(log_of(EVERYTHING), "1.0") == [
-        "Job 1.0 completed at 2026-11-20 22:37:27: it ended after 20 s on slot1@node, with code 3 (CPU 8 s, memory "
-        "1.6 MiB). [job.log:30]",
+        "Job 1.0 completed at 2026-11-20 22:37:27, with code 3. It ended after 20 s on slot1@node, with code 3 "
+        "(CPU 8 s, memory 1.6 MiB). [job.log:30] `poolbook why -verbose 1.0` tells the whole life, with where "
+        "each record stands.",
         "alice@pool submitted it to access. [job.log:1]",
         "The negotiator had nothing for it, 2 times until 2026-11-20 22:36:46, the last time: no match found. "
         "[NegotiatorLog:4, NegotiatorLog:8]",
@@ -151,11 +154,11 @@ def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
 
 # Instant -> how the answer begins.
 ANSWERS = {
-    3: "Job 1.0 is idle since 2026-11-20 22:36:42: alice@pool submitted it",
-    12: f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:47: it started on {SLOT}. [job.log:3]",
-    20: "Job 1.0 is idle since 2026-11-20 22:36:57: it was evicted from",
-    40: "Job 1.0 runs on slot1@node since 2026-11-20 22:37:07: it started on slot1@node. [job.log:20] At 2026-11-20 "
-    "22:37:13 it used memory 1.6 MiB. [job.log:24]",
+    3: "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:42. alice@pool submitted it",
+    12: f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47. It started on {SLOT}. [job.log:3]",
+    20: "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:57. It was evicted from",
+    40: "Job 1.0 has been running on slot1@node since 2026-11-20 22:37:07. It started on slot1@node. [job.log:20] At "
+    "2026-11-20 22:37:13 it used memory 1.6 MiB. [job.log:24]",
 }
 
 
@@ -171,17 +174,18 @@ ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
             moved(17, 94, "13b", "Claimed/Busy", "Preempting/Killing", "shutdown fast"),
             moved(17, 98, "25", "Preempting/Killing", "Owner/Idle", "starter exited"),
         ],
-        "Job 1.0 is idle since 2026-11-20 22:36:57: its run on slot1@node was ended after 10 s: the startd was shut "
+        "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:57. Its run on slot1@node was ended after 10 s: the "
+        "startd was shut "
         "down (the slot went to Preempting/Killing: shutdown fast). [StartLog:94] No record",
         "1 idle",
     ),
     "nobody says why": (
         [moved(17, 94, "12", "Claimed/Busy", "Claimed/Idle", "Called deactivate_claim_job_done")],
-        "Job 1.0 is somewhere that no record tells of since 2026-11-20 22:36:57: its run on slot1@node ended after "
+        "Job 1.0 is somewhere that no record tells of since 2026-11-20 22:36:57. Its run on slot1@node ended after "
         "10 s. [StartLog:94] Its",
         f"1 {UNTOLD}",
     ),
-    "it goes on": ([], f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:47", "1 running"),
+    "it goes on": ([], f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.", "1 running"),
 }
 
 
@@ -190,8 +194,8 @@ def test_the_end_of_a_run_of_which_the_slots_log_alone_tells_is_the_answer(how: 
     ends, answer, count = ENDS_OF_RUNS[how]
     log = log_of([*LOGGED[:2], *OF_SLOT[:6], *ends])
     assert told(log, "1.0")[0].startswith(answer)
-    assert told(log, "1.0", 12)[0].startswith(f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:47")
-    assert told(log, "1")[0] == f"Cluster 1 has 1 job: {count}."
+    assert told(log, "1.0", 12)[0].startswith(f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.")
+    assert why(log, "1").texts[0] == f"Cluster 1 has 1 job: {count}."
     assert told(log, "1", 12)[0] == "Cluster 1 has 1 job: 1 running."
 
 
@@ -224,12 +228,13 @@ def test_a_job_that_only_the_history_knows_is_told_from_its_ad() -> None:
     )
     log = log_of([_history(11, ad)])
     assert told(log, "7.2") == [
-        "Job 7.2 was removed at 2026-11-20 22:37:40: it was removed: via condor_rm (by user eve). [history:11]",
+        "Job 7.2 was removed at 2026-11-20 22:37:40. It was removed: via condor_rm (by user eve). "
+        "[history:11] `poolbook why -verbose 7.2` tells the whole life, with where each record stands.",
         "eve@pool submitted it. [history:11]",
         f"It started on {SLOT}. [history:11]",
         "It was removed: via condor_rm (by user eve). [history:11]",
     ]
-    assert told(log, "7.2", 20)[0].startswith(f"Job 7.2 runs on {SLOT} since 2026-11-20 22:36:50")
+    assert told(log, "7.2", 20)[0].startswith(f"Job 7.2 has been running on {SLOT} since 2026-11-20 22:36:50.")
 
 
 def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
@@ -242,8 +247,9 @@ def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
         e.TableWritten(BEGIN + 9 * SECOND, "reported", "5:2", "queue", 2, tuple(operations)),
     ]
     assert told(log_of(written), "3.1") == [
-        "Job 3.1 is held since 2026-11-20 22:36:49: it was on hold: no disk, by the schedd's table. [SchedLog:2] Its "
-        "records end at 2026-11-20 22:36:49.",
+        "Job 3.1 has been held since 2026-11-20 22:36:49. It was on hold: no disk, by the schedd's table. "
+        "[SchedLog:2] In that pool, `condor_release 3.1` lets it wait for a slot again. Its records end at 2026-11-20 "
+        "22:36:49.",
         "eve@pool submitted it. [SchedLog:2]",
         "It was on hold: no disk, by the schedd's table. [SchedLog:2]",
     ]
@@ -251,7 +257,9 @@ def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
 
 def test_a_job_without_a_log_is_told_from_what_daemons_say() -> None:
     texts = told(log_of([*REPORTED, *OF_SLOT]), "1.0", 20)
-    assert texts[0].startswith("Job 1.0 is idle since 2026-11-20 22:36:57: its shadow ended after 10 s with status 107")
+    assert texts[0].startswith(
+        "Job 1.0 has been waiting (Idle) since 2026-11-20 22:36:57. Its shadow ended after 10 s with status 107"
+    )
     assert "the negotiator gave the slot to a user with a better priority" in texts[0]
 
 
@@ -259,7 +267,8 @@ def test_a_number_that_was_used_again_is_the_last_job_unless_an_earlier_instant_
     again = [entry(5000, 60, 0, SUBMIT), entry(5010, 63, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")]
     log = log_of([*EVERYTHING, *again])
     assert told(log, "1.0") == [
-        "Job 1.0 was removed at 2026-11-21 00:00:10: it was removed: via condor_rm (by user alice). [job.log:63]",
+        "Job 1.0 was removed at 2026-11-21 00:00:10. It was removed: via condor_rm (by user alice). "
+        "[job.log:63] `poolbook why -verbose 1.0` tells the whole life, with where each record stands.",
         "alice@pool submitted it to access. [job.log:60]",
         "It was removed: via condor_rm (by user alice). [job.log:63]",
     ]
@@ -272,14 +281,20 @@ STARTED = entry(60, 70, 1, EXECUTE)
 STOPPED = entry(61, 75, 10, "Job was suspended.")
 # What the log's last entries are -> what the answer has.
 ENDINGS = {
-    "held": ([HELD], "is held since 2026-11-20 22:37:40: it was put on hold: please stop (by user alice) (code 1,"),
-    "released": ([HELD, entry(70, 73, 13, "Job was released.\n\tnow")], "it was released: now"),
-    "removed": ([entry(60, 70, 9, "Job was aborted.\n\tenough")], "was removed at 2026-11-20 22:37:40: it was removed"),
+    "held": (
+        [HELD],
+        "has been held since 2026-11-20 22:37:40. It was put on hold: please stop (by user alice) (code 1,",
+    ),
+    "released": ([HELD, entry(70, 73, 13, "Job was released.\n\tnow")], "It was released: now"),
+    "removed": (
+        [entry(60, 70, 9, "Job was aborted.\n\tenough")],
+        "was removed at 2026-11-20 22:37:40. It was removed: enough",
+    ),
     "killed": ([entry(60, 70, 5, KILLED)], "with signal 11"),
-    "gave up": ([entry(60, 70, 7, "Shadow exception!\n\tdisk full")], "its shadow gave up: disk full"),
-    "suspended": ([STARTED, STOPPED], "is suspended since 2026-11-20 22:37:41"),
-    "went on": ([STARTED, STOPPED, entry(65, 78, 11, "Job was unsuspended.")], "runs on"),
-    "twice": ([STARTED, entry(90, 75, 1, EXECUTE)], "runs on"),
+    "gave up": ([entry(60, 70, 7, "Shadow exception!\n\tdisk full")], "Its shadow gave up: disk full"),
+    "suspended": ([STARTED, STOPPED], f"has been suspended on {SLOT} since 2026-11-20 22:37:41"),
+    "went on": ([STARTED, STOPPED, entry(65, 78, 11, "Job was unsuspended.")], "has been running on"),
+    "twice": ([STARTED, entry(90, 75, 1, EXECUTE)], "has been running on"),
 }
 
 
@@ -340,7 +355,9 @@ def test_a_shadow_that_finds_its_job_again_leaves_it_on_its_slot() -> None:
     again = report(9, 70, "shadow_began", source=SCHEDD, shadow="4712")
     for before in (LOGGED[:2], LOGGED[:1]):  # where its beginning is missing, the entry names the slot
         texts = told(log_of([*before, *logged, again]), "1.0")
-        assert texts[0].startswith(f"Job 1.0 runs on {SLOT} since 2026-11-20 22:36:52: it was continued on {SLOT}. [")
+        assert texts[0].startswith(
+            f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:52. It was continued on {SLOT}. ["
+        )
         assert f"Its shadow found it again on {SLOT}. [job.log:12]" in texts
         assert not [text for text in texts if " on ." in text or "on  " in text]
 
@@ -407,20 +424,30 @@ def test_a_match_of_a_partitionable_slot_leads_to_the_runs_on_what_is_left_of_it
 def test_a_slot_is_told_since_its_last_claim() -> None:
     log = log_of(EVERYTHING)
     assert told(log, SLOT) == [
-        "Slot slot1@node is Claimed/Busy since 2026-11-20 22:36:57 by transition 11: claiming protocol successful; job "
-        "2.0 of bob@pool runs on it. [StartLog:132] Its records end at 2026-11-20 22:36:57.",
+        "Slot slot1@node has been Claimed/Busy since 2026-11-20 22:36:57; job 2.0 of bob@pool runs on it. "
+        "The slot became busy: the claim's holder activates it: a job begins; its log: claiming protocol successful "
+        "(Claimed/Idle -> Claimed/Busy by "
+        "transition 11). [StartLog:132] The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. "
+        "[NegotiatorLog:20] Its records end at 2026-11-20 22:36:57; `poolbook import` reads on where the files have "
+        "grown.",
         "The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. [NegotiatorLog:20]",
         "bob@pool holds it from here on. [StartLog:120]",
-        "Preempting/Vacating -> Claimed/Idle by transition 23 (I): whom it was given to takes it over (its log: "
-        "preempting claim exists). [StartLog:121]",
+        "The slot went to the next claim: whom it was given to takes it over; its log: preempting claim exists "
+        "(Preempting/Vacating -> Claimed/Idle by transition 23 (I)). [StartLog:121]",
         "Job 2.0 is started on it. [StartLog:129]",
-        "Claimed/Idle -> Claimed/Busy by transition 11: claiming protocol successful. [StartLog:132]",
+        "The slot became busy: the claim's holder activates it: a job begins; its log: claiming protocol successful "
+        "(Claimed/Idle -> Claimed/Busy by "
+        "transition 11). [StartLog:132]",
     ]
     assert told(log, SLOT, 3) == [
-        "Slot slot1@node is Unclaimed/Idle since 2026-11-20 22:36:40 by transition 1 (A): IS_OWNER is false. "
-        "[StartLog:53]",
-        "It came with machine node, as a static slot. [StartLog:41]",
-        "Owner/Idle -> Unclaimed/Idle by transition 1 (A): IS_OWNER is false. [StartLog:53]",
+        "Slot slot1@node has been Unclaimed/Idle since 2026-11-20 22:36:40. The slot became free for "
+        "jobs: IS_OWNER is not true; START is not asked; its log: IS_OWNER is false (Owner/Idle -> Unclaimed/Idle "
+        "by transition 1 (A)). [StartLog:53] "
+        "`poolbook why -verbose slot1@node` tells the whole life, with where each record stands.",
+        "The slot came with machine node, as a static slot. [StartLog:41]",
+        "The slot became free for jobs: IS_OWNER is not true; START is not asked; its log: IS_OWNER is false "
+        "(Owner/Idle -> Unclaimed/Idle by "
+        "transition 1 (A)). [StartLog:53]",
     ]
 
 
@@ -432,8 +459,8 @@ def test_a_long_claim_is_told_by_its_beginning_and_its_end() -> None:
             moved(20 + number, 201 + 3 * number, "11", "Claimed/Idle", "Claimed/Busy"),
             moved(20 + number, 202 + 3 * number, "12", "Claimed/Busy", "Claimed/Idle"),
         ]
-    answer, *life = told(log_of([*OF_SLOT, *jobs]), SLOT)
-    assert answer.endswith("244 sentences between are left out: `poolbook log slot1@node` has all.")
+    _, *life = told(log_of([*OF_SLOT, *jobs]), SLOT)
+    assert life.pop(6) == "244 sentences between are left out: `poolbook log slot1@node` has all."
     assert len(life) == 60
     assert life[0] == "bob@pool holds it from here on. [StartLog:120]"
     assert life[-1].endswith("[StartLog:502]")
@@ -449,13 +476,17 @@ def test_a_slot_whose_startd_ended_is_no_more() -> None:
         BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", {"how": "fast", "pid": "7"}
     )
     (answer, *_) = told(log_of([*EVERYTHING, end]), SLOT)
-    assert answer == f"Slot {SLOT} is no more since 2026-11-20 22:38:10: the startd ended (fast, pid 7). [StartLog:200]"
+    ended = "The startd ended (fast, pid 7). [StartLog:200]"
+    assert answer.startswith(f"Slot {SLOT} has been gone since 2026-11-20 22:38:10. {ended}")
 
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 HEADER = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\) \S+ (\d\d:\d\d:\d\d) ", re.MULTILINE)
 # The entry that a job's log has last, of those that say where it is -> how the answer begins.
-LAST = {1: "runs", 4: "is idle", 5: "completed", 9: "was removed", 12: "is held", 13: "is idle", 10: "is suspended"}
+LAST = {
+    1: "has been running", 4: "has been waiting", 5: "completed", 9: "was removed", 12: "has been held",
+    13: "has been waiting", 10: "has been suspended",
+}  # fmt: skip
 
 
 def entries_of(folder: Path) -> dict[str, list[tuple[str, int]]]:
@@ -472,10 +503,10 @@ FARED = {
     "completed": "completed",
     "failed": "completed",
     "removed": "was removed",
-    "held": "is held",
-    "suspended": "is suspended",
-    "running": "runs",
-    "idle": "is idle",
+    "held": "has been held",
+    "suspended": "has been suspended",
+    "running": "has been running",
+    "idle": "has been waiting",
     UNTOLD: "is somewhere that no record tells of",
 }
 """How a job's own answer says what its cluster's summary counts it as."""
@@ -493,9 +524,9 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
     jobs = sorted(entries_of(TRACES / trace).items())
     fared = {cluster: outcomes(log, cluster) for cluster in {int(job.partition(".")[0]) for job, _ in jobs}}
     for job, logged in jobs[:: 1 + len(jobs) // 40]:  # of hundreds that are alike some are enough
-        sentences = why(log, job)
-        answer, *life = [sentence.text for sentence in sentences]
-        assert _is_in_order(sentences[1:])
+        found = why(log, job)
+        answer, life = found.texts[0], [sentence.text for sentence in found.life]
+        assert _is_in_order(found.life)
         cluster, _, proc = job.partition(".")
         assert f"Job {job} {FARED[fared[int(cluster)].status[int(proc)]]} " in answer
         for number, words in ((1, "It started on "), (4, "It was evicted from "), (12, "It was put on hold")):
@@ -509,7 +540,7 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
         assert not known or any(answer.startswith(f"Job {job} {words}") for words in of_last_second), answer
     for name in {event.slot for _, event in log.read() if isinstance(event, e.SlotTransitioned)}:
         answer, *life = told(log, name)
-        assert answer.startswith(f"Slot {name} is ") and life
+        assert answer.startswith(f"Slot {name} has been ") and life
 
 
 # What is asked for -> what the refusal has.
@@ -541,15 +572,16 @@ def test_whatever_of_the_records_is_there_in_whatever_order_there_is_an_answer(
     log = log_of([*kept, *odd])
     for name in ("1.0", SLOT):
         try:
-            answer, *life = why(log, name, None if at is None else BEGIN + at * SECOND)
+            found = why(log, name, None if at is None else BEGIN + at * SECOND)
         except UnknownThingError:
             continue
-        assert _is_in_order(life)
-        assert answer.text.startswith(("Job 1.0 ", f"Slot {SLOT} ", f"Of slot {SLOT} "))
-        assert at is None or all(sentence.at <= BEGIN + at * SECOND for sentence in (answer, *life))
+        assert _is_in_order(found.life)
+        assert found.texts[0].startswith(("Job 1.0 ", f"Slot {SLOT} "))
+        assert len(found.lines) <= 5
+        assert at is None or all(sentence.at <= BEGIN + at * SECOND for sentence in (*found.lines, *found.life))
 
 
-def _is_in_order(life: list[Sentence]) -> bool:
+def _is_in_order(life: Sequence[Sentence]) -> bool:
     seconds = [sentence.at // SECOND for sentence in life]
     return bool(life) and seconds == sorted(seconds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.events import CAUSES as OWN
+from poolbook.domain.events import CAUSE_CODES as OWN
 from poolbook.domain.state_machines import HOLD_CODES, VACATE_CODES
 from poolbook.replay.runs.causes import CAUSES, REASONS, first, of_code, of_own, of_reason
 
@@ -21,7 +21,7 @@ def test_every_code_of_a_hold_means_that_the_job_was_put_on_hold() -> None:
 def test_a_cause_of_an_own_event_stands_once_and_is_one() -> None:
     named = [word for cause in CAUSES.values() for word in cause.own]
     assert len(named) == len(set(named))
-    assert set(named) <= OWN.keys()
+    assert set(named) <= OWN
 
 
 def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:

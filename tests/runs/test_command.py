@@ -140,7 +140,7 @@ def test_a_listing_ends_before_the_end_of_its_window(said: Said) -> None:
 
 def test_a_time_of_day_is_the_last_one_before_the_records_end(said: Said) -> None:
     assert said("log", "-since", "22:36:55", "-evicted") == said("log", "-since", "2026-11-20 22:36:55", "-evicted")
-    assert "is idle since" in said("why", "1.0", "-at", "22:36:58").splitlines()[0]
+    assert "has been waiting (Idle) since" in said("why", "1.0", "-at", "22:36:58").splitlines()[0]
 
 
 def test_without_a_window_usage_is_the_histories_as_before(said: Said) -> None:

@@ -18,8 +18,8 @@ from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.listing import wanted
 from poolbook.replay.narration.wording import iso
-from poolbook.replay.runs.evictions import Told, by_cause, of, told
 from poolbook.replay.runs.run import JobRun
+from poolbook.replay.usage.evictions import Told, by_cause, of, told
 
 from ..importing.folders import TRACES, imported, recorded, write
 

@@ -8,8 +8,8 @@ import pytest
 
 from poolbook.domain.events import JobExited
 from poolbook.domain.ports import stimuli as s
-from poolbook.replay.runs.evictions import told
 from poolbook.replay.runs.native_runs import own_runs
+from poolbook.replay.usage.evictions import told
 
 from ..domain.preempting import contested, give
 from ..play.test_transcripts import played

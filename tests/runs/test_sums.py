@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.replay.runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from poolbook.replay.runs.usage_sums import BY, sums
+from poolbook.replay.usage.usage_sums import BY, sums
 
 SECOND = 1_000_000
 NIGHT = round(datetime(2026, 11, 30, 23, tzinfo=UTC).timestamp()) * SECOND

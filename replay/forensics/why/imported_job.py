@@ -17,10 +17,9 @@ from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
-from ...narration.sentences import Sentence, Told, UnknownThingError, capital
+from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer
 from ...narration.wording import counted, instant, interval, memory
 from ...runs.causes import Cause, first, meaning, of_code, of_reason
-from ...why.unknown_thing import unknown_job
 from ..imported_log import PlaceNames, single_entries
 from . import record_words as tables
 from .daemon_deaths import Death, Deaths, killed
@@ -37,16 +36,17 @@ from .job_history import (
     last_life,
     records_of,
 )
-from .match_runs import Matches, unled_words
-from .record_words import ad_ending, code_words, disagreement, ending, hold, host_of, lower, usage
+from .match_runs import Matches, unled_matches
+from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
 from .slot_records import Slots, left_for, moves
+from .unknown_thing import unknown_job
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 
 
-def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
-    """Why the job is where its records leave it (at the instant `at`, if one is given): the answer, then its life in
-    order of time. Raises ``UnknownThingError``."""
+def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+    """Tell why the job is where its records leave it (at the instant `at`, if one is given), and its life in order of
+    time. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
     everything = list(single_entries(log.read_stream(f"cluster/{cluster}")))
     told = [one for one in everything if at is None or one[1].at <= at]
@@ -70,7 +70,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
             life.tell_gap(position, gap)
     if not life.chain:
         raise UnknownThingError(unknown_job(log, cluster, proc, at, zone))
-    return [life.answer(), *sorted(life.chain, key=lambda sentence: sentence.at // SECOND)]
+    return life.answer()
 
 
 @define
@@ -89,7 +89,7 @@ class _Life:
     zone: tzinfo
     chain: list[Sentence] = field(factory=list)
     status: str = ""
-    """A key of ``tables.STATUS``, or nothing if no record says."""
+    """What the head of its answer says (``job_idle`` and the like), or nothing if no record says."""
     since: Sentence | None = None
     """What put it there."""
     slot: str = ""
@@ -106,7 +106,7 @@ class _Life:
     rejected: list[Record] = field(factory=list)
     unled: list[Record] = field(factory=list)
     """Matches in a row that led to no run of a job of its cluster."""
-    refused: str = ""
+    refused: Sentence | None = None
     """What the negotiator said of it since it last changed its status."""
     given: int = 0
     """The second in which it was given a slot last."""
@@ -137,37 +137,43 @@ class _Life:
         elif isinstance(record.event, e.JobLogged) and record.event.number not in tables.SILENT:
             reason = record.facts.get("reason", "")
             words = job_event_log.words_of(record.event.number)
-            self._say(record, f"{capital(words)}{f': {reason}' if reason else ''}")
+            self._say(record, "entry", words=capital(words), reason=reason)
 
     def tell_gap(self, position: int, gap: e.SourceGap) -> None:
         """Say that records are missing where they may have told more."""
         at = gap.since or gap.at
         if self.chain and at <= self.last:
-            until = f", until {instant(gap.until, self.zone)}" if gap.until else ""
-            self._tell(at, position, gap.stimulus, f"From here on records are missing{until}: {gap.words}")
+            until = instant(gap.until, self.zone) if gap.until else ""
+            self._tell(at, position, gap.stimulus, "records_missing", until=until, words=gap.words)
 
-    def _say(self, record: Record, text: str, *also: str) -> Sentence:
-        return self._tell(record.at, record.position, record.event.stimulus, text, record.event.cause, *also)
+    def _say(self, record: Record, code: str, *also: str, **facts: str) -> Sentence:
+        cause = record.event.cause
+        return self._tell(record.at, record.position, record.event.stimulus, code, *also, cause=cause, **facts)
 
-    def _tell(self, at: int, position: int, stimulus: str, text: str, cause: str = "reported", *also: str) -> Sentence:
-        """Add a sentence: the text, then where it stands; `also`: other records' places that it rests on."""
-        names = list(dict.fromkeys(filter(None, map(self.places.name, (stimulus, *also)))))
-        where = f" [{', '.join(names)}]" if names else ""
-        sentence = Sentence(at, position, f"{text.rstrip('.')}.{where}", cause, stimulus)
+    def _tell(
+        self, at: int, position: int, stimulus: str, code: str, *also: str, cause: str = "reported", **facts: str
+    ) -> Sentence:
+        """Add a sentence; `also`: other records' places that it rests on."""
+        sentence = self._sentence(at, position, stimulus, code, *also, cause=cause, **facts)
         self.chain.append(sentence)
         return sentence
 
+    def _sentence(
+        self, at: int, position: int, stimulus: str, code: str, *also: str, cause: str = "reported", **facts: str
+    ) -> Sentence:
+        names = tuple(dict.fromkeys(filter(None, map(self.places.name, (stimulus, *also)))))
+        plain = {name: text.rstrip(".") for name, text in facts.items()}
+        return Sentence(at, position, code, plain, cause, stimulus, names)
+
     def _is(self, status: str, sentence: Sentence) -> None:
-        self.status, self.since, self.refused, self.lost = status, sentence, "", None
+        self.status, self.since, self.refused, self.lost = status, sentence, None, None
 
     # What its log tells
 
     def on_submitted(self, record: Record) -> None:
-        user = self._user()
         host = host_of(record.facts.get("host", ""))
         self.submitted = True
-        text = f"{user or 'Somebody'} submitted it{f' to {host}' if host else ''}"
-        self._is("idle", self._say(record, text))
+        self._is("idle", self._say(record, "log_submitted", user=self._user() or "Somebody", host=host))
 
     def _user(self) -> str:
         """Whose it is: as the ads say, else as the negotiator or the access point calls the user."""
@@ -177,12 +183,12 @@ class _Life:
         slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
         if self.status in ("running", "suspended"):
             died, also_died = self._died(record.at)
-            self._say(record, f"No record tells of the end of its run on {self.slot}{died}", *also_died)
+            self._say(record, "end_untold", *also_died, slot=self.slot, died=died)
         self._tell_match_of(slot, record.at)
         also = disagreement(record, self.places, "slot")
         self.slot, self.began, self.attended, self.size = slot, record.at, 0, None
         self.run = self.slots.run(slot, self.name, record.at)
-        self._is("running", self._say(record, f"It started on {slot}{also}"))
+        self._is("running", self._say(record, "log_started", slot=slot, also=also))
 
     def _tell_match_of(self, slot: str, at: int) -> None:
         """Tell of the match that led to a run on a slot, unless that was told."""
@@ -195,20 +201,27 @@ class _Life:
         event = match.event
         other = "it" if event.proc == self.job[1] else f"{event.cluster}.{event.proc}, a job like it,"
         preempted = match.facts.get("preempting", "")
-        instead = f", preempting {preempted}" if preempted and preempted.lower() != "none" else ""
-        self._say(match, f"The negotiator matched {other} with {match.facts.get('slot', 'a slot')}{instead}")
+        if preempted.lower() == "none":
+            preempted = ""
+        slot = match.facts.get("slot", "a slot")
+        self._say(match, "log_matched", other=other, slot=slot, preempted=preempted)
 
     def on_evicted(self, record: Record) -> None:
         facts = record.facts
         why, also = self.slots.eviction(self.slot, self.name, record.at, self.run)
         died, place = self._died(record.at, of_code(facts.get("reason_code", "")))
-        why, also = why + died, also + place
-        said = facts.get("reason", "")
-        if not why or not said.startswith(tables.SAYS_NOTHING):
-            code = code_words(facts.get("reason_code", ""))
-            why += f"; its log says: {said or 'no reason'}{code}" if said or code else ""
-        text = f"It was evicted from {self.slot or 'its slot'}{self._after(record)}{why}"
-        self._is("idle", self._say(record, text, *also))
+        said, known = facts.get("reason", ""), bool(why or died)
+        code = code_words(facts.get("reason_code", ""))
+        if known and said.startswith(tables.SAYS_NOTHING):
+            said = ""
+        elif said or code:
+            said = f"{said or 'no reason'}{f' ({code})' if code else ''}"
+        told = "log_evicted" if known or not said else "log_evicted_said"
+        slot = self.slot or "its slot"
+        sentence = self._say(
+            record, told, *also, *place, slot=slot, ran=self._after(record), died=died, said=said, **why
+        )
+        self._is("idle", sentence)
 
     def _died(self, at: int, *named: Cause | None) -> tuple[str, list[str]]:
         """The daemon that died while it ran, by an instant, and the place of that; nothing if its slot's log or what is
@@ -224,17 +237,16 @@ class _Life:
         return self._named(self.deaths.of_schedd(self.name, since, at) if since else None)
 
     def _named(self, death: Death | None) -> tuple[str, list[str]]:
-        return (f": {death.words(self.zone)}", [death.stimulus]) if death is not None else ("", [])
+        return (death.words(self.zone), [death.stimulus]) if death is not None else ("", [])
 
     def _after(self, record: Record) -> str:
-        return f" after {interval(max(0, record.at - self.began))}" if self.began and self.status != "idle" else ""
+        return interval(max(0, record.at - self.began)) if self.began and self.status != "idle" else ""
 
     def on_ended(self, record: Record) -> None:
-        ran = f"{self._after(record)} on {self.slot}" if self.slot else ""
         how = ending(record.facts)
-        text = f"It ended{ran}, with {how or 'no exit code'}{usage(record, self.size)}"
-        text += disagreement(record, self.places, "code", "signal") + self._history_disagrees(how)
-        self._is("completed", self._say(record, text))
+        also = disagreement(record, self.places, "code", "signal") + self._history_disagrees(how)
+        facts = {"ran": self._after(record) if self.slot else "", "slot": self.slot, "how": how or "no exit code"}
+        self._is("completed", self._say(record, "log_ended", used=usage(record, self.size), also=also, **facts))
 
     def _history_disagrees(self, how: str) -> str:
         ad = next((ad for ad in self.ads if ad.kind == "history"), None)
@@ -244,31 +256,34 @@ class _Life:
         return f"; but {tables.said_by(ad.kind)} says {theirs} ({self.places.name(ad.stimulus)})"
 
     def on_held(self, record: Record) -> None:
-        ran = f", which ended its run on {self.slot}{self._after(record)}" if self.status == "running" else ""
-        text = f"It was put on hold{ran}: {hold(record.facts)}{disagreement(record, self.places, 'code')}"
-        self._is("held", self._say(record, text))
+        also = disagreement(record, self.places, "code")
+        code = code_words(record.facts.get("code", ""))
+        reason = record.facts.get("reason", "") or "no reason given"
+        self._is("held", self._say(record, "log_held", reason=reason, named=code, also=also, **self._run_ended(record)))
+
+    def _run_ended(self, record: Record) -> dict[str, str]:
+        """Give the facts of the run that a step of the job ends; none if it does not run."""
+        return {"slot": self.slot, "ran": self._after(record)} if self.status == "running" else {}
 
     def on_released(self, record: Record) -> None:
-        self._is("idle", self._say(record, f"It was released: {record.facts.get('reason', 'no reason given')}"))
+        self._is("idle", self._say(record, "log_released", reason=record.facts.get("reason", "no reason given")))
 
     def on_removed(self, record: Record) -> None:
-        ran = f", which ended its run on {self.slot}{self._after(record)}" if self.status == "running" else ""
-        text = f"It was removed{ran}: {record.facts.get('reason', 'no reason given')}"
-        self._is("removed", self._say(record, text))
+        reason = record.facts.get("reason", "no reason given")
+        self._is("removed", self._say(record, "log_removed", reason=reason, **self._run_ended(record)))
 
     def on_suspended(self, record: Record) -> None:
-        self._stopped(record, "suspended", "It was suspended", "Suspended")
+        self._stopped(record, "suspended", "log_suspended", "Suspended")
 
     def on_resumed(self, record: Record) -> None:
-        self._stopped(record, "running", "It was continued", "Busy")
+        self._stopped(record, "running", "log_continued", "Busy")
 
-    def _stopped(self, record: Record, status: str, words: str, activity: str) -> None:
+    def _stopped(self, record: Record, status: str, code: str, activity: str) -> None:
         near = [event for _, event in moves(self.run, activity) if abs(event.at - record.at) <= 5 * SECOND]
         event = next((event for event in near if event.reason), None)
         said = event.reason.rstrip(".") if event else ""
-        why = f": {meaning(said) or said} (the slot's log: {said})" if said else ""
-        where = f" on {self.slot}" if self.slot else ""
-        self._is(status, self._say(record, f"{words}{where}{why}", *([event.stimulus] if event else [])))
+        facts = {"why": meaning(said) or said, "said": said, "slot": self.slot}
+        self._is(status, self._say(record, code, *([event.stimulus] if event else []), **facts))
 
     def on_measured(self, record: Record) -> None:
         self.size = record
@@ -276,29 +291,26 @@ class _Life:
     def on_exception(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
         died, also = self._died(record.at)
-        text = f"Its shadow gave up{self._after(record)}{died}{f': {reason}' if reason else ''}"
-        self._is("idle", self._say(record, text, *also))
+        facts = {"ran": self._after(record), **_reasons(died, reason)}
+        self._is("idle", self._say(record, "shadow_gave_up", *also, **facts))
 
     def on_disconnected(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
         schedd = reason.startswith(tables.SCHEDD_DIED)
         died, also = self._schedd_died(record.at) if schedd else self._died(record.at)
-        where = self.slot or "its slot"
-        text = f"Its shadow lost the connection to {where}{died}{f': {reason}' if reason else ''}"
-        sentence = self._say(record, text, *also)
+        sentence = self._say(record, "shadow_lost", *also, slot=self.slot or "its slot", **_reasons(died, reason))
         self.lost = self.lost or sentence
 
     def on_reconnected(self, record: Record) -> None:
         """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
         self.slot, self.attended = self.slot or record.facts.get("slot", ""), record.at
-        where = f" on {self.slot}" if self.slot else ""
-        self._is("running", self._say(record, f"Its shadow found it again{where}"))
+        self._is("running", self._say(record, "shadow_found", slot=self.slot))
 
     def on_not_reconnected(self, record: Record) -> None:
         reason = record.facts.get("reason", "")
         died, also = self._died(record.at)
-        text = f"Its shadow did not find it again{self._after(record)}{died}{f': {reason}' if reason else ''}"
-        self._is("idle", self._say(record, text, *also))
+        facts = {"ran": self._after(record), **_reasons(died, reason)}
+        self._is("idle", self._say(record, "shadow_did_not_find", *also, **facts))
 
     # What the daemons tell
 
@@ -311,9 +323,8 @@ class _Life:
         """Matches in a row that led to no run of its cluster, in a sentence or two: those of which the slots' logs tell
         which job ran there then, and the others."""
         unled, self.unled = self.unled, []
-        for text, records in unled_words(unled, self.slots, self.zone):
-            first_one, last_one = records[0], records[-1]
-            self._say(first_one, text, last_one.event.stimulus)
+        for code, facts, records in unled_matches(unled, self.slots, self.zone):
+            self._say(records[0], code, records[-1].event.stimulus, **facts)
 
     def on_rejected(self, record: Record) -> None:
         if self.status not in ("running", "suspended") and record.at // SECOND != self.given:
@@ -326,18 +337,15 @@ class _Life:
         first, last = self.rejected[0], self.rejected[-1]
         why = last.facts.get("words", "") or "no reason given"
         count = len(self.rejected)
-        times = f", {counted(count, 'time')} until {instant(last.at, self.zone)}, the last time" if count > 1 else ""
+        times = f"{counted(count, 'time')} until {instant(last.at, self.zone)}" if count > 1 else ""
         self.rejected = []
-        self.refused = self._say(first, f"The negotiator had nothing for it{times}: {why}", last.event.stimulus).text
+        self.refused = self._say(first, "nothing_for_it", last.event.stimulus, times=times, reason=why)
 
     def on_shadow(self, record: Record) -> None:
         pid, slot = record.facts.get("shadow", ""), record.facts.get("slot", "")
         self.user = self.user or record.facts.get("user", "")
-        number = f" (pid {pid})" if pid else ""
         self._tell_match_of(slot, record.at)
-        sentence = self._say(
-            record, f"The access point started a shadow for it{number}{f', for {slot}' if slot else ''}"
-        )
+        sentence = self._say(record, "shadow_began", pid=pid, slot=slot)
         run = self.slots.run(slot, self.name, record.at) if slot else self.run
         self.shadows[pid] = (slot or self.slot, run)
         if slot and self.status not in ("running", "suspended"):  # one that looks for its job again names no slot
@@ -352,15 +360,15 @@ class _Life:
             return
         status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
         became, words = tables.SHADOW_STATUS.get(status or reason, ("", ""))
-        number = f" with status {status}" if status else f" for reason {reason}" if reason else ""
+        number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
         did = "ended"
         if signal := killed(record.event):
             became, words, number, did = "idle", signal, "", "died"
         slot, run = self.shadows.get(record.facts.get("shadow", ""), (self.slot, self.run))
-        after = self._after(record) if slot == self.slot else ""
-        text = f"Its shadow {did}{after}{number}{f': {words}' if words else ''}"
-        why, also = self.slots.eviction(slot, self.name, record.at, run) if became in ("", "idle") else ("", [])
-        sentence = self._say(record, f"{text}{why and f'; it went from {slot}{why}'}", *also)
+        ran = self._after(record) if slot == self.slot else ""
+        why, also = self.slots.eviction(slot, self.name, record.at, run) if became in ("", "idle") else ({}, [])
+        facts = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
+        sentence = self._say(record, "shadow_gone", *also, **facts)
         if became != self.status:
             self._is(became, sentence)
 
@@ -374,9 +382,9 @@ class _Life:
         self.last = max(self.last, end.at)
         why, also = self.slots.eviction(self.slot, self.name, end.at, self.run)
         died, place = self._died(end.at)
-        after = f" after {interval(max(0, end.at - self.began))}"
-        text = f"Its run on {self.slot} {'was ended' if end.evicted else 'ended'}{after}{why}{died}"
-        sentence = self._tell(end.at, end.position, end.stimulus, text, "reported", *also, *place)
+        facts = {"ran": interval(max(0, end.at - self.began)), "did": "was ended" if end.evicted else "ended"}
+        facts |= {"slot": self.slot, "died": died, **why}
+        sentence = self._tell(end.at, end.position, end.stimulus, "run_over", *also, *place, **facts)
         self._is("idle" if end.evicted else "", sentence)
 
     # What ads tell
@@ -386,7 +394,8 @@ class _Life:
         self._tell_unled()
         submitted = next((ad for ad in self.ads if ad.when("QDate")), None)
         if not self.submitted and submitted is not None:
-            sentence = self._ad_says(submitted, submitted.when("QDate"), f"{self._user() or 'Somebody'} submitted it")
+            user = self._user() or "Somebody"
+            sentence = self._ad_says(submitted, submitted.when("QDate"), "log_submitted", user=user)
             if not self.status:
                 self._is("idle", sentence)
         if not self.began and not self.logged:
@@ -398,9 +407,9 @@ class _Life:
         if shown and not kept and self.last < shown[-1].at:
             self._shown(shown[-1])
 
-    def _ad_says(self, ad: JobAd, at: int, text: str) -> Sentence:
+    def _ad_says(self, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
         self.last = max(self.last, at)
-        return self._tell(at, ad.position, ad.stimulus, text)
+        return self._tell(at, ad.position, ad.stimulus, code, **facts)
 
     def _runs_of_ads(self) -> None:
         """Runs of which no log tells."""
@@ -412,7 +421,7 @@ class _Life:
                 runs.setdefault(began, (ad, slot))
         for began, (ad, slot) in sorted(runs.items()):
             self.slot, self.began = slot, began
-            self._is("running", self._ad_says(ad, began, f"It started on {slot}"))
+            self._is("running", self._ad_says(ad, began, "log_started", slot=slot))
 
     def _left(self, ad: JobAd) -> None:
         """How it left the queue, by the history."""
@@ -423,11 +432,10 @@ class _Life:
         if number == STATUS_NUMBERS["Removed"]:
             at = ad.when("EnteredCurrentStatus") or at
             reason = ad.text("RemoveReason") or "no reason given"
-            self._is("removed", self._ad_says(ad, at, f"It was removed: {reason}"))
+            self._is("removed", self._ad_says(ad, at, "log_removed", reason=reason))
         elif number == STATUS_NUMBERS["Completed"]:
-            ran = f" on {self.slot}" if self.slot else ""
-            text = f"It ended{ran}, with {ad_ending(ad) or 'no exit code'}"
-            self._is("completed", self._ad_says(ad, at, text))
+            how = ad_ending(ad) or "no exit code"
+            self._is("completed", self._ad_says(ad, at, "log_ended", slot=self.slot, how=how))
 
     def _shown(self, ad: JobAd) -> None:
         """What a list of the queue showed after all other records."""
@@ -435,56 +443,75 @@ class _Life:
         if words and status != self.status:
             host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
             self.slot = host or self.slot
-            more = f" on {host}" if status == "running" and host else f": {hold}" if status == "held" and hold else ""
-            self._is(status, self._ad_says(ad, ad.at, f"It was {words}{more}{tables.LISTS[ad.kind]}"))
+            facts = {"words": words, "by": tables.LISTS[ad.kind]}
+            facts |= {"host": host if status == "running" else "", "hold": hold if status == "held" else ""}
+            self._is(status, self._ad_says(ad, ad.at, "shown", **facts))
 
     # The answer
 
-    def answer(self) -> Sentence:
+    def answer(self) -> Answer:
         since = self.since or self.chain[-1]
-        when = instant(since.at, self.zone)
-        if self.status in tables.OVER:
-            text = f"Job {self.name} {tables.OVER[self.status]} at {when}: {lower(since.text)}"
-        else:
-            known = tables.STATUS.get(self.status, "is somewhere that no record tells of")
-            where = f" on {self.slot}" if self.status == "running" and self.slot else ""
-            text = f"Job {self.name} {known}{where} since {when}: {lower(since.text)}"
-            if self.status == "idle":
-                text += f" {self.refused or self._others_refused(since.at)}{self._no_negotiator(since.at)}"
-            if self.status == "running" and self.lost is not None:
-                since_then = instant(self.lost.at, self.zone)
-                text += f" Since {since_then} nobody is connected to it: {lower(self.lost.text)}"
-            if self.status == "running" and self.size is not None:
-                text += self._measured(self.size)
-            if self.at is None:
-                text += f" Its records end at {instant(self.last, self.zone)}."
-        return Sentence(since.at, since.position, text, since.cause, since.stimulus)
+        facts = {"job": self.name, "since": instant(since.at, self.zone)}
+        facts |= {
+            "slot": self.slot if self.status in ("running", "suspended") else "",
+            "how": since.facts.get("how", ""),
+        }
+        head = self._like(since, f"job_{self.status or 'unknown'}", **facts)
+        steps = [since]
+        if self.status == "idle":
+            steps += [self.refused or self._others_refused(since), *self._no_negotiator(since)]
+        if self.status == "running" and self.lost is not None:
+            steps += [self._like(self.lost, "unconnected", when=instant(self.lost.at, self.zone)), self.lost]
+        if self.status == "running" and self.size is not None:
+            steps += self._measured(self.size)
+        about = {"job": self.name, "until": instant(self.last, self.zone), "thing": self.name}
+        advice = advise(_ADVICE.get(self.status, "see_records") if self.at is None else "see_life", head, **about)
+        return answer(head, steps, advice, sorted(self.chain, key=lambda sentence: sentence.at // SECOND))
 
-    def _others_refused(self, since: int) -> str:
-        """What the negotiator said of jobs like it, where it names them alone."""
+    def _like(self, other: Sentence, code: str, **facts: str) -> Sentence:
+        """Say something else on the strength of the same record."""
+        return Sentence(other.at, other.position, code, facts, other.cause, other.stimulus)
+
+    def _others_refused(self, since: Sentence) -> Sentence:
+        """Tell what the negotiator said of jobs like it, where it names them alone."""
         last = self.matches.last_rejected
-        if last is None or last.at < since:
-            return "No record tells that the negotiator looked at it since then."
-        other = f"job {last.event.cluster}.{last.event.proc} of its cluster"
-        why = last.facts.get("words", "") or "no reason given"
-        when, place = instant(last.at, self.zone), self.places.name(last.event.stimulus)
-        return f"The negotiator had nothing for {other} at {when}: {why}.{f' [{place}]' * bool(place)}"
+        if last is None or last.at < since.at:
+            return self._like(since, "not_looked_at")
+        facts = {
+            "other": f"{last.event.cluster}.{last.event.proc}",
+            "reason": last.facts.get("words", "") or "no reason given",
+            "when": instant(last.at, self.zone),
+        }
+        return self._sentence(last.at, last.position, last.event.stimulus, "nothing_for_others", **facts)
 
-    def _no_negotiator(self, since: int) -> str:
-        """The negotiator's death while the job waits."""
-        death = self.deaths.of_negotiator(since)
-        return f" {capital(death.words(self.zone))}. [{self.places.name(death.stimulus)}]" if death else ""
+    def _no_negotiator(self, since: Sentence) -> list[Sentence]:
+        """Tell of the negotiator's death while the job waits."""
+        death = self.deaths.of_negotiator(since.at)
+        if death is None:
+            return []
+        died = death.words(self.zone)
+        return [self._sentence(death.at, death.position, death.stimulus, "daemon_died", died=died)]
 
-    def _measured(self, size: Record) -> str:
+    def _measured(self, size: Record) -> list[Sentence]:
         resident = size.facts.get("resident", "")
         if not resident.isdecimal():
-            return ""
-        place = self.places.name(size.event.stimulus)
-        return (
-            f" At {instant(size.at, self.zone)} it used memory {memory(int(resident))}.{f' [{place}]' if place else ''}"
-        )
+            return []
+        facts = {"when": instant(size.at, self.zone), "memory": memory(int(resident))}
+        return [self._sentence(size.at, size.position, size.event.stimulus, "used_memory", **facts)]
 
 
+def _reasons(died: str, reason: str) -> dict[str, str]:
+    """Give the facts of why a shadow lost its job: the daemon that died says more than what the shadow wrote."""
+    return {"died": died, "said": reason} if died else {"reason": reason}
+
+
+def capital(text: str) -> str:
+    """Begin a sentence with what an entry of a job's log is called."""
+    return text[:1].upper() + text[1:]
+
+
+_ADVICE = {"idle": "condor_analyze", "held": "condor_release", "completed": "see_life", "removed": "see_life"}
+"""Where a job is -> the code of what can be done."""
 _SAY: dict[str, Callable[[_Life, Record], None]] = {
     "0": _Life.on_submitted,
     BEGIN: _Life.on_begun,

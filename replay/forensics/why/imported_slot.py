@@ -17,15 +17,16 @@ from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import DELETED, DIALECTS, state
 from ...listing import LETTERS
-from ...narration.sentences import Sentence, UnknownThingError
+from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer
 from ...narration.wording import instant
+from ...narration.words import TELLING, effect
 from ...runs.causes import meaning
-from ...why.unknown_thing import unknown_slot
 from ..imported_log import PlaceNames
 from .job_history import APART, SECOND
 from .match_runs import parent_of
-from .record_words import host_of, lower
+from .record_words import host_of
 from .slot_records import Slots
+from .unknown_thing import unknown_slot
 
 CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """What the tables say of each row; the dialect's words where it has its own."""
@@ -34,9 +35,9 @@ MOST, BEGINNING = 60, 6
 """So many sentences are told of what led there, and so many of them of its beginning: a claim may run 1,000 jobs."""
 
 
-def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> list[Sentence]:
-    """Why the slot is where its records leave it (at the instant `at`, if one is given): the answer, then what led
-    there, in order of time, since its last claim, or its birth. Raises ``UnknownThingError``."""
+def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+    """Tell why the slot is where its records leave it (at the instant `at`, if one is given), and what led there, in
+    order of time, since its last claim, or its birth. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
     life = _Life(name, places, zone, at)
     told = [*Slots(log, at).records(name)]
@@ -53,11 +54,7 @@ def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo =
     life.tell_match(log)
     if not life.chain:
         raise UnknownThingError(f"of slot {name} the log has no record that says where it is")
-    chain = sorted(life.chain, key=lambda sentence: sentence.at // SECOND)
-    if len(chain) <= MOST:
-        return [life.answer(), *chain]
-    left = f" {len(chain) - MOST:,} sentences between are left out: `poolbook log {name}` has all."
-    return [life.answer(left), *chain[:BEGINNING], *chain[BEGINNING - MOST :]]
+    return life.answer()
 
 
 @define
@@ -71,8 +68,6 @@ class _Life:
     """What put it where it is."""
     kind: str = ""
     pair: str = ""
-    row: str = ""
-    why: str = ""
     holder: str = ""
     job: str = ""
     claimed: int = 0
@@ -94,39 +89,42 @@ class _Life:
             self.last = max(self.last, event.at)
             say(self, position, event)
 
-    def _say(self, position: int, event: e.Event, text: str) -> Sentence:
+    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         place = self.places.name(event.stimulus)
-        where = f" [{place}]" if place else ""
-        sentence = Sentence(event.at, position, f"{text.rstrip('.')}.{where}", event.cause, event.stimulus)
+        plain = {name: text.rstrip(".") for name, text in facts.items()}
+        sentence = Sentence(event.at, position, code, plain, event.cause, event.stimulus, (place,) if place else ())
         self.chain.append(sentence)
         return sentence
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         self.chain, self._lately, self.claimed, self.first_job = [], 0, 0, ""
-        self.pair, self.row, self.why, self.dead = "Owner/Idle", "", "", False
+        self.pair, self.dead = "Owner/Idle", False
         self.holder = self.job = ""
         self.kind = event.kind
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
-        self.since = self._say(position, event, f"It came {origin}, as a {event.kind or 'new'} slot")
+        self.since = self._say(position, event, "born", origin=origin, kind=event.kind or "new")
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         if state(event.target) == "Claimed" and state(event.source) != "Claimed":
             self.chain = self.chain[max(self._lately, self._asked) :]
             self.claimed, self.first_job = event.at, ""
-        elif state(event.target) not in ("Claimed", "Preempting"):
+        facts = _why(event)
+        job = self.job
+        facts |= {"job": f"job {job}" if job else "its job", "row": _transition(event.row)}
+        facts |= {"source": event.source, "target": "no more" if event.target == DELETED else event.target}
+        if state(event.target) not in ("Claimed", "Preempting"):
             self.holder = self.job = ""
         if event.target in ("Claimed/Idle", "Claimed/Cleaning"):
             self.job = ""
-        self.pair, self.row, self.why = event.target, event.row, _why(event)
-        target = "no more" if event.target == DELETED else event.target
-        text = f"{event.source} -> {target} by {_transition(event.row)}: {self.why}"
-        self.since = self._say(position, event, text)
+        self.pair = event.target
+        code = "died" if event.target == DELETED else effect(event.source, event.target, job)
+        self.since = self._say(position, event, code, **facts)
         self._lately, self._asked = len(self.chain), 0
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.dead, self.holder, self.job = True, "", ""
         if self.pair != DELETED or self.since is None:
-            self.since = self._say(position, event, "It ceased to be")
+            self.since = self._say(position, event, "died")
 
     def on_reported(self, position: int, event: e.SlotReported) -> None:
         facts = event.facts
@@ -145,14 +143,14 @@ class _Life:
         if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
             kept = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
             more = ", ".join(f"{name} {host_of(value)}" for name, value in kept.items())
-            self._say(position, event, text.format_map(_Facts(facts)) + (f" ({more})" if more else ""))
+            self._say(position, event, "log_reported", words=text.format_map(_Facts(facts)), facts=more)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said == "reconfigured" or self.dead:
             return
         facts = ", ".join(value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
-        what = "was started" if event.said == "began" else "ended"
-        sentence = self._say(position, event, f"The startd {what}{f' ({facts})' if facts else ''}")
+        code = "startd_began" if event.said == "began" else "startd_ended"
+        sentence = self._say(position, event, code, facts=facts)
         if self.pair and not self.dead:
             self.dead, self.since = True, sentence
             self.holder = self.job = ""
@@ -178,32 +176,33 @@ class _Life:
         position, event = found
         like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
         user, preempted = event.facts.get("user", ""), event.facts.get("preempting", "")
-        instead = f", preempting {preempted}" if preempted.lower() not in ("", "none") else ""
-        of = f" of {user}" if user else ""
-        self._say(
-            position, event, f"The negotiator matched it with job {event.cluster}.{event.proc}{of}{like}{instead}"
-        )
+        facts = {"job": f"{event.cluster}.{event.proc}", "user": user, "like": like}
+        facts["preempted"] = preempted if preempted.lower() != "none" else ""
+        self._say(position, event, "log_slot_matched", **facts)
         self.chain.insert(0, self.chain.pop())
 
-    def answer(self, more: str = "") -> Sentence:
+    def answer(self) -> Answer:
         since = self.since or self.chain[-1]
-        when = instant(since.at, self.zone)
-        if self.dead or self.pair == DELETED:
-            text = f"Slot {self.name} is no more since {when}: {lower(since.text)}"
-        elif not self.pair:
-            text = f"Of slot {self.name} no record says where it is; the last, of {when}: {lower(since.text)}"
-        else:
-            by = f" by {_transition(self.row)}: {self.why.rstrip('.')}" if self.why else " by its birth"
-            text = f"Slot {self.name} is {self.pair} since {when}{by}"
-            if self.job:
-                text += f"; job {self.job}{f' of {self.holder}' if self.holder else ''} runs on it"
-            elif self.holder and state(self.pair) in ("Claimed", "Preempting"):
-                text += f"; {self.holder} holds it"
-            place = self.places.name(since.stimulus)
-            text += f".{f' [{place}]' if place else ''}"
-            if self.at is None:
-                text += f" Its records end at {instant(self.last, self.zone)}."
-        return Sentence(since.at, since.position, text + more, since.cause, since.stimulus)
+        held = self.holder and not self.job and state(self.pair or "Owner/Idle") in ("Claimed", "Preempting")
+        gone = self.dead or self.pair == DELETED
+        code = "slot_gone" if gone else "slot_unknown" if not self.pair else "slot_is_held" if held else "slot_is"
+        facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
+        facts |= {"runs": self.job, "holder": self.holder}
+        head = Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+        steps = [since, *(step for step in reversed(self.chain) if step is not since and step.code in TELLING)]
+        about = {"until": instant(self.last, self.zone), "thing": self.name}
+        advice = advise("see_records" if self.at is None else "see_life", head, **about)
+        return answer(head, steps, advice, self._life())
+
+    def _life(self) -> list[Sentence]:
+        """Give the chain in order of time; of a long one the beginning and the end."""
+        chain = sorted(self.chain, key=lambda sentence: sentence.at // SECOND)
+        if len(chain) <= MOST:
+            return chain
+        last = chain[BEGINNING - MOST]
+        facts = {"count": f"{len(chain) - MOST:,}", "slot": self.name}
+        left_out = Sentence(last.at, last.position, "left_out", facts, last.cause, last.stimulus)
+        return [*chain[:BEGINNING], left_out, *chain[BEGINNING - MOST :]]
 
 
 class _Facts(dict[str, str]):
@@ -226,13 +225,17 @@ _TOLD = {
 }
 
 
-def _why(event: e.SlotTransitioned) -> str:
-    """Why it moved: the startd's words and what they mean, else what the table says of the row."""
-    if event.reason:
-        plain, said = meaning(event.reason), event.reason.rstrip(".")
-        return f"{plain} (its log: {said})" if plain else said
+def _why(event: e.SlotTransitioned) -> dict[str, str]:
+    """Tell why it moved: the startd's words and what they mean, else what the table says of the row."""
     cause, _, _ = CAUSES.get(event.row, "its log does not say why").partition(". ")
-    return lower(cause.rstrip("."))
+    why = meaning(event.reason) or lower(cause.rstrip("."))
+    return {"why": why, "evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
+
+
+def lower(text: str) -> str:
+    """Let a sentence go on behind a colon."""
+    begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
+    return text[:1].lower() + text[1:] if text.startswith(begins) else text
 
 
 def _transition(row: str) -> str:

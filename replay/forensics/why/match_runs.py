@@ -138,38 +138,37 @@ def _ends(event: e.JobLogged | e.JobReported) -> bool:
     return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
 
 
-def unled_words(records: Sequence[Record], slots: Slots, zone: tzinfo) -> Iterator[tuple[str, list[Record]]]:
-    """What is said of matches of a job that led to no run of its cluster: the negotiator names one job for all of a
+def unled_matches(
+    records: Sequence[Record], slots: Slots, zone: tzinfo
+) -> Iterator[tuple[str, dict[str, str], list[Record]]]:
+    """Sort matches of a job that led to no run of its cluster by who ran there, each sort with the code and the facts
+    of its sentence: the negotiator names one job for all of a
     user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
     ran: dict[str, list[tuple[Record, str]]] = {}
     for record in records:
         begun = slots.job_after(record.facts.get("slot", ""), record.at - APART, record.at + SOON)
         user = record.facts.get("user", "")
         others = begun is not None and "" not in (user, begun.user) and user != begun.user
-        case = "none" if begun is None else "other" if others else "like"
+        case = "nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"
         ran.setdefault(case, []).append((record, "" if begun is None else begun.job + others * f" of {begun.user}"))
     for case in _UNLED:
         if case in ran:
             given = [record for record, _ in ran[case]]
-            yield _unled(case, given, list(dict.fromkeys(job for _, job in ran[case])), zone), given
+            yield case, _unled(given, list(dict.fromkeys(job for _, job in ran[case])), zone), given
 
 
-_UNLED = {
-    "like": "The negotiator gave {slots} for jobs like this one{times}; {jobs} ran there",
-    "other": "The negotiator matched it with {slots}{instead}{times}, where {jobs} ran",
-    "none": "The negotiator matched it with {slots}{instead}{times}; no record tells of a run that followed",
-}
-"""Who ran where a match led to no run of the cluster -> what is said of it."""
+_UNLED = ("jobs_like_it", "others_ran", "nothing_ran")
+"""Who ran where a match led to no run of the cluster."""
 
 
-def _unled(case: str, given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> str:
+def _unled(given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> dict[str, str]:
     preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
-    return _UNLED[case].format(
-        slots=_some([record.facts.get("slot", "a slot") for record in given]),
-        times=f", {counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
-        instead=f", preempting {preempted}" if preempted and preempted.lower() != "none" else "",
-        jobs=f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
-    )
+    return {
+        "slots": _some([record.facts.get("slot", "a slot") for record in given]),
+        "times": f"{counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
+        "preempted": preempted if preempted.lower() != "none" else "",
+        "jobs": f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
+    }
 
 
 _MOST = 5

@@ -17,8 +17,7 @@ SAYS_NOTHING = "Unspecified"
 """How the reason of an eviction begins that nobody gave a reason for."""
 SCHEDD_DIED = "Local schedd and job shadow died"
 """How the reason of a lost connection begins where a schedd that was started anew looks for its jobs (entry 022)."""
-STATUS = {"idle": "is idle", "running": "runs", "suspended": "is suspended", "held": "is held"}
-OVER = {"completed": "completed", "removed": "was removed"}
+OVER = ("completed", "removed")
 # JobStatus -> what it is called here, and in a sentence.
 SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
 # Sources that list the queue as it stood -> how a sentence says so.
@@ -51,16 +50,11 @@ def host_of(address: str) -> str:
 
 
 def code_words(number: str) -> str:
-    """A code of a hold or an eviction, with its name, in brackets; empty for none."""
+    """Name a code of a hold or an eviction; empty for none."""
     if not number.isdecimal() or number == "0":
         return ""
     code = HOLD_CODES.get(int(number)) or VACATE_CODES.get(int(number))
-    return f" (code {number}, {code.name}: {code.words})" if code else f" (code {number})"
-
-
-def hold(facts: dict[str, str]) -> str:
-    """Why a job is on hold, by the entry that says so."""
-    return f"{facts.get('reason', '') or 'no reason given'}{code_words(facts.get('code', ''))}"
+    return f"code {number}, {code.name}: {code.words}" if code else f"code {number}"
 
 
 def ending(facts: dict[str, str]) -> str:
@@ -78,24 +72,18 @@ def ad_ending(ad: JobAd) -> str:
     return f"code {code}" if code else ""
 
 
-def lower(text: str) -> str:
-    """A sentence that goes on behind a colon."""
-    begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
-    return text[:1].lower() + text[1:] if text.startswith(begins) else text
-
-
 def said_by(kind: str) -> str:
     """What a kind of source is called in a sentence."""
     return KINDS[kind].name if kind in KINDS else kind
 
 
 def usage(record: Record, size: Record | None) -> str:
-    """What a job used, in brackets: CPU by the entry of its end, memory by the last that measured it."""
+    """Tell what a job used: CPU by the entry of its end, memory by the last that measured it."""
     cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
     used = [f"CPU {interval(cpu)}"] if cpu else []
     if size is not None and size.facts.get("resident", "").isdecimal():
         used.append(f"memory {memory(int(size.facts['resident']))}")
-    return f" ({', '.join(used)})" if used else ""
+    return ", ".join(used)
 
 
 def disagreement(record: Record, places: PlaceNames, *names: str) -> str:

@@ -151,24 +151,25 @@ class Slots:
                     return Next(position, event.at, event.facts["job"], user, event.stimulus)
         return None
 
-    def eviction(self, slot: str, job: str, at: int, run: list[Told]) -> tuple[str, list[str]]:
-        """Why a slot let a job go at an instant, as the slot's log has it, and the places of that. `run`: what that log
-        has of the run."""
+    def eviction(self, slot: str, job: str, at: int, run: list[Told]) -> tuple[dict[str, str], list[str]]:
+        """Find why a slot let a job go at an instant, as the slot's log has it, and the places of that: ``why`` in
+        plain words, ``moved`` in the startd's, the job that came ``next``. `run`: what that log has of the run."""
         left = left_for(run, at)
         if not left:
-            return "", []
+            return {}, []
+        facts: dict[str, str] = {}
         said = [(event, event.reason) for _, event in left if event.reason]
-        plain = next((words for _, reason in said if (words := meaning(reason))), "")
-        why = f": {plain}" if plain else ""
         if said:
             texts = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in said))
-            why += f" (the slot went to {left[-1][1].target}: {texts})"
+            plain = next((words for _, reason in said if (words := meaning(reason))), "")
+            went = f"the slot went to {left[-1][1].target}"
+            facts |= {"why": plain, "moved": f"{went}: {texts}"} if plain else {"why": texts, "moved": went}
         next_job = self.next_job(slot, job, run)
         also = [event.stimulus for event, _ in said]
         if next_job is not None:
-            why += f"; job {next_job.job}{f' of {next_job.user}' if next_job.user else ''} took its place"
+            facts["next"] = f"job {next_job.job}{f' of {next_job.user}' if next_job.user else ''}"
             also.append(next_job.stimulus)
-        return why, also
+        return facts, also
 
 
 def _activates(event: e.Event, job: str) -> bool:

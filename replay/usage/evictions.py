@@ -15,9 +15,9 @@ from ..forensics.runs.imported_runs import ImportedRuns, Unknown
 from ..forensics.runs.run_records import SECOND
 from ..listing import EVER, Wanted
 from ..narration.wording import iso
-from .causes import CAUSES, Cause
-from .native_runs import own_runs
-from .run import EVICTED, JobRun
+from ..runs.causes import CAUSES, Cause
+from ..runs.native_runs import own_runs
+from ..runs.run import EVICTED, JobRun
 
 
 class Told(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..forensics.runs.imported_runs import Unknown
 from ..narration.wording import counted, interval
-from .run import ENDED, RUNNING, JobRun
+from ..runs.run import ENDED, RUNNING, JobRun
 
 
 def of_unknown(unknown: Unknown) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import define, field
 
-from .run import COMPLETED, EVICTED, JobRun
+from ..runs.run import COMPLETED, EVICTED, JobRun
 
 SECOND: Final = 1_000_000
 _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {

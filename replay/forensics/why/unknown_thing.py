@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from datetime import tzinfo
 
-from ...domain import events as e
-from ...domain.imported.packed_ads import index
-from ...domain.ports.log import Log
-from ...domain.suggestions import close_names
-from ..forensics.imported_log import single_entries
-from ..narration.wording import counted, instant
+from ....domain import events as e
+from ....domain.imported.packed_ads import index
+from ....domain.ports.log import Log
+from ....domain.suggestions import close_names
+from ...narration.wording import counted, instant
+from ..imported_log import single_entries
 
 NEAR_NAMES = 5
 _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)

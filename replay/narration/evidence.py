@@ -1,0 +1,100 @@
+"""What an expression was decided by: in short the values that crossed a limit, at length the text and all values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ...domain import events as e
+from ...domain.classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, Expression, parse, unparse
+from ...domain.classad.tree import Attribute, Binary, Call, Parentheses, children
+
+_LIMITS = ("<", "<=", ">", ">=")
+FEW, SHORT = 3, 40
+"""So many values stand in a sentence, none longer than this: a value is left out, not cut."""
+
+
+def values(note: e.EvaluationRecorded) -> str:
+    """Tell what an expression read: the values that it holds against limits with these, else those that are short."""
+    read = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
+    limited = [
+        f"{_said(*read[name], since, note.at)}, limit {limit}"
+        for name, since, limit in _limits(note.expression)
+        if name in read
+    ]
+    said = limited or [f"{name} = {text}" for name, text in read.values() if _is_short(text)]
+    return ", ".join(list(dict.fromkeys(said))[:FEW])
+
+
+def _said(name: str, text: str, since: bool, at: int) -> str:
+    """Tell one value; ``since``: it is an instant, and what counts is how long ago that was."""
+    ago = since and text.isdecimal()
+    return f"{name} {at // 1_000_000 - int(text):,} s ago" if ago else f"{name} = {text}"
+
+
+def _is_short(text: str) -> bool:
+    """Tell whether a value says something in a few characters: an instant in seconds since 1970 does not."""
+    return len(text) <= SHORT and not (text.isdecimal() and int(text) > 1_000_000_000)
+
+
+@lru_cache(maxsize=256)
+def _limits(expression: str) -> tuple[tuple[str, bool, str], ...]:
+    """Find the attributes that an expression compares with a number: each in lower case, whether what counts is the
+    time since then, and the number."""
+    try:
+        return tuple(_compared(parse(expression)))
+    except (ClassAdSyntaxError, EvaluationError):
+        return ()
+
+
+def _compared(node: Expression) -> Iterator[tuple[str, bool, str]]:
+    if isinstance(node, Binary) and node.op in _LIMITS:
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            name, since = _attribute(_inner(side))
+            if name and (limit := _number(other)):
+                yield name, since, limit
+    for child in children(node):
+        yield from _compared(child)
+
+
+def _attribute(node: Expression) -> tuple[str, bool]:
+    """Name the attribute that a side of a comparison is, or the time since which it is."""
+    if isinstance(node, Attribute):
+        return node.key, False
+    if isinstance(node, Binary) and node.op == "-" and isinstance(_inner(node.left), Call):
+        since = _inner(node.right)
+        if isinstance(since, Attribute) and unparse(_inner(node.left)) == "time()":
+            return since.key, True
+    return "", False
+
+
+def _inner(node: Expression) -> Expression:
+    while isinstance(node, Parentheses):
+        node = node.inner
+    return node
+
+
+def _number(node: Expression) -> str:
+    """Work out a number that reads nothing; empty for anything else."""
+    found = node.references(ClassAd())
+    if found.internal or found.external:
+        return ""
+    try:
+        value = node.evaluate(ClassAd(), context=Context(now=0))
+    except EvaluationError:
+        return ""
+    return f"{value:.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def in_full(note: e.EvaluationRecorded) -> str:
+    """Tell the expression, its value, and all that it read."""
+    read = ", ".join(f"{name} = {text}" for name, text in note.read.items())
+    return f"{note.name} = {note.expression} was {note.value}{f', with {read}' if read else ''}"
+
+
+def bare(source: str) -> str:
+    """Give an expression's text without the brackets around the whole."""
+    try:
+        return unparse(_inner(parse(source)))
+    except ClassAdSyntaxError:
+        return source

@@ -1,0 +1,146 @@
+"""The words for what a negotiation cycle found in the way of a job: counts of slots, and the submitter's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import asdict
+
+from ...domain import events as e
+from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
+from .evidence import bare
+from .wording import counted
+
+
+def counted_slots(reason: e.Unmatched) -> str:
+    """Count the slots: those that meet the job's Requirements, refuse it themselves, or are in use."""
+    if not reason.slots:
+        return "the pool had no slots"
+    left = left_by_requirements(reason)
+    meet = f"{left:,} {'meets' if left == 1 else 'meet'}" if left else "none meets"
+    said = [f"of {counted(reason.slots, 'slot')}, {meet} its Requirements"]
+    if reason.refused_by_slot:
+        refuse = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
+        said.append(f"{_of_these(reason.refused_by_slot, left)} {refuse} START")
+    if reason.taken:
+        are = "is" if reason.taken == 1 else "are"
+        said.append(f"{_of_these(reason.taken, left)} {are} taken")
+    return ", ".join(said)
+
+
+def not_preempted(reason: e.Unmatched) -> str:
+    """Tell why claimed slots that match were not taken from their jobs; empty if there are none."""
+    denied = [_DENIED[name](count) for name, count in _counts(reason.denied).items()]
+    if not denied:
+        return ""
+    total = counted(sum(_counts(reason.denied).values()), "claimed slot")
+    matches = "matches" if total == "1 claimed slot" else "match"
+    return f"{total} (dynamic ones included) {matches}, but may not be preempted: {', '.join(denied)}"
+
+
+def _of_these(count: int, whole: int) -> str:
+    if count < whole:
+        return f"{count} of these"
+    return "which" if whole == 1 else "all of which"
+
+
+def left_by_requirements(reason: e.Unmatched) -> int:
+    """Count the slots that meet the job's Requirements."""
+    return reason.clauses[-1].left if reason.clauses else reason.slots
+
+
+def unmet(reason: e.Unmatched, ad: e.Ad) -> str:
+    """Name the conditions of the job's Requirements that no slot meets by itself; empty if some slot meets them all."""
+    if not reason.slots or left_by_requirements(reason):
+        return ""
+    none = [bare(each.text) + _with(each.text, ad) for each in reason.clauses if not each.alone]
+    return f"no slot meets {' or '.join(none) or 'all conditions of its Requirements'}"
+
+
+def conditions(reason: e.Unmatched, ad: e.Ad) -> str:
+    """Count the slots that each condition of the job's Requirements left; empty if it has none."""
+    said = [f"{each.text}{_with(each.text, ad)} leaves {each.left}" for each in reason.clauses]
+    return f"its Requirements, condition by condition: {', '.join(said)}" if said and reason.slots else ""
+
+
+def _counts(denied: e.Denied | None) -> dict[str, int]:
+    """Count the slots that were denied, by the reason."""
+    return {} if denied is None else {name: count for name, count in asdict(denied).items() if count}
+
+
+_DENIED: dict[str, Callable[[int], str]] = {
+    "policy": lambda count: f"PREEMPTION_REQUIREMENTS is not true of {count}",
+    "rank": lambda count: f"{_so_many(count, 'prefers the job that it has', 'prefer the jobs that they have')}",
+    "priority": lambda count: f"{_so_many(count, 'is', 'are')} used by somebody with no worse priority",
+    "own": lambda count: f"{_so_many(count, 'is', 'are')} used by its submitter",
+    "never": lambda count: f"{_so_many(count, 'is', 'are')} left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false",
+}
+_IN_SHORT = {
+    "policy": "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that",
+    "rank": "what it fits on is in use, and prefers the jobs that it has",
+    "priority": "what it fits on is in use, by those who have no worse priority",
+    "own": "what it fits on is in use, by its own submitter",
+    "never": "what it fits on is in use, and nobody has to make room",
+}
+
+
+def _so_many(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+LIMIT_OF_ONE = {"share": "slots"}
+"""What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
+
+
+def limit(reason: e.Unmatched) -> str:
+    """Tell the limit that was in the way, in cores."""
+    if reason.limit == "share":
+        return (
+            f"the fair share of {reason.submitter} was used up: it was to have {_cores(reason.allowed)}, and had "
+            f"{reason.used:g}"
+        )
+    if reason.limit == "slots":
+        return f"{reason.submitter}, the only submitter, had {_cores(reason.used)}, which is all there are"
+    if reason.limit == "ceiling":
+        return f"{reason.submitter} may have no more than {_cores(reason.allowed)}, and had {reason.used:g}"
+    if reason.limit == "matches":
+        return f"{reason.submitter} had got as many matches as it may in a cycle"
+    return ""
+
+
+def _cores(cores: float) -> str:
+    return f"{cores:g} core{'' if cores == 1 else 's'}"
+
+
+def in_short(reason: e.Unmatched) -> str:
+    """Tell in a few words what stood in the way."""
+    if reason.limit == "share":
+        return f"the fair share of {reason.submitter} is used up"
+    if reason.limit == "slots":
+        return "every slot that it fits on is in use"
+    if reason.limit == "ceiling":
+        return f"{reason.submitter} has as much as its ceiling allows"
+    if reason.limit == "matches":
+        return f"{reason.submitter} got as many matches as it may in a cycle"
+    denied = _counts(reason.denied)
+    if denied:
+        return _IN_SHORT[max(denied, key=lambda name: denied[name])]
+    if reason.taken:
+        return "every slot that it fits on is in use"
+    return "the slots that it fits on refuse it now" if reason.refused_by_slot else "no slot has what it asks for now"
+
+
+def _with(text: str, ad: e.Ad) -> str:
+    """Tell the values of the job's own attributes that a clause reads."""
+    lower = {name.lower(): (name, value) for name, value in ad.items()}
+    found = dict(lower[short] for name in names_read(text) if (short := name.rpartition(".")[2].lower()) in lower)
+    return f" ({', '.join(f'{name} = {value}' for name, value in found.items())})" if found else ""
+
+
+def names_read(text: str) -> tuple[str, ...]:
+    """Give the names that an expression may read of its own ad; those of the other ad are scoped, or in neither."""
+    try:
+        found = parse(text).references(ClassAd())
+    except ClassAdSyntaxError:
+        return ()
+    return tuple(name for name in (*found.internal, *found.external) if not name.lower().startswith("target."))

@@ -1,0 +1,38 @@
+"""Golden: each cause and each flag that an event may name has words, in one table; docs/events.md has them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook import events
+from poolbook.domain.events import CAUSE_CODES, CLAIM_FLAG_CODES
+from poolbook.replay.narration import causes
+
+
+def test_each_cause_and_each_flag_has_words() -> None:
+    assert causes.CAUSES.keys() == CAUSE_CODES
+    assert tuple(causes.CLAIM_FLAGS) == CLAIM_FLAG_CODES
+
+
+def test_programs_and_the_page_of_events_have_the_same_words() -> None:
+    assert events.CAUSES is causes.CAUSES
+    assert events.CLAIM_FLAGS is causes.CLAIM_FLAGS
+    page = Path("docs/events.md").read_text(encoding="utf-8")
+    for code, words in {**causes.CAUSES, **causes.CLAIM_FLAGS}.items():
+        assert f"| `{code}` | {words} |" in page
+
+
+@pytest.mark.parametrize(
+    ("cause", "asked", "words"),
+    [
+        ("vacate_command", {}, "somebody asked for the slot or job to be vacated"),
+        ("vacate_command", {"by": "root", "thing": "slot1@h"}, "root asked for slot1@h to be vacated"),
+        ("user_hold", {"by": "alice", "thing": "1.0"}, "alice asked for it to be held"),
+        ("better_match_taken", {"by": "root"}, "the better match that waited takes over"),
+        ("of a later version", {}, "of a later version"),
+    ],
+)
+def test_who_asked_is_named_where_that_is_known(cause: str, asked: dict[str, str], words: str) -> None:
+    assert causes.cause_words(cause, **asked) == words

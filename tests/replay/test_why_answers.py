@@ -1,0 +1,75 @@
+"""Property: whatever a real pool wrote, each answer of ``why`` is short, begins with the thing, and says what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.imported_log import single_entries
+from poolbook.replay.narration.evidence import in_full, values
+from poolbook.replay.narration.templates import fill
+from poolbook.replay.narration.words import WORDS
+from poolbook.replay.why.answer import why
+
+from ..importing.folders import TRACES, recorded
+from .read_aloud import check
+
+FOLDERS = [
+    folder
+    for kind in ("traces", "runs", "points")
+    for folder in sorted((TRACES.parent / kind).iterdir())
+    if folder.is_dir()
+]
+
+
+def things(log: Log) -> Iterator[str]:
+    """Each job, cluster and slot of which a log tells."""
+    found: set[str] = set()
+    for _, event in single_entries(log.read()):
+        if isinstance(event, e.JobLogged | e.JobReported) and event.cluster > 0 <= event.proc:
+            found |= {f"{event.cluster}.{event.proc}", str(event.cluster)}
+        elif isinstance(event, e.SlotTransitioned):
+            found.add(event.slot)
+    yield from sorted(found)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_each_answer_of_a_real_pools_records_can_be_read_aloud(folder: Path) -> None:
+    log = recorded(folder)[0]
+    names = list(things(log))
+    for name in names[:: 1 + len(names) // 150]:
+        check(name, why(log, name))
+
+
+def test_each_sentence_has_its_facts_once_and_ends() -> None:
+    for code, words in WORDS.items():
+        full = fill(words, dict.fromkeys(re.findall(r"\{(\w+)\}", words), "x"), verbose=True)
+        assert full.endswith("."), code
+        assert not re.search(r"[\[\]{}]|<<|>>", full), code
+        assert not re.search(r"[\[\]{}]|<<|>>", fill(words, {})), code
+
+
+NOTED = [
+    ("KeyboardIdle < 60", {"MY.KeyboardIdle": "3"}, "KeyboardIdle = 3, limit 60"),
+    ("(KeyboardIdle) > 15 * 60", {"MY.KeyboardIdle": "905"}, "KeyboardIdle = 905, limit 900"),
+    ("time() - EnteredCurrentActivity > 300", {"MY.EnteredCurrentActivity": "1800000000"},
+     "EnteredCurrentActivity 305 s ago, limit 300"),
+    ("Owner == \"alice\"", {"TARGET.Owner": "\"alice\""}, "Owner = \"alice\""),
+    ("JobStart =!= undefined", {"MY.JobStart": "1800000000"}, ""),
+    ("Version == \"x\"", {"MY.Version": "\"" + "x" * 80 + "\""}, ""),
+    ("unparsable (", {"MY.Cpus": "1"}, "Cpus = 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "read", "said"), NOTED)
+def test_of_an_expression_the_values_and_their_limits_are_told(
+    expression: str, read: dict[str, str], said: str
+) -> None:
+    note = e.EvaluationRecorded(1_800_000_305_000_000, "evaluated", "x", "SUSPEND", expression, "true", read)
+    assert values(note) == said
+    assert in_full(note).startswith(f"SUSPEND = {expression} was true, with ")
