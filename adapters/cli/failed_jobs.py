@@ -20,7 +20,7 @@ from ..condor_tools.terminal import visible
 
 if TYPE_CHECKING:
     from ..runtime.engine import Engine
-    from .run_report import Fared
+    from .cluster_results import ClusterResult
 
 TAIL = 5
 """Lines of a job's stderr that are shown."""
@@ -40,7 +40,7 @@ class UnmatchableJob(NamedTuple):
 
 
 def failures(
-    found: Sequence[Fared], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
+    found: Sequence[ClusterResult], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
 ) -> tuple[list[str], Calls]:
     """What went wrong, in paragraphs, and what to type next; nothing, if all is well.
 
@@ -80,7 +80,7 @@ def failures(
     return told, worth
 
 
-def unmatchable_job(engine: Engine, one: Fared) -> UnmatchableJob | None:
+def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None:
     """Why no slot could ever have the first job of a cluster that waits; None: one could, or none waits."""
     proc = one.outcomes.first("idle")
     words = "" if proc is None else unmatchable_reason(engine, one.number, proc)
@@ -108,14 +108,14 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     return "" if found is None else no_slot(found)
 
 
-def _failed(found: Sequence[Fared]) -> Iterator[tuple[Fared, int, Ended]]:
+def _failed(found: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, Ended]]:
     for one in found:
         proc = one.outcomes.first("failed")
         if proc is not None:
             yield one, proc, one.outcomes.failed[proc]
 
 
-def _held(one: Fared) -> str:
+def _held(one: ClusterResult) -> str:
     """The held jobs of a cluster in a sentence or two."""
     held = one.outcomes.held
     proc, hold = next(iter(held.items()))
@@ -155,7 +155,7 @@ def _path(ad: Mapping[str, str], name: str) -> str:
     return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
 
 
-def _stderr(one: Fared, proc: int) -> str:
+def _stderr(one: ClusterResult, proc: int) -> str:
     """The last lines that a job wrote to its stderr, behind the file's name."""
     path = _path(one.ad_of(proc), "Err")
     if not path:

@@ -9,7 +9,8 @@ from typing import Any
 from ..condor_tools import actions, job_priorities
 from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
 from ..condor_tools.job_selection import JobId, Selection
-from ..runtime.commands import Refused, ask, new_id
+from ..runtime.commands import ask
+from ..runtime.requests import Refused, new_id
 from .common import log_of
 
 # Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.

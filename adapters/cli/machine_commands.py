@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
-from ..runtime.commands import ask, is_served, is_written, new_id
+from ..runtime.commands import ask, is_served, is_written
+from ..runtime.requests import new_id
 from .common import log_of, log_option
 
 _ONE_POOL = "a log is one pool; name another with -log"

@@ -152,7 +152,7 @@ def _explained(error: Exception) -> int:
         _say(error)
         return error.exit_code
     from ...domain.ports.log import LogError, LogMissing
-    from ..runtime.commands import Refused
+    from ..runtime.requests import Refused
     from .common import DEFAULT_LOG
 
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:

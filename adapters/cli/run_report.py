@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from attrs import define, frozen
-
 from ...domain.classad.argument_syntax import QuotingError, split
-from ...domain.events import Ad, ClusterSubmitted, Event, JobActivated, JobExecuting, JobExited
 from ...domain.state.job_ad import unquoted
-from ...domain.state.proc_ads import Variants
-from ...replay.outcomes import Outcomes, counts, outcomes_of
+from ...replay.outcomes import counts
 from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.terminal import folded, painted, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
+from .cluster_results import ClusterResult, LastRun, cluster_results
 from .common import calls, shown
 from .failed_jobs import failures, unmatchable_job
 
@@ -27,67 +24,12 @@ MOST = 40
 _COMMAND_MOST = 48
 
 
-@define
-class _Row:
-    slot: str = ""
-    began: int = 0
-    ended: int = 0
-    code: int | None = None
-    signal: int | None = None
-    cpu: int = 0
-    memory: int = 0
-
-    def seconds(self) -> float | None:
-        """How long its own process ran; None if it never did, or still does."""
-        return max(0, self.ended - self.began) / 1e6 if self.began and self.ended else None
-
-
-@frozen
-class Fared:
-    """A cluster at the end: its submission, its events, and what became of its jobs."""
-
-    number: int
-    submitted: ClusterSubmitted
-    events: Sequence[Event]
-    outcomes: Outcomes
-
-    def ad_of(self, proc: int) -> Ad:
-        """A job's ad as it was submitted."""
-        return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
-
-    def rows(self) -> dict[int, _Row]:
-        """The runs of the jobs, by process number; the last of each."""
-        rows = {proc: _Row() for proc in self.outcomes.status}
-        for event in self.events:
-            if isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
-                _fold(rows[event.proc], event)
-        return rows
-
-
-def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
-    if isinstance(event, JobActivated):
-        row.slot, row.began, row.ended = event.slot, 0, 0
-    elif isinstance(event, JobExecuting):
-        row.began = event.began or event.at
-    else:
-        row.ended, row.cpu, row.memory = event.ended or event.at, event.user_cpu + event.system_cpu, event.resident
-        row.code, row.signal = event.code, event.signal
-
-
-def fared(engine: Engine, clusters: Iterable[int]) -> Iterator[Fared]:
-    """How these clusters fared, as the log has it."""
-    for number in clusters:
-        events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
-        submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
-        yield Fared(number, submitted, events, outcomes_of(events))
-
-
 def report(
     engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, interrupted: bool = False
 ) -> None:
     """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
     reason, and what to type next; or all jobs as JSON."""
-    found = list(fared(engine, clusters))
+    found = list(cluster_results(engine, clusters))
     if as_json:
         _print_json(found)
         return
@@ -111,7 +53,7 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
     )
 
 
-def _print_json(found: Iterable[Fared]) -> None:
+def _print_json(found: Iterable[ClusterResult]) -> None:
     """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
     jobs = [
         {
@@ -138,7 +80,7 @@ _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
 """The columns' widths (below 0: flush left) where no terminal is to be filled; on one, that of what stands in them."""
 
 
-def _table(one: Fared) -> None:
+def _table(one: ClusterResult) -> None:
     rows = [_cells(one, proc, row) for proc, row in islice(one.rows().items(), MOST)]
     width = width_of()
     columns = [Column("", "", wide if width is None else wide // abs(wide), grow=width is not None) for wide in _WIDTHS]
@@ -151,7 +93,7 @@ def _table(one: Fared) -> None:
         print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")
 
 
-def _where(one: Fared, more: Collection[str]) -> str:
+def _where(one: ClusterResult, more: Collection[str]) -> str:
     """The command that lists jobs which are so."""
     if set(more) == {"held"}:
         return f"poolbook q {one.number} -hold"
@@ -159,7 +101,7 @@ def _where(one: Fared, more: Collection[str]) -> str:
     return f"poolbook {'q' if left else 'history'} {one.number}"
 
 
-def _cells(one: Fared, proc: int, row: _Row) -> tuple[str, ...]:
+def _cells(one: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
     ran, code = row.seconds(), "" if row.code is None else str(row.code)
     return (
         f"{one.number}.{proc}",

@@ -194,7 +194,7 @@ def run(argv: Sequence[str]) -> int:
     description = description_of(arguments)
     server = _open_to_submit(arguments)
     try:
-        from ..runtime.commands import Terms
+        from ..runtime.requests import Terms
         from ..runtime.submission import Reading
 
         server.catch_signals()  # from the submission on, jobs may run

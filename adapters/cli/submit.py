@@ -10,7 +10,8 @@ from typing import Any
 
 from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse
 from ..runtime import commands
-from ..runtime.commands import SubmitDescription, Submitted, Terms, is_served, new_id
+from ..runtime.commands import is_served
+from ..runtime.requests import SubmitDescription, Submitted, Terms, new_id
 from .common import log_of, log_option
 
 READING = (

@@ -32,7 +32,8 @@ def userprio(argv: Sequence[str]) -> int:
 
 def _edit(query: tool.Query, edit: Request) -> int:
     from ..machine.host import user_name
-    from ..runtime.commands import ask, new_id
+    from ..runtime.commands import ask
+    from ..runtime.requests import new_id
 
     answer = ask(log_of(query.arguments), {**edit.body, "id": new_id(), "user": user_name()})
     if query.arguments.has("json"):

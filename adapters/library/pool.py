@@ -143,7 +143,7 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not take it
         :warns SubmitWarning: what in it has no effect, or another one than may be meant
         """
-        from ..runtime.commands import Terms
+        from ..runtime.requests import Terms
         from ..runtime.submission import submission_of, submit_request
 
         if not isinstance(description, str | Mapping):

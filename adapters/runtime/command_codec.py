@@ -9,7 +9,7 @@ import msgspec
 
 from ...domain.decide import Refusal
 from ...domain.ports import stimuli as s
-from .commands import SubmitDescription
+from .requests import SubmitDescription
 
 T = TypeVar("T")
 COMMANDS: dict[str, type[s.Command]] = {

@@ -15,80 +15,22 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ...domain.ports.log import LogError
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
+from .requests import LONGEST_DESCRIPTION, Refused, Request, SubmitDescription, Submitted, Terms
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
-    from ...domain.state.state import State
     from .engine import Engine
 
-Request = Mapping[str, Any]
 PATIENCE = 30.0
 """Seconds that a command waits for the server, or for another short command, at most."""
-LONGEST_DESCRIPTION = 256 << 10
-"""Characters of a submit file, or bytes of a file that it reads, that a server reads for a client."""
 _PEER = struct.Struct("3i")
-
-
-class Terms(NamedTuple):
-    """What a submission has to know of the pool: the number of its cluster, and the settings in force that it goes by
-    (``settings.for_submissions``)."""
-
-    cluster: int
-    settings: Mapping[str, str]
-
-    @classmethod
-    def of(cls, state: State, cluster: int) -> Terms:
-        """Return the terms of a pool in this state."""
-        from ...domain.state.settings import for_submissions
-
-        return cls(cluster, for_submissions(state.settings))
-
-
-class SubmitDescription(NamedTuple):
-    """A submit file, and all of its user's surroundings that reading it needs."""
-
-    id: str
-    text: str
-    file: str
-    """The submit file's name, as the user gave it."""
-    folder: str
-    """The absolute path that relative paths are relative to."""
-    macros: Mapping[str, str]
-    """The macros of the command line."""
-    append: Sequence[str]
-    queue: str | None
-    environment: Mapping[str, str]
-
-    def as_request(self) -> dict[str, Any]:
-        """Return the request that hands the submit file over."""
-        return {"kind": "SubmitDescription", **self._asdict(), "view": view_of_disk(self.folder)}
-
-
-class Submitted(NamedTuple):
-    """A submission that the pool took."""
-
-    cluster: int
-    jobs: int
-    warnings: Sequence[str]
-    """Lines for the user."""
-    parsed: Any = None
-    """The ``Submission``, unless the server read the submit file."""
-
-
-class Refused(Exception):
-    """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
-    file, if it was one."""
-
-    def __init__(self, text: str, warnings: Sequence[str] = ()) -> None:
-        super().__init__(text)
-        self.warnings = warnings
 
 
 class Door(Protocol):
@@ -111,11 +53,6 @@ class Door(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
-
-
-def new_id() -> str:
-    """Return an id for a request, unlike any other."""
-    return f"{time.time_ns():x}-{os.urandom(4).hex()}"
 
 
 def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
@@ -206,17 +143,6 @@ def peer_of(connection: socket.socket) -> int:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     uid: int = _PEER.unpack(credentials)[1]
     return uid
-
-
-def view_of_disk(folder: str) -> list[str]:
-    """Return what makes two processes of one user see and make the same files: the umask, their groups, and which
-    directories the root and `folder` are. What cannot be looked at is like nothing else."""
-    try:
-        with open("/proc/self/status") as status:
-            own = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]
-        return own + [f"{found.st_dev}:{found.st_ino}" for found in map(os.stat, ("/", folder))]
-    except OSError:
-        return [new_id()]
 
 
 class _Connection:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from ...domain.config import ConfigError
 from ...domain.submit import SubmitError
-from .commands import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
 from .configuration import Disk
+from .requests import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
 from .submission import DiskFiles, ReadDescription, Reading
 
 MOST_AT_ONCE = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..condor_tools import daemon_ads as tool
 from ..condor_tools.negotiator_ad import negotiator_ad
@@ -12,12 +12,25 @@ from ..condor_tools.negotiator_ad import negotiator_ad
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ...domain.ports.log import Log
-    from .queries import Queries
+    from ...projections.views import Views
 
 _SECOND = 1_000_000
 
 
-def pool_ads(queries: Queries, kind: str, now: int) -> Iterator[ClassAd]:
+class Source(Protocol):
+    """A pool's views and its log, the log opened when it is asked for (``queries.Queries``)."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def views(self) -> Views: ...
+
+    @property
+    def log(self) -> Log: ...
+
+
+def pool_ads(queries: Source, kind: str, now: int) -> Iterator[ClassAd]:
     """Yield the ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
     gathered = _Gathered(queries, now)
     for each, ads in _KINDS.items():
@@ -29,7 +42,7 @@ class _Gathered:
     """What ads are made of, found when the first that has it is asked for. (No attrs class: to import attrs takes
     long.)"""
 
-    def __init__(self, queries: Queries, now: int) -> None:
+    def __init__(self, queries: Source, now: int) -> None:
         self.queries, self.views, self.now = queries, queries.views, now
 
     @cached_property

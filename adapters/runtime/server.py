@@ -27,10 +27,11 @@ from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
 from ..machine.host import user_name
 from ..stores.log_paths import WriterLock, log_paths
 from .command_codec import description_of, stimulus_of
-from .commands import LONGEST_DESCRIPTION, Terms, is_served, peer_of, view_of_disk
+from .commands import is_served, peer_of
 from .description_reader import DescriptionReader, left_to_client
 from .engine import Answer, Engine
 from .local_world import LocalWorld
+from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
 

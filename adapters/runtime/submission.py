@@ -18,8 +18,8 @@ from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
 from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
-from .commands import Refused, SubmitDescription, Terms
 from .config_sources import config_files, environment_settings
+from .requests import Refused, SubmitDescription, Terms
 from .userlog.files import unwritable
 
 if TYPE_CHECKING:

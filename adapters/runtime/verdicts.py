@@ -13,9 +13,9 @@ from ...domain.ports.log import LogError
 from ...replay.audit_result import Audit
 from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.imported_log import is_imported
-from ...replay.native_audit import audit_native_log
 from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import Verdict, Violation, validate
+from ...replay.validation.native_audit import audit_native_log
 from ..stores import Problem, open_log, verify_seal
 
 

@@ -15,15 +15,9 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.runtime import description_reader
-from poolbook.adapters.runtime.commands import (
-    LONGEST_DESCRIPTION,
-    SubmitDescription,
-    Terms,
-    is_served,
-    submit,
-    view_of_disk,
-)
+from poolbook.adapters.runtime.commands import is_served, submit
 from poolbook.adapters.runtime.description_reader import DescriptionReader, FinishedReading
+from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
 
 from .real import POOLBOOK, Folder, environment
 

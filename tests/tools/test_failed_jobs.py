@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.cli.cluster_results import ClusterResult
 from poolbook.adapters.cli.failed_jobs import TAIL, UnmatchableJob, failures
-from poolbook.adapters.cli.run_report import Fared
 from poolbook.domain import events as e
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
@@ -17,12 +17,12 @@ from poolbook.replay.outcomes import counts, outcomes_of
 AT = 1_800_000_000_000_000
 
 
-def fared(folder: Path, count: int, *events: e.Event, number: int = 3, err: str = "err", each: str = "") -> Fared:
+def fared(folder: Path, count: int, *events: e.Event, number: int = 3, err: str = "err", each: str = "") -> ClusterResult:
     """A cluster; ``each``: how the files begin that are each job's own stderr."""
     ad = {"Iwd": quoted(str(folder)), "Err": quoted(err), "Out": quoted("out/o"), "Cmd": quoted("/bin/sh")}
     own = pack({"Err": [quoted(f"{each}{proc}") for proc in range(count)]}) if each else ()
     submitted = e.ClusterSubmitted(AT, "submitted", "x", number, "alice", ad, count, own, "Idle")
-    return Fared(number, submitted, events, outcomes_of([submitted, *events]))
+    return ClusterResult(number, submitted, events, outcomes_of([submitted, *events]))
 
 
 def ended(proc: int, code: int | None = 0, signal: int | None = None) -> e.Event:

@@ -1,7 +1,7 @@
 """The audit of an import: was what its records tell allowed, and do its sources agree?
 
 ``examine`` passes over the log and asks every auditor. ``replay/audit_result`` holds their findings, ``rules`` names
-the rules. The audit of a log of Poolbook's own is ``replay/native_audit``.
+the rules. The audit of a log of Poolbook's own is ``replay/validation/native_audit``.
 
 * Slots: ``startd_log_rules`` judges StartLogs, with ``expected_lines`` (lines that a startd always writes).
 * Jobs: ``event_log_rules`` judges each job event log; ``lost_ends`` compares them about a job's end.

@@ -12,13 +12,14 @@ from typing import Any
 
 from attrs import define, field
 
-from ..domain import events as e
-from ..domain.ports.log import Log
-from ..domain.state_machines import LEFT
-from ..domain.state_machines.job import UNSUBMITTED
-from .audit_result import Audit, AuditFinding, count_transitions
-from .narration.causes import CAUSES
-from .validation import Verdict, Violation, validate
+from ...domain import events as e
+from ...domain.ports.log import Log
+from ...domain.state_machines import LEFT
+from ...domain.state_machines.job import UNSUBMITTED
+from ..audit_result import Audit, AuditFinding, count_transitions
+from ..narration.causes import CAUSES
+from .judged_pool import Violation
+from .validator import Verdict, validate
 
 LOST = "lost"
 """The rule of a finding that breaks none: a job's process vanished without a record."""

@@ -1,0 +1,89 @@
+"""What passes the door of requests: requests, what a submission has to know, a refusal.
+
+Imports little: every command that asks the pool for something loads it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ...domain.state.state import State
+
+Request = Mapping[str, Any]
+LONGEST_DESCRIPTION = 256 << 10
+"""Characters of a submit file, or bytes of a file that it reads, that a server reads for a client."""
+
+
+class Terms(NamedTuple):
+    """What a submission has to know of the pool: the number of its cluster, and the settings in force that it goes by
+    (``settings.for_submissions``)."""
+
+    cluster: int
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, state: State, cluster: int) -> Terms:
+        """Return the terms of a pool in this state."""
+        from ...domain.state.settings import for_submissions
+
+        return cls(cluster, for_submissions(state.settings))
+
+
+class SubmitDescription(NamedTuple):
+    """A submit file, and all of its user's surroundings that reading it needs."""
+
+    id: str
+    text: str
+    file: str
+    """The submit file's name, as the user gave it."""
+    folder: str
+    """The absolute path that relative paths are relative to."""
+    macros: Mapping[str, str]
+    """The macros of the command line."""
+    append: Sequence[str]
+    queue: str | None
+    environment: Mapping[str, str]
+
+    def as_request(self) -> dict[str, Any]:
+        """Return the request that hands the submit file over."""
+        return {"kind": "SubmitDescription", **self._asdict(), "view": view_of_disk(self.folder)}
+
+
+class Submitted(NamedTuple):
+    """A submission that the pool took."""
+
+    cluster: int
+    jobs: int
+    warnings: Sequence[str]
+    """Lines for the user."""
+    parsed: Any = None
+    """The ``Submission``, unless the server read the submit file."""
+
+
+class Refused(Exception):
+    """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
+    file, if it was one."""
+
+    def __init__(self, text: str, warnings: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.warnings = warnings
+
+
+def view_of_disk(folder: str) -> list[str]:
+    """Return what makes two processes of one user see and make the same files: the umask, their groups, and which
+    directories the root and `folder` are. What cannot be looked at is like nothing else."""
+    try:
+        with open("/proc/self/status") as status:
+            own = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]
+        return own + [f"{found.st_dev}:{found.st_ino}" for found in map(os.stat, ("/", folder))]
+    except OSError:
+        return [new_id()]
+
+
+def new_id() -> str:
+    """Return an id for a request, unlike any other."""
+    return f"{time.time_ns():x}-{os.urandom(4).hex()}"
