@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .structure import (
+    HERE,
     Module,
     between_rooms,
     circles,
@@ -95,3 +96,21 @@ def test_sizes_are_counted(tree: Tree) -> None:
     assert (found["functions"], found["function: max"], found["functions > 60"]) == (2, 4, 0)
     assert [percentile(list(range(1, 101)), share) for share in (0.5, 0.95, 1.0)] == [50, 95, 100]
     assert "| files | 2 / 2 | 2 / 2 | 2 / 2 |" in report([modules, modules])
+
+
+# This tree
+
+
+@pytest.fixture(scope="module")
+def ours() -> list[Module]:
+    return modules_of(HERE)
+
+
+def test_no_modules_import_each_other_in_a_circle(ours: list[Module]) -> None:
+    """Those within functions and for types count: they would be a circle, too."""
+    assert circles(module_graph(ours, run_time=False)) == []
+
+
+def test_no_packages_import_each_other_in_a_circle(ours: list[Module]) -> None:
+    """A package is what lies right in its folder; its sub-packages are others."""
+    assert circles(package_graph(ours, module_graph(ours))) == []
