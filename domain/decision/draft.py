@@ -60,6 +60,7 @@ class Draft:
     ) -> None:
         self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
         self.caches = caches or Caches()
+        state.trim_changes()
         self.events: list[Event] = []
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}

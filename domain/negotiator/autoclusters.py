@@ -86,7 +86,7 @@ class SignificantAttributes:
             self._forget()
         before = len(self._conditions), self._renewed
         changed = state.slot_ad_changes.since(self._seen)
-        self._seen = state.slot_ad_changes.count
+        self._seen = state.slot_ad_changes.total
         if changed is None:
             changed = dict.fromkeys((*self._of_slot, *state.slots))
         for name in changed:

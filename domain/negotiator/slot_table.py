@@ -162,7 +162,7 @@ class PublicAds:
         self.table.context = context
         see = _PublishedAds(state, caches, now, context, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
-        self._cursors = state.slot_changes.count, state.slots_matched.count
+        self._cursors = state.slot_changes.total, state.slots_matched.total
         self._follow(state, see, changed, matched)
         self._want(state, see, {*ALWAYS_READ, *asked})
         self._move(now // 1_000_000, context)

@@ -34,40 +34,35 @@ class Caches:
         return found
 
 
-class ChangeLog:
+class ChangeLog(list[str]):
     """The names of what changed, in order, for any number of readers.
 
-    Each reader keeps a cursor: the ``count`` of the log when it looked last. Only the latest changes are kept; a reader
-    that is further behind has to look at everything.
+    The fold appends to it, which is as fast as can be. Each reader keeps a cursor: the ``total`` of the log when it
+    looked last. ``trim`` leaves only the latest changes; a reader that is further behind has to look at everything.
     """
 
-    __slots__ = ("_first", "_names")
+    __slots__ = ("_gone",)
     KEPT = 500_000
-    """How many changes are kept at most."""
+    """How many changes are kept at most, when it is trimmed."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []
-        self._first = 0
+        super().__init__()
+        self._gone = 0
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """How many changes there have been."""
-        return self._first + len(self._names)
+        return self._gone + len(self)
 
-    def add(self, name: str) -> None:
-        """Note a change."""
-        names = self._names
-        names.append(name)
-        if len(names) > self.KEPT:
-            self._forget()
-
-    def _forget(self) -> None:
-        gone = self.KEPT // 2
-        self._first += gone
-        del self._names[:gone]
+    def trim(self) -> None:
+        """Forget the older half, if there are too many."""
+        if len(self) > self.KEPT:
+            gone = len(self) - self.KEPT // 2
+            self._gone += gone
+            del self[:gone]
 
     def since(self, cursor: int) -> dict[str, None] | None:
         """Return what has changed since there were ``cursor`` changes, each name once; None: that is not kept."""
-        if cursor < self._first:
+        if cursor < self._gone:
             return None
-        return dict.fromkeys(self._names[cursor - self._first :])
+        return dict.fromkeys(self[cursor - self._gone :])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 
 from .. import events as e
 from ..state_machines import LEFT, dialect_named
+from .caches import ChangeLog
 from .cluster import Cluster
 from .job_ad import TERMINAL, unquoted
 from .proc_ads import Variants
@@ -57,13 +58,13 @@ def _answered(state: State, event: e.RequestAnswered) -> None:
 def _touch(state: State, machine: Machine) -> None:
     """What all slots of a machine say has changed."""
     for slot in machine.slots:
-        state.slot_changes.add(slot)
+        state.slot_changes.append(slot)
 
 
 def _touch_ads(state: State, machine: Machine) -> None:
     """The conditions of all slots of a machine have changed."""
     for slot in machine.slots:
-        state.slot_ad_changes.add(slot)
+        state.slot_ad_changes.append(slot)
 
 
 def _machine(state: State, event: e.MachineJoined) -> None:
@@ -92,7 +93,7 @@ def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
 
 def _busy(state: State, event: e.CpuBusyChanged) -> None:
     state.slots[event.slot].busy_since = event.at if event.busy else 0
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
 
 
 def _drain_began(state: State, event: e.DrainBegan) -> None:
@@ -143,8 +144,8 @@ def _born(state: State, event: e.SlotCreated) -> None:
     )  # fmt: skip
     if event.machine in state.machines:
         state.machines[event.machine].slots[event.slot] = slot
-    state.slot_changes.add(event.slot)
-    state.slot_ad_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
+    state.slot_ad_changes.append(event.slot)
 
 
 def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
@@ -160,7 +161,7 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
         slot.entered_state = event.at
     slot.entered_activity = event.at
     slot.state_activity = event.target
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
     if event.target == MATCHED:
@@ -171,23 +172,23 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
 
 def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
     slot = state.slots[event.slot]
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     if event.cause == PUBLISHED:
         _change(slot.public, event.changes)
         slot.published = event.at
         return
     slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    state.slot_ad_changes.add(event.slot)
+    state.slot_ad_changes.append(event.slot)
     _change(slot.ad, event.changes)
     slot.version = state.position
 
 
 def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
-    state.slot_ad_changes.add(event.slot)
+    state.slot_ad_changes.append(event.slot)
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     for job in (state.matches.pop(event.slot, None), state.claim_ready.pop(event.slot, None), _awaited(slot)):
         _unpromise(state, event.slot, job)
     state.matched.pop(event.slot, None)
@@ -229,7 +230,7 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
     if job is not None:
         state.claim_ready[event.slot], state.reserved[job] = job, event.slot
     state.submitter(event.submitter, event.factor).take(event.weight, event.at)
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     slot.claim = Claim(
         event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
         event.lease, user=_user(state, event, job or matched),
@@ -243,7 +244,7 @@ def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     if job is not None:
         _unpromise(state, event.slot, state.matches.pop(event.slot, None))
         state.reserved[job] = event.slot
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     slot.waiting = Claim(
         event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
         event.lease, user=_user(state, event, job),
@@ -254,7 +255,7 @@ def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
     slot = state.slots[event.slot]
     _unpromise(state, event.slot, _awaited(slot))
     slot.waiting = None
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
 
 
 def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
@@ -284,12 +285,12 @@ def _claim_activated(state: State, event: e.ClaimActivated) -> None:
     )
     if slot.claim is not None:
         slot.claim.activations += 1
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
 
 
 def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
     state.slots[event.slot].activation = None
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
 
 
 def _claim_ended(state: State, event: e.ClaimEnded) -> None:
@@ -298,7 +299,7 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     state.submitter(event.submitter).give_back(weight, event.usage, event.at)
     slot.claim = None
     state.silent_claims.pop(event.slot, None)
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
 
 
@@ -310,14 +311,14 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
         _unpromise(state, match.slot, state.matches.get(match.slot))
         state.matches[match.slot] = job
         state.reserved[job] = match.slot
-        state.slots_matched.add(match.slot)
+        state.slots_matched.append(match.slot)
     for unmatched in event.unmatched:
         state.rejections[unmatched.job] = unmatched
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
     _unpromise(state, event.slot, state.matches.pop(event.slot, None))
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
 
 
 def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
@@ -408,7 +409,7 @@ def _activated(state: State, event: e.JobActivated) -> None:
     cluster.edit(event.proc, event, "Running")
     state.rejections.pop(f"{event.cluster}.{event.proc}", None)
     _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     key = str(state.position)
     activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
     state.activations[key] = state.by_job[event.cluster, event.proc] = activation
@@ -451,13 +452,15 @@ def _starter_told(state: State, event: e.StarterSignalled) -> None:
 
 
 def _exited(state: State, event: e.JobExited) -> None:
+    if len(state.slot_changes) > ChangeLog.KEPT:
+        state.trim_changes()  # also where nobody decides
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
     state.ending.pop(activation.key, None)
     slot = state.slots.get(event.slot)
     if slot is not None:
         slot.activation = None
-    state.slot_changes.add(event.slot)
+    state.slot_changes.append(event.slot)
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
     if event.left and status in TERMINAL:

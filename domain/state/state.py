@@ -249,6 +249,11 @@ class State:
     slots_matched: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
     """The slots that cycles matched."""
 
+    def trim_changes(self) -> None:
+        """Forget changes of slots that are long past: readers that have not seen them look at everything."""
+        for log in (self.slot_changes, self.slot_ad_changes, self.slots_matched):
+            log.trim()
+
     @property
     def uid_domain(self) -> str:
         """The domain of the pool's users."""

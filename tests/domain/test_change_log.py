@@ -19,19 +19,21 @@ def test_each_reader_sees_all_changes_since_it_looked(steps: list[tuple[str, set
     log, cursors = ShortLog(), [0, 0, 0]
     missed: list[list[str]] = [[], [], []]
     for name, readers in steps:
-        log.add(name)
+        log.append(name)
+        log.trim()
         for mine in missed:
             mine.append(name)
         for reader in readers:
             seen = log.since(cursors[reader])
             assert seen == dict.fromkeys(missed[reader]) or (seen is None and len(missed[reader]) > ShortLog.KEPT // 2)
-            cursors[reader], missed[reader] = log.count, []
+            cursors[reader], missed[reader] = log.total, []
 
 
-@pytest.mark.parametrize("cursor", [-1, 3])
-def test_who_is_too_far_behind_looks_at_everything(cursor: int) -> None:
+@pytest.mark.parametrize(("cursor", "seen"), [(-1, None), (3, None), (4, "efgh"), (8, "")])
+def test_who_is_too_far_behind_looks_at_everything(cursor: int, seen: str | None) -> None:
     log = ShortLog()
     for name in "abcdefgh":
-        log.add(name)
-    assert (log.since(cursor) is None) == (cursor < 0)
-    assert log.count == 8
+        log.append(name)
+        log.trim()
+    assert log.since(cursor) == (None if seen is None else dict.fromkeys(seen))
+    assert log.total == 8
