@@ -17,7 +17,9 @@ from poolbook.replay.outcomes import counts, outcomes_of
 AT = 1_800_000_000_000_000
 
 
-def fared(folder: Path, count: int, *events: e.Event, number: int = 3, err: str = "err", each: str = "") -> ClusterResult:
+def fared(
+    folder: Path, count: int, *events: e.Event, number: int = 3, err: str = "err", each: str = ""
+) -> ClusterResult:
     """A cluster; ``each``: how the files begin that are each job's own stderr."""
     ad = {"Iwd": quoted(str(folder)), "Err": quoted(err), "Out": quoted("out/o"), "Cmd": quoted("/bin/sh")}
     own = pack({"Err": [quoted(f"{each}{proc}") for proc in range(count)]}) if each else ()
