@@ -1,6 +1,6 @@
-"""A configuration: settings by name, expanded and as numbers, truth values, times and expressions.
+"""Hold a configuration: settings by name, expanded, as numbers, truth values, times and expressions.
 
-Source: the manual's page "Configuration Macros"; for what a text is as a number or truth value, the reference.
+Source: the manual's page "Configuration Macros"; for conversions to numbers and truth values, HTCondor's behaviour.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Configuration:
     def expanded(self, text: str) -> str:
         """Return a text with its macros replaced by values, as if it stood in this configuration.
 
-        :raises ConfigError: where that cannot be
+        :raises ConfigError: where it cannot be expanded
         """
         try:
             return self._values.expand(text)
@@ -121,9 +121,9 @@ class Configuration:
         return self._expressions[key]
 
     def integer(self, name: str, default: int) -> int:
-        """Return a setting as a whole number; it may be an expression, such as ``10 * $(MINUTE)``, and reals are cut.
+        """Return a setting as a whole number; expressions such as ``10 * $(MINUTE)`` are evaluated, reals cut.
 
-        Where it is empty, HTCondor's default is taken, and ``default`` where there is no such.
+        Where it is empty, HTCondor's default applies, and ``default`` where there is none.
 
         :raises ConfigError: for what is no number, or outside of the setting's range
         """
@@ -182,11 +182,10 @@ class Configuration:
     # -- as a whole --------------------------------------------------------------------------------------------------
 
     def for_slot(self, slot_id: int, type_id: int) -> Configuration:
-        """Return the settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
+        """Return the settings of one slot: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
 
-        Of a policy expression that of the type goes first, since a real startd has none of single slots.
-
-        Within a value, ``$(X)`` is X, as in the reference.
+        For a policy expression the type's goes first, since a real startd has none of single slots. Within a value,
+        ``$(X)`` is X, as in HTCondor.
         """
         prefixes = tuple(
             prefix for prefix in (f"slot{slot_id}_", f"slot_type_{type_id}_") if prefix in self._values.slot_prefixes()
@@ -219,7 +218,7 @@ class Configuration:
         """Refuse a configuration that would keep out what Poolbook lets in: job transforms, quotas, limits ...
 
         :param way_out: how to go on in spite of it, for the message
-        :raises ConfigError: something would
+        :raises ConfigError: where it would
         """
         found = [one for one in self.unsupported_settings() if one.unenforced]
         if found:

@@ -1,7 +1,7 @@
-"""``if``, ``elif``, ``else``, ``endif``: which lines of a description count.
+"""Evaluate ``if``, ``elif``, ``else`` and ``endif``, which select the lines that count.
 
 Source: the manual's page "Submitting a Job", section "Using Conditionals in the Submit Description File". A condition
-is a boolean, a number, ``defined NAME``, ``version >= x.y.z``, any of them after ``!``; nothing compound.
+is a boolean, a number, ``defined NAME``, ``version >= x.y.z``, or one of them after ``!``; nothing compound.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Conditions:
         return bool(self._blocks)
 
     def take(self, text: str, line: int) -> bool:
-        """Take note of a line if it is one of the four; else return False.
+        """Process a line that is one of the four keywords; return False for any other.
 
         :raises MacroError: for a condition or a word out of place
         """
@@ -91,10 +91,7 @@ class Conditions:
         block.done |= block.live
 
     def end(self) -> None:
-        """The text ends here.
-
-        :raises MacroError: inside an if
-        """
+        """Check at the end of the text that no ``if`` is open; raise MacroError where one is."""
         if self._blocks:
             raise MacroError("this if has no endif", self._blocks[-1].line)
 

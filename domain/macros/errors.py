@@ -1,4 +1,4 @@
-"""The error of both languages."""
+"""Define the error of both languages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ..errors import PoolbookError
 
 
 class MacroError(PoolbookError):
-    """A text cannot be taken: what is wrong, by which rule, and what to do.
+    """A text is refused: the fault, the rule, and what to do.
 
-    :ivar line: the number of the text's line at fault, from 1; None where no one line is
+    :ivar line: the number of the line at fault, from 1; None where no one line is
     """
 
     def __init__(self, message: str, line: int | None = None) -> None:
