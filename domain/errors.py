@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class PoolbookError(Exception):
-    """Something was refused, cannot be read or does not exist. The message names the thing, the rule and the way out.
+    """A request is refused, unreadable or unknown; the message names the thing, the rule that it breaks, the way out.
 
     Wrong arguments of a call raise Python's `ValueError` and `TypeError` instead.
     """

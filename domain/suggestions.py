@@ -27,10 +27,7 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int
 
 
 class NearMisses:
-    """Names found by near misses of their spelling.
-
-    :param names: the spellings to compare, each with the name to suggest
-    """
+    """Finds names by near misses of their ``names``: the spellings to compare, each with the name to suggest."""
 
     LEAST_LETTERS = 4
 

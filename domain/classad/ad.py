@@ -37,10 +37,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_new(cls, text: str) -> ClassAd:
-        """Read ``[a = 1; b = a + 1]``. Like HTCondor, ignore text after the closing bracket.
-
-        :raises ClassAdSyntaxError: where the text is no such ad.
-        """
+        """Read ``[a = 1; b = a + 1]`` and, as HTCondor, ignore text behind it; raise ClassAdSyntaxError for no ad."""
         ad = cls()
         ad._cells = parse_new_ad(text).cells
         return ad
@@ -245,10 +242,7 @@ def _restore(cells: list[Cell], chain: ClassAd | None) -> ClassAd:
 
 
 def to_expression(value: Any) -> Expression:
-    """Return a Python value as an expression: numbers, strings, booleans, None (undefined), times, sequences, mappings.
-
-    :raises TypeError: for any other type.
-    """
+    """Return a Python value as an expression; raise TypeError for a type without one."""
     if isinstance(value, Expression):
         return value
     if isinstance(value, str):
@@ -321,11 +315,7 @@ def _nothing_known(line: str) -> tuple[str, Cell] | None:
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
-    """Return the key and cell of a line ``Name = expression``.
-
-    :param strict: refuse what HTCondor ignores, and bypass the cache of parsed lines
-    :raises ClassAdSyntaxError: where it is none.
-    """
+    """Return key and cell of ``Name = expression``, or raise ClassAdSyntaxError; ``strict`` also bypasses the cache."""
     older = _OLDER_LINES.get(line)
     if older is not None and not strict:
         _remember(line, older)

@@ -14,7 +14,7 @@ from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
 
 
 def references(expression: Expression, ad: ClassAd | None) -> References:
-    """Return the attributes that an expression reads; see ``Expression.references``.
+    """Return the attributes that an expression reads (see ``Expression.references``).
 
     :raises EvaluationError: where HTCondor fails too: a scope is no ad, or the search nests too deeply.
     """
@@ -57,10 +57,7 @@ class _Search:
         self.names.setdefault(lower(name), name)
 
     def follow(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression that stands in ``ad`` (None: the ad being searched).
-
-        :param scope: it is only the scope of a name: do not search an ad in it
-        """
+        """Search an expression that stands in ``ad`` (None: the present one), but no ad that is a name's ``scope``."""
         if ad is not None:
             self.here = ad
         pending = [expression]
@@ -143,10 +140,7 @@ def explain(
     target: ClassAd | None = None,
     context: Context | None = None,
 ) -> list[Clause]:
-    """Return the clauses of a conjunction with their values, to show which kept it from being true.
-
-    A clause whose evaluation fails counts as an error.
-    """
+    """Return a conjunction's clauses with their values, to show which is not true; a failing clause is an error."""
 
     def value_of(clause: Expression) -> Value:
         try:

@@ -17,10 +17,7 @@ class QuotingError(ValueError):
 
 
 def split(text: str) -> list[str]:
-    """Return the arguments of a text, without its double quotes.
-
-    :raises QuotingError: where a single quote does not end
-    """
+    """Return the arguments of a text, without its quotes; raise QuotingError where a single quote does not end."""
     found: list[str] = []
     current: list[str] = []
     at = 0

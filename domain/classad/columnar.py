@@ -235,10 +235,7 @@ class Columnar:
         return self.arena.from_values(values) if values else ALL_UNDEFINED
 
     def in_slot(self, node: Expression, side: str, ad: ClassAd, marks: Marks) -> Any:
-        """Evaluate a node for one slot by the scalar compiler, with the attributes under evaluation marked.
-
-        :raises EvaluationError: where the evaluation fails.
-        """
+        """Evaluate a node for one slot by the scalar compiler, with the attributes under evaluation marked."""
         my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
         env = Environment(my, target, self.context)
         env.depth -= self.steps

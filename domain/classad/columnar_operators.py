@@ -139,10 +139,7 @@ def _three_valued(
     rows: Rows,
     marks: Marks,
 ) -> Vector:
-    """Evaluate the rest of a connective of which some cell is undefined or an error.
-
-    :param before: the result of the operands so far, true or false; None: they have decided nothing
-    """
+    """Evaluate the rest of a connective with exceptional cells; ``before``: its truth so far, None if undecided."""
     total = evaluation.count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)

@@ -33,10 +33,7 @@ _PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, List
 
 
 def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> Vector | None:
-    """Evaluate a function of a single column, however deep, once per distinct value of the column.
-
-    Return None where a node reads more than one column, or anything but plain values.
-    """
+    """Compute a function of one column of plain values once per distinct value; None if a node reads anything else."""
     key = _single_column(evaluation, node, side)
     if not key:
         return None

@@ -87,11 +87,7 @@ class Context:
         return Context(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def time(self, asking: str) -> int:
-        """Return the time in seconds since the epoch.
-
-        :param asking: the function that wants it, for the message
-        :raises ContextError: without a ``now``
-        """
+        """Return the seconds since the epoch; raise ContextError, naming the function ``asking``, without a ``now``."""
         if self.now is None:
             raise ContextError(f"{asking} needs the time: evaluate with Context(now=<seconds since the epoch>)")
         return self.now
@@ -108,7 +104,7 @@ class Context:
         return 0 if east is None else int(east.total_seconds())
 
     def standard(self, local: int) -> int:
-        """Return the point in time of a local time, read as standard time in any season: C's mktime with tm_isdst = 0.
+        """Return the instant of a local time, read as standard time in any season: C's mktime with tm_isdst = 0.
 
         :param local: the fields of the local time as seconds, as if it were UTC
         """

@@ -123,10 +123,7 @@ def _is_digit(byte: int) -> bool:
 
 
 def natural_compare(a: str, b: str) -> int:
-    """Compare versions: runs of digits count as numbers, and fewer leading zeros come first.
-
-    Only the sign matters; the magnitude is HTCondor's (a difference of bytes, or of lengths).
-    """
+    """Compare versions as HTCondor: digit runs are numbers, fewer leading zeros come first. Only the sign counts."""
     if a == b:
         return 0
     # A zero byte ends each, as in C.

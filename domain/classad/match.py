@@ -17,8 +17,7 @@ def accepts(value: Any) -> bool:
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
     """Tell whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
 
-    :raises ContextError: where Requirements ask for what the context does not have; any other failed evaluation is no
-        match.
+    :raises ContextError: for what the context does not have; any other failed evaluation is no match.
     """
     cell = my._find("requirements")
     if cell is None:

@@ -47,11 +47,7 @@ class Clause:
     __slots__ = ("comparison", "key", "marks", "node", "side", "whole")
 
     def __init__(self, node: Expression, side: str, marks: Marks, *, plain: bool, whole: bool = False) -> None:
-        """Prepare a clause.
-
-        :param plain: MY and TARGET mean the two ads
-        :param whole: do not split it further
-        """
+        """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``whole``: do not split it further."""
         self.whole = whole
         self.node = node
         self.side = side
@@ -159,10 +155,7 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
 
 
 class Plan:
-    """The prepared match of one job with the slots of a table.
-
-    It holds as long as the attributes common to all slots stay the same; after such a change it prepares itself anew.
-    """
+    """The prepared match of one job with a table's slots, renewed when the attributes common to all slots change."""
 
     def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
@@ -174,10 +167,7 @@ class Plan:
         self._plain = False
 
     def matches(self) -> Mask:
-        """Return for each slot whether it and the job accept each other.
-
-        :raises ContextError: where a slot's match asks for what the context does not have.
-        """
+        """Return for each slot whether it and the job match; raise ContextError where the context lacks something."""
         try:
             return self._matches()
         except (ContextError, RecursionError):
@@ -292,10 +282,7 @@ class Plan:
         return out
 
     def _memo(self, expression: Expression, side: str, marks: Marks) -> Any:
-        """Return the memo key of a slot's clauses: the job's values of the attributes that they mention.
-
-        Similar jobs repeat the same requests. None where an attribute is no plain value.
-        """
+        """Return the memo key: the job's values of the attributes that a clause reads; None where one is not plain."""
         if side == JOB or isinstance(expression, Literal):
             return None
         names = self.table.names_in(expression)

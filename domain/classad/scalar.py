@@ -81,10 +81,7 @@ def prepare(expression: Expression) -> Compiled:
 
 
 def _first_steps(expression: Expression) -> Evaluator | None:
-    """Return the evaluator of an expression whose first steps already nest too deep; None for all others.
-
-    Evaluation starts at the left, so long chains need not be compiled to know how they end.
-    """
+    """Return the evaluator of an expression whose first steps already nest too deep; None for all others."""
     node: Any = expression
     selecting = True
     for _ in range(MAX_DEPTH + 1):
@@ -125,10 +122,7 @@ def careful(expression: Expression, compiled: Compiled) -> Evaluator:
 
 
 def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> Any:
-    """Evaluate ``thing``, found under a name in ``ad``, ``depth`` levels into its expression.
-
-    A name that is under evaluation already is undefined: a circular reference.
-    """
+    """Evaluate ``thing``, found under a name in ``ad``; a circular reference to the name is undefined."""
     kind = type(thing)
     if kind is Literal:
         return thing.value
@@ -165,10 +159,7 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
 
 
 def member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
-    """Evaluate a member of a list as HTCondor does: in the ad at hand, not in the one where the list stands.
-
-    Only ads and lists among the members keep the scope in which they were written.
-    """
+    """Evaluate a list's member as HTCondor does: in the ad at hand; only ads and lists keep the scope of the list."""
     kind = type(expression)
     if kind is Literal:
         return expression.value  # type: ignore[attr-defined]

@@ -86,10 +86,7 @@ class _Refused(Exception):
 
 
 def parse(text: str) -> Expression:
-    """Read an expression; semicolons may follow it, as in an ad.
-
-    :raises ClassAdSyntaxError: where the text is no expression.
-    """
+    """Read an expression, perhaps with semicolons behind it as in an ad; raise ClassAdSyntaxError where it is none."""
     parser = _Parser(text)
     return parser.run(parser.expression_and_semicolons)
 
@@ -104,10 +101,7 @@ def parse_evaluated(text: str) -> Expression:
 
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:
-    """Read the right side of an attribute in an old-form ad. Ignore what follows a complete expression.
-
-    :param strict: refuse it instead
-    """
+    """Read the right side of an attribute in an old-form ad; ignore what follows, or with ``strict`` refuse it."""
     parser = _Parser(text, old=True)
     return parser.run(parser.expression_and_end if strict else parser.expression)
 

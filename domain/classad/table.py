@@ -71,7 +71,7 @@ class SlotTable(SlotColumns):
         return ranks
 
     def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> npt.NDArray[np.float64]:
-        """Evaluate an expression that stands in each slot (of ``among``, by their places), with a job as TARGET.
+        """Evaluate an expression of each slot (or of those at places ``among``), with a job as TARGET.
 
         Return NaN where it is no number, 1 and 0 for true and false.
         """
@@ -101,10 +101,7 @@ class SlotTable(SlotColumns):
         return found
 
     def evaluate(self, expression: Expression, my: ClassAd | None = None) -> Cells:
-        """Evaluate an expression that stands in ``my``, with each slot as TARGET.
-
-        :raises EvaluationError: where the evaluation fails for a slot.
-        """
+        """Evaluate an expression of ``my`` with each slot as TARGET; raise EvaluationError where one fails."""
         job = ClassAd() if my is None else my
         run = Columnar(self, job, self.context)
         try:

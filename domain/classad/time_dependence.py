@@ -17,10 +17,7 @@ UNTOLD = frozenset({"random", "eval"})
 
 
 def sees_the_clock(env: Environment, moving: Container[str], expression: Expression) -> bool:
-    """Tell whether an expression depends on the time, directly or through the attributes of the two ads.
-
-    Every name is looked up in both ads, whatever its scope: too many rather than too few.
-    """
+    """Tell whether an expression may depend on the time; every name is looked up in both ads, whatever its scope."""
     pending: list[tuple[Any, bool]] = [(expression, False)]
     known: set[str] = set()
     while pending:

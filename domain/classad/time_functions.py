@@ -186,10 +186,7 @@ def limited(f: Any, until: int) -> Any:
 
 
 def counting(origin: int, unit: int, modulus: int | None, now: int, until: int) -> Any:
-    """Return the function ``(t - origin) // unit``, modulo ``modulus`` where there is one.
-
-    :param until: the instant until which it is known; it must be later than now
-    """
+    """Return ``(t - origin) // unit``, modulo ``modulus`` if given, known until an instant later than now."""
     count = (now - origin) // unit
     offset = 0
     if modulus is not None:

@@ -233,7 +233,7 @@ _DIRECTIVE = re.compile(r"%([_\-0^#+]*)([0-9]*)([EO]?)(.)", re.DOTALL)
 
 
 def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
-    """Format a time as strftime does in the C locale, with glibc's flags and widths.
+    """Format a time as strftime in the C locale, with glibc's flags and widths.
 
     :param epoch: the seconds that ``%s`` shows
     :param zone: the name that ``%Z`` shows

@@ -113,11 +113,7 @@ _SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 
 
 def string_of(token: str, old: bool) -> str:
-    """Return the characters of a string.
-
-    :param old: it stands in an old-form ad
-    :raises ValueError: where it does not end, or holds a zero byte
-    """
+    """Return a string's characters (``old``: of an old-form ad); raise ValueError if unterminated or with a NUL."""
     quote = token[0]
     if not ends(token, old):
         raise ValueError(f"a string that starts with {quote} does not end")
@@ -147,10 +143,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 def unescape(text: str) -> str:
-    """Resolve a string's escapes. Octal escapes are bytes; other escaped characters stand for themselves.
-
-    :raises ValueError: for a zero byte, which no string can hold.
-    """
+    """Resolve a string's escapes, octal ones to bytes; raise ValueError for a zero byte, which no string can hold."""
     if _ESCAPE.search(text) is None:
         return text
     octal = False

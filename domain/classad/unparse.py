@@ -37,10 +37,7 @@ _Piece = Any
 
 
 def unparse(value: Any) -> str:
-    """Return HTCondor's text, in one line, of an expression or a value.
-
-    Leave out the blank that HTCondor writes before a unary operator where it would begin the text.
-    """
+    """Return HTCondor's text, in one line, of an expression or value; a blank that it puts before it is left out."""
     return _write(value, old=False).lstrip(" ")
 
 

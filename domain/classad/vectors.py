@@ -184,10 +184,7 @@ FALSE, TRUE, UNKNOWN, WRONG = 0, 1, 2, 3
 
 
 def truths(vector: Vector) -> Any:
-    """Return the cells as conditions: a boolean array if all are boolean, else codes (false, true, undefined, error).
-
-    A constant vector gives one bool or code.
-    """
+    """Return the cells as one bool or a boolean array, else as codes (false, true, undefined, error)."""
     kind, data = vector.kind, vector.data
     if not vector.mixed:
         if kind == BOOLEAN:
@@ -250,10 +247,7 @@ _NUMBERS = frozenset({BOOLEAN, INTEGER, REAL})
 
 
 def binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
-    """Apply a strict operator (any but && || ?: []) to two vectors.
-
-    :raises Unsupported: where a pair of kinds has no array operation.
-    """
+    """Apply a strict operator (any but && || ?: []) to two vectors; raise Unsupported if no array operation does it."""
     if a.constant and b.constant:
         return arena.constant(BINARY[op](arena.value(a.kind, a.data), arena.value(b.kind, b.data)))
     if not a.mixed and not b.mixed:

@@ -22,10 +22,7 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Configuration:
-    """All settings that are in force; immutable. Names are compared without case.
-
-    :ivar warnings: sentences about what is allowed and probably not meant
-    """
+    """All settings in force; immutable. Names are compared without case, ``warnings`` are sentences for the user."""
 
     def __init__(self, values: Values, warnings: Sequence[str], prefixes: tuple[str, ...] = ()) -> None:
         self._values = values
@@ -47,10 +44,7 @@ class Configuration:
         return self._keys[name]
 
     def get(self, name: str, default: str = "") -> str:
-        """Return a setting's value, macros expanded; ``default`` where there is none or it is empty.
-
-        :raises ConfigError: where it cannot be expanded, with the file and line of its definition
-        """
+        """Return a setting's value, expanded, or ``default`` if it is empty; raise ConfigError if expansion fails."""
         key = self._key(name)
         if key is None:
             return default
@@ -64,10 +58,7 @@ class Configuration:
         return value or default
 
     def expanded(self, text: str) -> str:
-        """Return a text with its macros replaced by values, as if it stood in this configuration.
-
-        :raises ConfigError: where it cannot be expanded
-        """
+        """Return a text with its macros replaced by this configuration's values; raise ConfigError where that fails."""
         try:
             return self._values.expand(text)
         except MacroError as problem:
@@ -105,10 +96,7 @@ class Configuration:
     # -- by kind -----------------------------------------------------------------------------------------------------
 
     def expression(self, name: str) -> Expression | None:
-        """Return a setting as a ClassAd expression; None where it is undefined or empty.
-
-        :raises ConfigError: where it is none
-        """
+        """Return a setting as a ClassAd expression, None where it is empty; raise ConfigError where it is none."""
         key = self._key(name)
         if key is None:
             return None
@@ -151,10 +139,7 @@ class Configuration:
         return float(self._ranged(name, float(value)))
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Return a setting as a truth value; a number is true unless it is 0.
-
-        :raises ConfigError: for what is neither
-        """
+        """Return a setting as a truth value, numbers but 0 being true; raise ConfigError for what is neither."""
         text = self._number_text(name)
         if not text:
             return default
@@ -217,8 +202,7 @@ class Configuration:
     def check_enforced(self, way_out: str) -> None:
         """Refuse a configuration that would keep out what Poolbook lets in: job transforms, quotas, limits ...
 
-        :param way_out: how to go on in spite of it, for the message
-        :raises ConfigError: where it would
+        :raises ConfigError: where it would; ``way_out`` says how to go on in spite of it
         """
         found = [one for one in self.unsupported_settings() if one.unenforced]
         if found:

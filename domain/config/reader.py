@@ -57,10 +57,7 @@ class ConfigConditions(Conditions):
 
 
 class Reader:
-    """Reads texts into values.
-
-    :param warn: called with each warning
-    """
+    """Reads texts into values; ``warn`` is called with each warning."""
 
     def __init__(self, values: Values, files: Files, warn: Callable[[str], None]) -> None:
         self.values = values
@@ -92,10 +89,7 @@ class Reader:
             raise ConfigError(problem.message, name, problem.line or 0) from None
 
     def template(self, template: Template, arguments: str, source: Source, depth: int) -> None:
-        """Read a template on behalf of a line.
-
-        :param source: that line
-        """
+        """Read a template on behalf of the line ``source``."""
         if depth >= MAX_DEPTH:
             raise ConfigError(f"templates use each other more than {MAX_DEPTH} deep")
         place = _InTemplate(template, expanded_lines(template, arguments), source)

@@ -25,10 +25,7 @@ MAX_REPLACED = 1_000
 
 
 def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
-    """Yield the templates that the text behind the colon names, each with its arguments.
-
-    :raises ConfigError: for a category or name that does not exist, with the near ones
-    """
+    """Yield the named templates with their arguments; raise ConfigError for an unknown one, with the near ones."""
     if not category:
         raise ConfigError(f"use : {text}: a category is wanted before the colon, as in use POLICY : Desktop")
     known = templates()

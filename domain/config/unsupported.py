@@ -56,11 +56,7 @@ def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
 
 
 def warning(values: Values) -> str:
-    """Return one message that names all that a person set without effect; empty: there is nothing.
-
-    It covers settings that nothing follows, that would keep something out, and that name slot attributes that no slot
-    has.
-    """
+    """Return one message that names all that a person set without effect; empty: there is nothing."""
     found = unsupported_settings(values)
     idle = [one for one in found if not one.unenforced]
     unenforced = [one for one in found if one.unenforced]

@@ -45,11 +45,7 @@ def follower(name: str) -> str | None:
 
 
 def unenforced(name: str) -> str | None:
-    """Return what an unenforced setting is part of; None for all others.
-
-    Such a setting would keep something out in HTCondor. The caller tells names that end in _LIMIT: see
-    ``LIMIT_SUFFIX``.
-    """
+    """Return what an unenforced setting is part of, else None; callers handle names in _LIMIT (``LIMIT_SUFFIX``)."""
     return None if name.lower() in QUOTA_SETTINGS else _about("unenforced").get(name)
 
 

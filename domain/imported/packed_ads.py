@@ -413,7 +413,7 @@ def index(event: AdsKept) -> Index:
 
 
 def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes:
-    """Pack the index of the attributes in `told` (by lower-case name).
+    """Pack the index of the attributes in `told` (lower-case).
 
     A GlobalJobId is kept as "#" and its first part where the rest repeats other fields.
     """

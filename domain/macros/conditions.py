@@ -42,10 +42,7 @@ class _Block:
 
 
 class Conditions:
-    """The ``if`` blocks around the present line.
-
-    :param version: the text of CondorVersion
-    """
+    """The ``if`` blocks around the present line; ``version`` is the text of CondorVersion."""
 
     def __init__(self, macros: Macros, version: str) -> None:
         self._macros = macros
@@ -61,10 +58,7 @@ class Conditions:
         return bool(self._blocks)
 
     def take(self, text: str, line: int) -> bool:
-        """Process a line that is one of the four keywords; return False for any other.
-
-        :raises MacroError: for a condition or a word out of place
-        """
+        """Process a line with one of the four keywords, else return False; raise MacroError for an error in it."""
         found = _KEYWORD.fullmatch(text)
         if found is None:
             return False

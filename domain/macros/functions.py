@@ -139,10 +139,7 @@ def _file(macros: Macros, function: str, body: str) -> str:
 
 
 def part_of_path(path: str, function: str, folder: str) -> str:
-    """Evaluate ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)``.
-
-    :param folder: what a relative path is relative to
-    """
+    """Evaluate ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)``, a path relative to ``folder``."""
     letters = _FILE_PARTS.get(function, function[1:].lower())
     quote = ("'" if "a" in letters else '"') if "q" in letters else ""
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":

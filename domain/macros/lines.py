@@ -13,9 +13,8 @@ _BLANKS = " \t\r\n\v\f"
 
 
 class Lines:
-    """The lines of one text, read one after the other.
+    """The lines of one text; ``name`` is its file's, empty for the description itself.
 
-    :param name: the file's name for messages; empty for the description itself
     :raises MacroError: where a line holds a NUL, which no ad, path or command line can carry
     """
 

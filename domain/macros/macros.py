@@ -48,10 +48,7 @@ class Open(Exception):
 
 @frozen
 class Definition:
-    """One line ``name = value``.
-
-    :ivar line: its number; None where it came from elsewhere than the description
-    """
+    """One line ``name = value``; ``line`` is None where it came from elsewhere than the description."""
 
     name: str
     value: str
@@ -71,10 +68,7 @@ class Macro:
 
 
 def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
-    """Yield the macros of a text from left to right, none nested in another.
-
-    :raises MacroError: for a text that would take too long to scan
-    """
+    """Yield the macros of a text from left to right, none nested; raise MacroError where scanning takes too long."""
     at, close, scanned = 0, -1, 0
     while (start := _START.search(text, at)) is not None:
         at = start.end()
@@ -182,19 +176,13 @@ class Macros:
         return self._automatic.get(key) if definition is None else definition.value
 
     def value(self, name: str) -> str | None:
-        """Return a name's value, all but ``$(DOLLAR)`` expanded; None where it is not defined.
-
-        :raises MacroError: for a macro that leads back to itself
-        """
+        """Return a name's value, expanded but for ``$(DOLLAR)``, or None; raise MacroError for a circular macro."""
         return None if self.lookup(name) is None else self._named(name)
 
     # -- expansion ---------------------------------------------------------------------------------------------------
 
     def expand(self, text: str) -> str:
-        """Return a text with all its macros replaced.
-
-        :raises MacroError: for a macro that leads back to itself, and for a function's wrong argument
-        """
+        """Return a text with all macros replaced; raise MacroError for a circular macro or a wrong argument."""
         if "$" not in text:
             return text
         return self._dollars(self.expand_but_dollars(text))

@@ -127,10 +127,7 @@ Action: TypeAlias = Callable[[Job], None]
 
 
 class Verbatim(NamedTuple):
-    """The command whose plain value (see ``build``) is, as a string, a section's one attribute.
-
-    :ivar others: the commands that do not matter where that one has a value
-    """
+    """The command whose plain value is a section's one attribute; ``others`` do not matter where it has a value."""
 
     command: str
     attribute: str

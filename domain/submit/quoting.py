@@ -40,10 +40,7 @@ def old_arguments(value: str) -> str:
 
 
 def environment_of(value: str) -> dict[str, str | None]:
-    """Return the variables that a value of the command environment sets, in either syntax.
-
-    An entry without ``=`` that holds a ``$$()`` is kept, with the value None.
-    """
+    """Return an environment's variables, in either syntax; an entry without ``=`` that holds a ``$$()`` has None."""
     if in_new_syntax(value):
         entries = split(unquoted(value))
     else:
@@ -69,10 +66,7 @@ def environment_text(variables: Mapping[str, str | None]) -> str:
 
 
 def old_environment_text(variables: Mapping[str, str | None]) -> str:
-    """Return the text of Env, whose delimiter is a semicolon.
-
-    :raises QuotingError: where the old syntax cannot hold a value
-    """
+    """Return the text of Env, delimited by semicolons; raise QuotingError where the old syntax cannot hold a value."""
     entries = [name if text is None else f"{name}={text}" for name, text in sorted(variables.items())]
     for entry in entries:
         if ";" in entry or "\n" in entry:

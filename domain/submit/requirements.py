@@ -50,10 +50,7 @@ def _requirements(job: Job) -> None:
 
 
 def _spoken_of(job: Job, text: str) -> set[str]:
-    """Return the slot's attributes, in lower case, to which an expression refers.
-
-    :raises SubmitError: where it refers to the job's own Requirements
-    """
+    """Return the slot's attributes, in lower case, that a text reads; raise SubmitError for its own Requirements."""
     if not text:
         return set()
     ad = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})

@@ -86,10 +86,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[str, str]) -> list[str]:
-    """Return, as spelled, the commands that give an attribute of a table a value that asks for something.
-
-    :param table: attributes with the texts that ask for nothing
-    """
+    """Return, as spelled, the commands that set an attribute of ``table`` to a text that asks for something."""
     found: dict[str, None] = {}
     for attribute, nothing in table.items():
         if not nothing.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
