@@ -274,7 +274,7 @@ def to_expression(value: Any) -> Expression:
 
 
 def as_expression(value: Any) -> Expression:
-    """Return a computed value as a list member; a RelTime becomes whole seconds, or a real if it is a literal."""
+    """Return a computed value as a list member; a RelTime as a literal of whole seconds: a real."""
     kind = type(value)
     if kind is AbsTime:
         return TimeLiteral(value)

@@ -16,7 +16,7 @@ from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, U
 from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
 
 Values = frozenset[int]
-"""Which of the values a part may have, by their places in ``_VALUES``."""
+"""The sample values that a part may have, by their indexes in ``_VALUES``."""
 
 _VALUES: Final[tuple[Any, ...]] = (
     UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),

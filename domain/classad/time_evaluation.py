@@ -30,7 +30,7 @@ MOST_ENTERED = 40
 
 
 class Unknown(Exception):
-    """How the value goes on is not known."""
+    """The further course of the value is not known."""
 
 
 class TimeEvaluation(Environment):

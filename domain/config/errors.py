@@ -28,7 +28,7 @@ class ConfigWarning(UserWarning):
 
 @frozen
 class Source:
-    """Where the value of a setting was written.
+    """The place where the value of a setting was written.
 
     :ivar file: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
     :ivar line: the number of the line, from 1, on which the value ends; 0 outside of files

@@ -220,7 +220,7 @@ def _parted(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 class _Values(NamedTuple):
-    """Where a column's values begin among all, and whether it has one for all."""
+    """The start of a column's values among all, and whether it has one for all."""
 
     begin: int
     single: bool

@@ -73,7 +73,7 @@ OF_CYCLES: Final[dict[str, str]] = {
 
 
 class RecordPlace(NamedTuple):
-    """Where a record stands: the number of its source and its (first) line."""
+    """The place of a record: the number of its source and its (first) line."""
 
     source: int
     line: int

@@ -13,7 +13,7 @@ from ..state.settings import SUBMISSION
 
 @define(kw_only=True)
 class Facts:
-    """What condor_submit would ask the machine, its user and its configuration.
+    """The facts that condor_submit asks of the machine, its user and its configuration.
 
     :param now: the time of submission, seconds since the epoch
     :param iwd: the absolute path of the user's working directory
