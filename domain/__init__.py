@@ -1,4 +1,4 @@
-"""What a pool is and how it decides: no clock, no I/O, no randomness, no order that depends on hashing.
+"""Model a pool and its decisions: no clock, no I/O, no randomness, no order that depends on hashing.
 
 The same arguments give the same events, on every machine. The state is changed in place: ``evolve`` brings it forward
 by an event, and ``decide`` does so with each event that it makes (docs/decisions.md, 8).

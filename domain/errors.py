@@ -1,10 +1,10 @@
-"""What every error has in common that Poolbook raises on purpose."""
+"""Define the base of all errors that Poolbook raises on purpose."""
 
 from __future__ import annotations
 
 
 class PoolbookError(Exception):
-    """Something was refused, cannot be read or does not exist: the thing, the rule that it breaks, the way out.
+    """A request is refused, unreadable or unknown; the message names the thing, the rule that it breaks, the way out.
 
-    The base of all errors of this package's own. Wrong arguments of a call raise Python's `ValueError` and `TypeError`.
+    Wrong arguments of a call raise Python's `ValueError` and `TypeError` instead.
     """

@@ -1,8 +1,7 @@
 """Read the data files that stand beside the domain's code, each a table of HTCondor's own.
 
-A data file is a part of the code: it is installed with it and changes with it alone, so that the domain stays pure. A
-module passes ``get_data(__package__, "NAME")``, a file of its own folder. (``importlib.resources`` does the same; its
-import takes 11 ms.)
+A data file is installed with the code and changes with it alone, so the domain stays pure. A module passes
+``get_data(__package__, "NAME")``, a file of its own folder. (``importlib.resources`` takes 11 ms to import.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Suggest what a misspelled name may be meant for: every "did you mean" comes from here.
+"""Suggest names for a misspelled one: every "did you mean" comes from here.
 
-``close_names`` is for whoever asked for something that does not exist: the likest names, however far they are.
-``NearMisses`` is for names that may well be right: it finds one letter too many, too few or wrong, or two that changed
-places, and nothing else.
+``close_names`` serves someone who asked for a name that does not exist: it gives the likeliest names, however far.
+``NearMisses`` serves names that may well be right: it finds only one letter too many, too few or wrong, or two swapped.
 """
 
 from __future__ import annotations
@@ -13,25 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 def close_names(word: str, known: Iterable[str], most: int = 3, likeness: float = 0.6) -> list[str]:
     """Return the known names that are spelled most like a word, the likest first; case does not count.
 
-    :param likeness: the least that counts, from 0 to 1, as ``difflib`` measures it
+    :param likeness: the least likeness, from 0 to 1, as ``difflib`` measures it
     """
-    from difflib import get_close_matches  # a command that finds all its names starts without
+    from difflib import get_close_matches  # a command whose names all exist starts without it
 
     spelled = {name.lower(): name for name in known}
     return [spelled[name] for name in get_close_matches(word.lower(), spelled, most, likeness)]
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 3, likeness: float = 0.6) -> str:
-    """Return the question with the known names that are spelled most like a word; without any, ``otherwise``."""
+    """Return "did you mean" with the known names spelled most like a word; without any, ``otherwise``."""
     close = close_names(word, known, most, likeness)
     return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 class NearMisses:
-    """Names that are found by what is almost their spelling.
-
-    :param names: the spellings to compare, each with the name to suggest
-    """
+    """Finds names by near misses of their ``names``: the spellings to compare, each with the name to suggest."""
 
     LEAST_LETTERS = 4
 

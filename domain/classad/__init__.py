@@ -1,18 +1,18 @@
-"""The ClassAd language, exactly as HTCondor's daemons have it: expressions, ads, matches, and whole pools at once.
+"""Evaluate the ClassAd language as HTCondor's daemons do: expressions, ads, matches, and whole pools at once.
 
-Nothing here knows of jobs, slots' states or the log, and nothing asks the machine: what an evaluation may know of the
-outside world is its ``Context``. The modules, lowest first; each imports only from above its own line:
+Nothing here knows jobs, slot states or the log, and nothing asks the machine: a ``Context`` holds all that an
+evaluation may know of the outside world. The modules, lowest first; each imports only from the lines above its own:
 
 - ``values``; ``function_registry``: the table of built-in functions; ``context``; ``tree``: the nodes of an expression
 - ``times``, ``tokens`` and ``syntax`` (text to tree), ``unparse`` (tree to text), ``json_form``, ``ad``
-- ``environment``: which attribute a name means; ``operators``; ``survey``: how deep an expression nests
+- ``environment``: name look-up; ``operators``; ``survey``: how deep an expression nests
 - ``scalar``: the compiler, and the evaluation in one ad against one other; ``operator_compilers``, ``node_compilers``,
-  ``attribute_compilers``: the evaluators that it is made of; ``functions_*``: the built-in functions
-- ``match``; ``analysis`` and ``simplify``: what an expression reads, what remains of it
-- ``time_functions`` and their ``time_operators``, ``time_dependence``, ``time_evaluation`` and that of functions,
+  ``attribute_compilers``: its evaluators; ``functions_*``: the built-in functions
+- ``match``; ``analysis`` and ``simplify``: references of an expression, and partial evaluation
+- ``time_functions``, ``time_operators``, ``time_dependence``, ``time_evaluation``, ``time_evaluation_functions``,
   ``next_change``: when a value may change by time passing
-- ``columns``, ``vectors``, ``slot_columns``, ``columnar`` and its ``columnar_*``, ``plans``, ``table``: one expression
-  over all slots at once, in arrays; what is no operation on arrays is left to ``scalar``
+- ``columns``, ``vectors``, ``slot_columns``, ``columnar`` and ``columnar_*``, ``plans``, ``table``: one expression over
+  all slots at once, in arrays; ``scalar`` evaluates the rest
 """
 
 if __name__ != "poolbook.domain.classad":
@@ -20,7 +20,7 @@ if __name__ != "poolbook.domain.classad":
 
 from typing import TYPE_CHECKING, Any
 
-from . import (  # noqa: F401 (each enters what it has: evaluators of nodes, functions, operations on expressions)
+from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)
     attribute_compilers,
     functions_environments,
     functions_expressions,
@@ -84,7 +84,7 @@ __all__ = [
     "unparse",
 ]
 
-# The columnar part needs numpy, which takes longer to import than all the rest: it is loaded when it is asked for.
+# The columnar part needs numpy, which takes longer to import than all the rest: it is loaded on first use.
 _COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"}
 
 

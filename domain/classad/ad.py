@@ -14,11 +14,11 @@ from .values import INT_MAX, INT_MIN, UNDEFINED, AbsTime, Exceptional, RelTime, 
 
 
 class ClassAd(Scope, MutableMapping[str, Any]):
-    """A mapping of attribute names, in any case of letters, to expressions; it keeps the order of insertion.
+    """A mapping of attribute names, compared without case, to expressions, in the order of insertion.
 
     ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
-    expression, ``ad.eval("Cpus")`` its value. With a ``chained`` parent, what the ad itself does not have is its
-    parent's (a proc's ad over its cluster's): look-up, iteration and printing see both, changes are the ad's own.
+    expression, ``ad.eval("Cpus")`` its value. An ad inherits from its ``chained`` parent (a proc's ad from its
+    cluster's): look-up, iteration and printing see both, changes go to the ad alone.
     """
 
     __slots__ = ()
@@ -37,21 +37,17 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_new(cls, text: str) -> ClassAd:
-        """The ad ``[a = 1; b = a + 1]``. What follows its closing bracket is ignored, as by the reference.
-
-        :raises ClassAdSyntaxError: where the text is no such ad.
-        """
+        """Read ``[a = 1; b = a + 1]`` and, as HTCondor, ignore text behind it; raise ClassAdSyntaxError for no ad."""
         ad = cls()
         ad._cells = parse_new_ad(text).cells
         return ad
 
     @classmethod
     def from_old(cls, text: str, *, strict: bool = False) -> ClassAd:
-        """The ad written as lines ``Name = expression``, as ``condor_status -l`` prints it.
+        """Read lines ``Name = expression``, as ``condor_status -l`` prints them.
 
-        Lines that begin with # are comments; a blank line ends an ad, and further ads are merged into the first. A
-        line that is no attribute silently ends its ad, as it does for the reference; ``strict`` makes it an error
-        instead.
+        Lines that begin with # are comments. A blank line ends an ad; further ads are merged into the first. A line
+        that is no attribute silently ends its ad, as in HTCondor; with ``strict`` it is an error.
 
         :raises ClassAdSyntaxError: with ``strict``, for the first bad line.
         """
@@ -59,7 +55,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         cells = ad._cells
         known = _KNOWN_LINES.get if not strict else _nothing_known
         skipping = False
-        # A carriage return belongs to the end of a line that has one; at the end of the text it is a blank like others.
+        # A carriage return is part of its line's end; at the end of the text it is a blank like others.
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
             hit = known(line)
             if hit is None:
@@ -84,26 +80,23 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return ad
 
     def to_new(self) -> str:
-        """``[ a = 1; b = a + 1 ]``, in the reference's order."""
+        """Return ``[ a = 1; b = a + 1 ]``, in HTCondor's order."""
         return unparse(self)
 
     def to_old(self) -> str:
-        """A line for each attribute, each ended by a newline, in the reference's order (by length of name)."""
+        """Return one line per attribute, newline-terminated, in HTCondor's order (by length of name)."""
         attributes = in_order(self._all().values())
         return "\n".join(f"{identifier(name, True)} = {unparse_old(value)}" for name, value in attributes) + "\n"
 
     def to_json(self) -> str:
-        """HTCondor's JSON form: plain values as JSON, expressions as ``"/Expr(...)/"``."""
+        """Return HTCondor's JSON form: plain values as JSON, expressions as ``"/Expr(...)/"``."""
         from .json_form import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> ClassAd:
-        """The ad that HTCondor's JSON form describes.
-
-        :raises ClassAdSyntaxError: where the text is not JSON, or not of an ad.
-        """
+        """Read HTCondor's JSON form; raise ClassAdSyntaxError where the text is not JSON, or not of an ad."""
         from .json_form import from_json
 
         ad = cls()
@@ -113,14 +106,14 @@ class ClassAd(Scope, MutableMapping[str, Any]):
     # -- evaluating ----------------------------------------------------------------------------------------------------
 
     def eval(self, name: str, target: ClassAd | None = None, context: Context | None = None) -> Any:
-        """The value of an attribute, matched with ``target``; ``UNDEFINED`` where there is none of that name."""
+        """Return an attribute's value, matched with ``target``; ``UNDEFINED`` where there is none of that name."""
         cell = self._find(lower(name))
         return UNDEFINED if cell is None else cell[1].evaluate(self, target, context)
 
     # -- the mapping ---------------------------------------------------------------------------------------------------
 
     def _find(self, key: str) -> Cell | None:
-        """The cell of a name in lower case, of the ad or of those it is chained to."""
+        """Return the cell of a lower-case name, from the ad or its chained parents."""
         here: ClassAd | None = self
         while here is not None:
             cell = here._cells.get(key)
@@ -151,7 +144,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         self._cells[key] = (name if old is None else old[0], expression)
 
     def _set_all(self, attributes: Mapping[str, Any]) -> None:
-        """Set attributes, one as ``__setitem__`` does: policies build an ad of the values of now at each evaluation."""
+        """Set attributes together: policies build an ad of current values at each evaluation."""
         cells = self._cells
         for name, value in attributes.items():
             kind = type(value)
@@ -181,11 +174,11 @@ class ClassAd(Scope, MutableMapping[str, Any]):
             raise KeyError(name)
         self._cells.pop(key, None)
         if inherited:
-            # What the parent has can only be hidden: the reference's rule.
+            # HTCondor's rule: a parent's attribute can only be hidden.
             self._cells[key] = (name, Literal(UNDEFINED))
 
     def clear(self) -> None:
-        """Delete all attributes; those of a chained parent can only be hidden."""
+        """Delete all attributes; hide those of a chained parent."""
         for name in list(self):
             del self[name]
 
@@ -207,18 +200,17 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @property
     def chained(self) -> ClassAd | None:
-        """The ad from which this one inherits."""
         return self._chain
 
     def copy(self) -> ClassAd:
-        """An ad with the same attributes and the same chained parent."""
+        """Return an ad with the same attributes and the same chained parent."""
         ad = ClassAd(chained=self._chain)
         ad._cells = dict(self._cells)
         return ad
 
     @classmethod
     def _nested(cls, cells: dict[str, Cell], outer: ClassAd | None) -> ClassAd:
-        """An ad that stands inside another. It shares its cells with the expression: never to be changed."""
+        """Return an ad nested in another. It shares its cells with the expression: never change it."""
         ad = cls.__new__(cls)
         ad._cells = cells
         ad._chain = None
@@ -226,7 +218,6 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return ad
 
     def __eq__(self, other: object) -> bool:
-        """Ads are equal where they have the same attributes, each with the same expression."""
         if not isinstance(other, ClassAd):
             return NotImplemented
         mine, theirs = self._all(), other._all()
@@ -251,16 +242,13 @@ def _restore(cells: list[Cell], chain: ClassAd | None) -> ClassAd:
 
 
 def to_expression(value: Any) -> Expression:
-    """A Python value as an expression: numbers, strings, booleans, None (undefined), times, sequences and mappings.
-
-    :raises TypeError: for any other type.
-    """
+    """Return a Python value as an expression; raise TypeError for a type without one."""
     if isinstance(value, Expression):
         return value
     if isinstance(value, str):
         if "\0" in value:
             raise ValueError("a string cannot hold a byte of zero")
-        to_bytes(value)  # refuses what no bytes can mean
+        to_bytes(value)  # refuses text that no bytes can encode
     if isinstance(value, bool | float | str | Exceptional):
         return Literal(float(value) if type(value) not in _EXACT and isinstance(value, float) else value)
     if isinstance(value, int):
@@ -274,7 +262,7 @@ def to_expression(value: Any) -> Expression:
     if isinstance(value, ListValue):
         return ListExpression(tuple(value.expressions))
     if isinstance(value, ClassAd):
-        return AdExpression(dict(value._all()))  # of its own: an ad may be put into itself
+        return AdExpression(dict(value._all()))  # a copy: an ad may be put into itself
     if isinstance(value, Mapping):
         return AdExpression(ClassAd(value)._cells)
     if isinstance(value, list | tuple):
@@ -286,7 +274,7 @@ def to_expression(value: Any) -> Expression:
 
 
 def as_expression(value: Any) -> Expression:
-    """A computed value as a member of a computed list; a length of time in whole seconds, and as a literal: a real."""
+    """Return a computed value as a list member; a RelTime as a literal of whole seconds: a real."""
     kind = type(value)
     if kind is AbsTime:
         return TimeLiteral(value)
@@ -301,9 +289,8 @@ _EXACT = frozenset({bool, float, str, Exceptional})
 
 # -- lines of the old form ---------------------------------------------------------------------------------------------
 
-# The ads of a pool repeat most of their lines, in other ads or from one update to the next: what a line means is
-# kept, in two generations. When the younger is full it becomes the older, and what nobody asked for meanwhile is
-# forgotten.
+# A pool's ads repeat most of their lines, in other ads or from one update to the next, so parsed lines are cached in
+# two generations. When the younger is full it becomes the older, and lines not asked for meanwhile are dropped.
 _KNOWN_LINES: dict[str, tuple[str, Cell]] = {}
 _OLDER_LINES: dict[str, tuple[str, Cell]] = {}
 _MOST_KNOWN = 20_000
@@ -328,12 +315,7 @@ def _nothing_known(line: str) -> tuple[str, Cell] | None:
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
-    """The key and cell of a line ``Name = expression``.
-
-    :param strict: refuse what the reference passes over, and do not trust what was read before
-
-    :raises ClassAdSyntaxError: where it is none.
-    """
+    """Return key and cell of ``Name = expression``, or raise ClassAdSyntaxError; ``strict`` also bypasses the cache."""
     older = _OLDER_LINES.get(line)
     if older is not None and not strict:
         _remember(line, older)
@@ -375,9 +357,7 @@ def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
 
 
 def _settled(expression: Expression) -> Expression:
-    """Literal times, of themselves or in a list, as the reference's reader of old ads leaves them: in UTC; as
-    seconds.
-    """
+    """Convert literal times as HTCondor's old-form reader does, also in lists: absTime to UTC, relTime to seconds."""
     if isinstance(expression, TimeLiteral):
         if isinstance(expression.time, RelTime):
             return Literal(expression.time.seconds)

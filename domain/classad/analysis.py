@@ -1,4 +1,4 @@
-"""What an expression refers to, and how a condition came to its value."""
+"""Find an expression's references, and evaluate a condition clause by clause."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
 
 
 def references(expression: Expression, ad: ClassAd | None) -> References:
-    """See ``Expression.references``.
+    """Return the attributes that an expression reads (see ``Expression.references``).
 
-    :raises EvaluationError: where the reference cannot tell either: a scope is something else than an ad, or the search
-        nests too deeply.
+    :raises EvaluationError: where HTCondor fails too: a scope is no ad, or the search nests too deeply.
     """
     within = ClassAd() if ad is None else ad
     internal = _Search(within, Environment(within, None, Context()), internal=True)
@@ -32,7 +31,7 @@ operations.references = references
 
 
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
-    """The references which cannot be resolved from an ad."""
+    """Return the references that an ad does not resolve."""
     search = _Search(ad, Environment(ad, None, Context()) if env is None else env, internal=False)
     search.follow(expression, ad, 400)
     return list(search.result())
@@ -58,10 +57,7 @@ class _Search:
         self.names.setdefault(lower(name), name)
 
     def follow(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression that stands in ``ad`` (None: where the search is).
-
-        :param scope: it is only the scope of a name: an ad in it is not searched for itself
-        """
+        """Search an expression that stands in ``ad`` (None: the present one), but no ad that is a name's ``scope``."""
         if ad is not None:
             self.here = ad
         pending = [expression]
@@ -92,7 +88,7 @@ class _Search:
             if not self.internal:
                 self.add(node.name)
             else:
-                # The reference forgets to return to where it was: what follows is searched from there.
+                # HTCondor does not return to the former ad: later references are searched from here.
                 self.here = root_of(self.env, start) or start
             return
         thing, place = found
@@ -113,7 +109,7 @@ class _Search:
 
 
 class Clause(NamedTuple):
-    """One of the conditions that a conjunction asks for, and its value."""
+    """One clause of a conjunction, and its value."""
 
     expression: Expression
     value: Value
@@ -123,7 +119,7 @@ class Clause(NamedTuple):
 
 
 def clauses(expression: Expression) -> list[Expression]:
-    """The operands of a conjunction, however parenthesised, from left to right; one for any other expression."""
+    """Return a conjunction's operands from left to right, without parentheses; other expressions are one clause."""
     out: list[Expression] = []
     pending = [expression]
     while pending:
@@ -144,10 +140,7 @@ def explain(
     target: ClassAd | None = None,
     context: Context | None = None,
 ) -> list[Clause]:
-    """The clauses of a conjunction, each with its value: which of them kept it from being true.
-
-    A clause whose evaluation fails counts as an error.
-    """
+    """Return a conjunction's clauses with their values, to show which is not true; a failing clause is an error."""
 
     def value_of(clause: Expression) -> Value:
         try:

@@ -1,4 +1,4 @@
-"""HTCondor's new syntax of arguments: blanks separate, single quotes hold together, a repeated one is one.
+"""Split and join arguments in HTCondor's new syntax: blanks separate, single quotes group, a doubled quote is one.
 
 Source: the manual's page "Submit Description File Commands", arguments.
 """
@@ -13,14 +13,11 @@ _NEEDS_QUOTES = re.compile(r"[' \t\n\r]")
 
 
 class QuotingError(ValueError):
-    """Quotes do not match; says which, and the way out."""
+    """Quotes do not match; the message names the fix."""
 
 
 def split(text: str) -> list[str]:
-    """Return the arguments of a text, without its double quotes.
-
-    :raises QuotingError: where a single quote does not end
-    """
+    """Return the arguments of a text, without its quotes; raise QuotingError where a single quote does not end."""
     found: list[str] = []
     current: list[str] = []
     at = 0
@@ -43,7 +40,7 @@ def split(text: str) -> list[str]:
 
 
 def join(arguments: Iterable[str]) -> str:
-    """Write arguments as they stand in an ad. Each character that needs quotes gets its own, as there."""
+    """Write arguments as an ad holds them. Like HTCondor, quote each special character on its own."""
     return " ".join(_quoted(argument) for argument in arguments)
 
 

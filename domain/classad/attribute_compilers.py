@@ -1,4 +1,4 @@
-"""The evaluators of attributes: how a name is looked up, by its scope, and entered."""
+"""Compile attribute references: look a name up by its scope, and evaluate what it names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .values import ERROR, UNDEFINED, EvaluationFailed
 
 
 def _project(env: Environment, ad: ClassAd | None, members: ListValue, key: str, depth: int) -> ListValue:
-    """``list.name``: the name's value in each member."""
+    """Evaluate ``list.name``: the name in each member."""
     out: list[Expression] = []
     for expression in members.expressions:
         value = _select(env, ad, member(env, ad, members, expression), key, depth)
@@ -26,7 +26,7 @@ def _project(env: Environment, ad: ClassAd | None, members: ListValue, key: str,
 
 
 def _select(env: Environment, ad: ClassAd | None, base: Any, key: str, depth: int) -> Any:
-    """``base.name``: looked up from the ad ``base`` outwards; never in the other ad of the match."""
+    """Evaluate ``base.name``: look up from the ad ``base`` outwards, never in the other ad of the match."""
     kind = type(base)
     if kind is ClassAd:
         found = lookup(env, base, key)

@@ -1,13 +1,12 @@
-"""The columnar compiler: one expression over all slots of a table, in arrays.
+"""Evaluate one expression over all slots of a table, in arrays.
 
-It walks the tree once and asks of each node a vector. Two ads are in play, as in any evaluation: the job, which is
-one, and the slot, which is a table. ``side`` says in which of them an expression stands; names are looked up there
-first and in the other ad then, so that the attributes of a slot which are expressions themselves (Requirements, Start
-...) are evaluated in arrays too, once for each distinct text.
+The compiler walks the tree once and asks each node for a vector. Two ads are in play: one job, and the slot, which is a
+table. ``side`` says in which of them an expression stands. Names are looked up there first, then in the other ad, so
+slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too, once per distinct text.
 
-What is not an operation on arrays is computed on the distinct combinations of its arguments (``distinct``): a
-function of one column of versions runs once a version. What depends on more than its arguments' values
-(``countMatches``, nested ads ...) is evaluated slot by slot, by the scalar compiler, and counted.
+A node that is no array operation is computed once per distinct combination of its arguments (``distinct``); a function
+of one column of versions runs once a version. A node that depends on more than its arguments' values (``countMatches``,
+nested ads ...) is evaluated slot by slot by the scalar compiler, and counted.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, tak
 
 JOB, SLOT = "job", "slot"
 Marks = frozenset[tuple[str, str]]
-# What nests deeper, or leads on further, is left to the scalar compiler, which knows where the reference gives up.
+# Beyond this depth or chain length the scalar compiler takes over: it knows where HTCondor gives up.
 MOST_NESTED = 50
 _MOST_STEPS = 300
 
 
-# The values of a node over some rows. The modules of operators and of functions enter theirs.
+# Handlers that evaluate a node over some rows, registered by the modules of operators and of functions.
 Handler = Callable[["Columnar", Any, str, Rows, Marks], Vector]
 HANDLERS: dict[type, Handler] = {}
 
@@ -43,9 +42,9 @@ HANDLERS: dict[type, Handler] = {}
 class Columnar:
     """One evaluation of expressions over a table, against one job.
 
-    :ivar scalar: how many times the scalar compiler was called, a slot each
+    :ivar scalar: how many times the scalar compiler was called, once per slot
     :ivar depends: the versions of the columns that were read
-    :ivar lasting: whether the result holds as long as the columns do, whatever job and context come next
+    :ivar lasting: whether the result depends on the columns alone, not on the job or the context
     """
 
     def __init__(self, table: SlotColumns, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
@@ -58,10 +57,10 @@ class Columnar:
         self.scalar_allowed = True
         self.depends: dict[str, int] = {}
         self.lasting = True
-        self.steps = 0  # of the reference's depth, taken by the expressions that are being evaluated
+        self.steps = 0  # of HTCondor's depth, taken by the expressions under evaluation
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
-        """The values of a complete expression; see ``run``."""
+        """Evaluate a complete expression; see ``run``."""
         found = survey(node)
         if found.nesting > MOST_NESTED or strays(node, self.job._find if side == JOB else self.table.has):
             return self._slot_by_slot(node, side, rows, marks)
@@ -75,9 +74,9 @@ class Columnar:
             self.steps = before
 
     def run(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
-        """The values of a node over some rows.
+        """Evaluate a node over some rows.
 
-        :param marks: the attributes that are being evaluated already, each with its side
+        :param marks: the attributes under evaluation, each with its side
         :raises Unsupported: where only the scalar compiler could tell, and it is not allowed to.
         :raises EvaluationError: where an evaluation fails.
         """
@@ -93,7 +92,6 @@ class Columnar:
         return self._slot_by_slot(node, side, rows, marks)
 
     def count(self, rows: Rows) -> int:
-        """How many rows there are to do."""
         return len(self.table) if rows is None else len(rows)
 
     # -- leaves --------------------------------------------------------------------------------------------------------
@@ -139,7 +137,7 @@ class Columnar:
         return self._of_slots(key, rows, marks)
 
     def _of_job(self, key: str, rows: Rows, marks: Marks) -> Vector | None:
-        """An attribute of the job; None where it has none of that name."""
+        """Evaluate an attribute of the job; None where it has none of that name."""
         self.lasting = False
         cell = self.job._find(key)
         if cell is None:
@@ -149,13 +147,13 @@ class Columnar:
         return self._entered(cell[1], (JOB, key), rows, marks)
 
     def _entered(self, thing: Expression, mark: tuple[str, str], rows: Rows, marks: Marks) -> Vector:
-        """An expression under a name; undefined where that name is being evaluated already."""
+        """Evaluate the expression under a name; undefined where that name is under evaluation already."""
         if mark in marks:
             return ALL_UNDEFINED
         return self.whole(thing, mark[0], rows, marks | {mark})
 
     def _of_slots(self, key: str, rows: Rows, marks: Marks, or_job: bool = False) -> Vector:
-        """A column. What is absent in a slot is undefined, or with ``or_job`` the job's attribute of that name."""
+        """Return a column. Absent cells are undefined, or with ``or_job`` the job's attribute of that name."""
         column = self.table.columns.get(key)
         if column is None:
             self.depends[key] = -1
@@ -185,7 +183,7 @@ class Columnar:
         return merge(self.count(rows), parts)
 
     def _expressions(self, key: str, vector: Vector, rows: Rows, marks: Marks) -> Vector:
-        """Attributes of slots that are expressions: each distinct one over the slots that have it."""
+        """Evaluate slot attributes that are expressions: each distinct one over the slots that have it."""
         expressions = self.table.heap.expressions
         if vector.constant:
             return self._entered(expressions[vector.data], (SLOT, key), rows, marks)
@@ -198,14 +196,14 @@ class Columnar:
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
-        """The column that a reference means; "" for a plain value of the job, None for what is neither."""
+        """Return the column that a reference means; "" for a plain value of the job, None for neither."""
         base = node.base
         if node.absolute or node.key in MATCH_NAMES:
             return None
         in_job = self.job._find(node.key)
         in_table = node.key in self.table.columns
         if base is None:
-            # What both have may be the one or the other, slot by slot.
+            # Where both ads have it, either may be meant, slot by slot.
             own = in_job is not None if side == JOB else not in_table
             if side == SLOT and in_table and in_job is not None:
                 return None
@@ -223,16 +221,13 @@ class Columnar:
     # -- slot by slot --------------------------------------------------------------------------------------------------
 
     def count_scalar(self, number: int) -> None:
-        """Count calls of the scalar compiler.
-
-        :raises Unsupported: where it is not allowed
-        """
+        """Count calls of the scalar compiler; raise Unsupported where it is not allowed."""
         if not self.scalar_allowed:
             raise Unsupported
         self.scalar += number
 
     def _slot_by_slot(self, node: Expression, side: str, rows: Rows, marks: Marks) -> Vector:
-        """A node in each slot's own ad, by the scalar compiler."""
+        """Evaluate a node in each slot's own ad, by the scalar compiler."""
         self.lasting = False
         places = range(len(self.table)) if rows is None else rows.tolist()
         self.count_scalar(len(places))
@@ -240,10 +235,7 @@ class Columnar:
         return self.arena.from_values(values) if values else ALL_UNDEFINED
 
     def in_slot(self, node: Expression, side: str, ad: ClassAd, marks: Marks) -> Any:
-        """The value of a node for one slot, by the scalar compiler, within what is being evaluated already.
-
-        :raises EvaluationError: where the evaluation fails.
-        """
+        """Evaluate a node for one slot by the scalar compiler, with the attributes under evaluation marked."""
         my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
         env = Environment(my, target, self.context)
         env.depth -= self.steps
@@ -255,7 +247,7 @@ class Columnar:
             raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
 
     def closed(self, value: Any) -> Any:
-        """A value that may leave its slot: a list or an ad must be of constants."""
+        """Return a value that may leave its slot: the members of a list or an ad must be constants."""
         if isinstance(value, ListValue) and all(isinstance(member, Literal) for member in value.expressions):
             return value
         if isinstance(value, ListValue | ClassAd):
@@ -264,7 +256,7 @@ class Columnar:
 
 
 class _Open(Unsupported):
-    """A list or an ad whose members still depend on the slot: what is made of it must be computed in the slot."""
+    """A list or an ad has members that depend on the slot: compute the enclosing node slot by slot."""
 
 
 HANDLERS.update(

@@ -54,7 +54,7 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) 
 def _of_members(
     evaluation: Columnar, arguments: Sequence[Any], at: int, function: Function, side: str, rows: Rows, marks: Marks
 ) -> Vector:
-    """A function of a list as it is written, the argument ``at``: of its members, each of which is a vector."""
+    """Evaluate a function of the list literal at argument ``at``, each member a vector."""
     body = function.eager
     assert body is not None
     env = Environment(None, None, evaluation.context)
@@ -73,7 +73,7 @@ def _returning(value: Any) -> Callable[[Any, Any], Any]:
 
 
 def _open_list(node: Expression) -> bool:
-    """Whether a node is a list whose members are expressions, though none is a list or an ad itself."""
+    """Tell whether a node is a list literal of which no member is a list or an ad."""
     if not isinstance(node, ListExpression):
         return False
     plain = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)

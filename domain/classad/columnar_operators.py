@@ -1,4 +1,4 @@
-"""Columnar evaluation of operators and choices."""
+"""Evaluate operators and conditionals in columns."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, row
 
 
 def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, marks: Marks) -> Vector:
-    """``&&`` or ``||`` from left to right; an operand is evaluated where those before it have not decided."""
+    """Evaluate ``&&`` or ``||`` from left to right, each operand only where those before it have not decided."""
     decisive = node.op == "||"
     operands: list[Expression] = []
     here: Expression = node
@@ -109,7 +109,7 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, marks
 
 
 def _total(evaluation: Columnar, node: Expression, side: str) -> bool:
-    """Whether a node has a value in every slot, found by array operations alone: nothing to be lazy about."""
+    """Tell whether array operations alone give a node a value in every slot, so that laziness is not needed."""
     pending = [node]
     while pending:
         here = pending.pop()
@@ -139,10 +139,7 @@ def _three_valued(
     rows: Rows,
     marks: Marks,
 ) -> Vector:
-    """The rest of a connective, of which some cell is undefined or an error.
-
-    :param before: what the operands so far came to, true or false; None: they have decided nothing
-    """
+    """Evaluate the rest of a connective with exceptional cells; ``before``: its truth so far, None if undecided."""
     total = evaluation.count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)
@@ -172,10 +169,10 @@ def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: 
 def choice(
     evaluation: Columnar, operands: Sequence[Expression], side: str, rows: Rows, marks: Marks, *, lazy: bool = True
 ) -> Vector:
-    """One of two branches, by a condition.
+    """Evaluate one of two branches, by a condition.
 
-    :param lazy: whether a condition that is none (a string, say; not an error) leaves the branches alone; else what
-        fails in one fails here
+    :param lazy: leave the branches alone where the condition is no boolean (a string, say; not an error); else a
+        failure in a branch fails here
     """
     condition, then, otherwise = operands
     given = evaluation.run(condition, side, rows, marks)

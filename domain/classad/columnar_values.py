@@ -1,4 +1,4 @@
-"""Columnar evaluation of what is no operation on arrays: once for each distinct value, or combination of values."""
+"""Evaluate nodes that are no array operation: once for each distinct value, or combination of values."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ _PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, List
 
 
 def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> Vector | None:
-    """A function of a single column, however deep, computed once for each distinct value of the column.
-
-    None where a node reads more than one column, or anything else than plain values.
-    """
+    """Compute a function of one column of plain values once per distinct value; None if a node reads anything else."""
     key = _single_column(evaluation, node, side)
     if not key:
         return None
@@ -80,7 +77,7 @@ def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: Co
 
 
 def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
-    """The key of the one column that a node reads; None where it reads several, or what a column does not tell."""
+    """Return the key of the one column that a node reads; None where it reads several, or more than columns hold."""
     found: str | None = None
     pending = [node]
     while pending:
@@ -107,7 +104,7 @@ def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | N
 def distinct(
     evaluation: Columnar, vectors: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]
 ) -> Vector:
-    """A function of some vectors, computed once for each distinct combination of their values."""
+    """Compute a function of some vectors once per distinct combination of their values."""
     arena = evaluation.arena
     varying = [vector for vector in vectors if not vector.constant]
     if not varying:
@@ -132,5 +129,5 @@ def distinct(
 
 
 def _refers(vector: Vector) -> bool:
-    """Whether cells are lists or times, which live no longer than the evaluation that made them."""
+    """Tell whether cells are lists or times, which live no longer than the evaluation that made them."""
     return bool((vector.kind == OTHER).any()) if vector.mixed else vector.kind == OTHER

@@ -1,8 +1,8 @@
-"""Columns: one attribute over all slots, in two arrays: a kind for each cell, and 64 bits of payload.
+"""Hold one attribute over all slots in two arrays: a kind for each cell, and 64 bits of payload.
 
-An attribute that is the same in every slot takes no array at all, which is the case for most. Strings are codes of a
-dictionary that the whole table shares, so that equal strings are equal numbers in every column. What is no plain
-value (an expression, a list, an ad, a time) is a number too, of the table's list of expressions.
+An attribute that is the same in every slot, as most are, takes no array. Strings are codes of a dictionary that the
+whole table shares: equal strings are equal numbers in every column. Other values (an expression, a list, an ad, a time)
+are indexes into the table's list of expressions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kinds = npt.NDArray[np.uint8]
 
 
 class Kind(IntEnum):
-    """What a cell holds."""
+    """The type of a cell's value."""
 
     ABSENT = 0  # the slot has no such attribute
     UNDEFINED = 1
@@ -42,12 +42,12 @@ _quad = struct.Struct("<q")
 
 
 def real_bits(real: float) -> int:
-    """The 64 bits of a real, as an integer."""
+    """Return the 64 bits of a real, as an integer."""
     return int(_quad.unpack(_double.pack(real))[0])
 
 
 class Strings:
-    """The dictionary of a table's strings: their codes, and for each the code of its folded form (in lower case)."""
+    """A table's dictionary of strings: their codes, and for each the code of its lower-case form."""
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Strings:
         self._folded = 0
 
     def code(self, text: str) -> int:
-        """The code of a string, a new one where it is not known yet."""
+        """Return the code of a string; give a new string a new code."""
         code = self.codes.get(text)
         if code is None:
             code = self.codes[text] = len(self.texts)
@@ -64,7 +64,7 @@ class Strings:
         return code
 
     def folded(self) -> npt.NDArray[np.int32]:
-        """For each code that of the folded form, which is a string of the dictionary itself."""
+        """Return, for each code, the code of its lower-case form."""
         texts = self.texts
         while self._folded < len(texts):
             if len(texts) > len(self._folds):
@@ -81,7 +81,7 @@ _KNOWN_MOST = 10_000
 
 
 class Heap:
-    """What the cells of a table refer to: its strings and its expressions."""
+    """The strings and expressions to which the cells of a table refer."""
 
     def __init__(self) -> None:
         self.strings = Strings()
@@ -90,7 +90,7 @@ class Heap:
         self._known: dict[int, tuple[Expression, int]] = {}
 
     def encode(self, expression: Expression) -> tuple[int, int]:
-        """Kind and payload of an expression."""
+        """Return the kind and payload of an expression."""
         if type(expression) is not Literal:
             known = self._known.get(id(expression))
             if known is not None and known[0] is expression:
@@ -117,11 +117,10 @@ class Heap:
         return (UNDEF if value is UNDEFINED else ERR), 0
 
     def decode(self, kind: int, payload: int) -> Expression:
-        """The expression of a cell."""
         return self.expressions[payload] if kind == OTHER else Literal(self.value(kind, payload))
 
     def value(self, kind: int, payload: int) -> Any:
-        """The value of a cell that is no expression."""
+        """Return the value of a cell that is no expression."""
         if kind == INTEGER:
             return payload
         if kind == STRING:
@@ -142,13 +141,13 @@ class Column:
         self.name = name
         self.kinds: Kinds | int = ABSENT
         self.payload: Integers | int = 0
-        # The ad's cell that all rows share, to know it again without looking into it.
+        # The one cell that all rows share, to recognise it without decoding.
         self.cell: object = None
         self.version = 0
         self._derived: dict[str, tuple[int, Any]] = {}
 
     def append(self, heap: Heap, rows: int, cells: Sequence[Cell | None]) -> None:
-        """Take the cells of the rows that follow the first ``rows``."""
+        """Append the cells of the rows that follow the first ``rows``."""
         self.version += 1
         distinct = dict(zip(map(id, cells), cells, strict=True))
         codes = {known: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for known, cell in distinct.items()}
@@ -175,12 +174,10 @@ class Column:
         self.kinds = new_kinds if rows == 0 else np.concatenate([self.all_kinds(rows), new_kinds])
 
     def payloads(self, rows: int) -> Integers:
-        """Return the payload of each row."""
         payload = self.payload
         return payload[:rows] if isinstance(payload, np.ndarray) else np.full(rows, payload, np.int64)
 
     def all_kinds(self, rows: int) -> Kinds:
-        """Return the kind of each row."""
         kinds = self.kinds
         return kinds[:rows] if isinstance(kinds, np.ndarray) else np.full(rows, kinds, np.uint8)
 
@@ -203,7 +200,7 @@ class Column:
         self.version += 1
 
     def at(self, row: int) -> tuple[int, int]:
-        """Kind and payload of a cell."""
+        """Return the kind and payload of a cell."""
         kinds, payload = self.kinds, self.payload
         kind = int(kinds[row]) if isinstance(kinds, np.ndarray) else kinds
         return kind, int(payload[row]) if isinstance(payload, np.ndarray) else payload
@@ -217,7 +214,7 @@ class Column:
         self.version += 1
 
     def derived(self, name: str, make: Any) -> Any:
-        """An array made from the column, kept until the column changes."""
+        """Return an array made from the column, cached until the column changes."""
         kept = self._derived.get(name)
         if kept is not None and kept[0] == self.version:
             return kept[1]
@@ -227,7 +224,7 @@ class Column:
 
 
 def factorize(numbers: Integers) -> tuple[Integers, Integers]:
-    """The distinct numbers of an array, and for each of its places which of them stands there."""
+    """Return the distinct numbers of an array, and for each element the index of its number."""
     least, most = int(numbers.min()), int(numbers.max())
     if most - least <= 4 * len(numbers) + 1024:
         shifted = numbers - least

@@ -1,7 +1,7 @@
-"""What an evaluation may know of the outside world.
+"""Hold what an evaluation may know of the outside world.
 
-The engine has no clock, no randomness and no file of its own. A ``Context`` holds what an expression may ask for;
-what it does not hold makes the function that asks fail with a clear message.
+The engine has no clock, no randomness and no file of its own. A function that asks for something its ``Context`` does
+not hold fails with a clear message.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Context:
     """The surroundings of an evaluation; immutable.
 
-    :param now: the time, in whole seconds since the epoch; without it ``time()`` and its like raise ContextError
+    :param now: the time, in whole seconds since the epoch; without it ``time()`` and the like raise ContextError
     :param timezone: the zone of local times; UTC unless given
-    :param seed: what ``random()`` is drawn from; without it ``random()`` raises ContextError
+    :param seed: seeds ``random()``; without it ``random()`` raises ContextError
     :param user_maps: for ``userMap()``: map name to a mapping, or a function, from a user to "group1,group2"
-    :param functions: an embedder's own functions, name to callable(*values); a built-in one cannot be
-        replaced, as in the reference
-    :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as
-        it is in HTCondor by default
-    :param trace: receives the lines that ``debug()`` writes; without it they go nowhere
+    :param functions: an embedder's own functions, name to callable(*values); as in HTCondor, they cannot replace a
+        built-in one
+    :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as in
+        HTCondor by default
+    :param trace: receives the lines that ``debug()`` writes; without it they are dropped
     """
 
     __slots__ = ("functions", "now", "seed", "timezone", "trace", "user_home", "user_maps")
@@ -83,31 +83,28 @@ class Context:
     __delattr__ = None  # type: ignore[assignment]
 
     def replace(self, **changes: Any) -> Context:
-        """A context like this one, but for the changes (the constructor's names)."""
+        """Return a copy with changes (the constructor's names)."""
         return Context(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def time(self, asking: str) -> int:
-        """The time.
-
-        :param asking: the function that wants it, for the message
-        """
+        """Return the seconds since the epoch; raise ContextError, naming the function ``asking``, without a ``now``."""
         if self.now is None:
             raise ContextError(f"{asking} needs the time: evaluate with Context(now=<seconds since the epoch>)")
         return self.now
 
     def offset(self, seconds: int) -> int:
-        """Seconds east of UTC of local time at a point in time."""
+        """Return the seconds east of UTC of local time at a point in time."""
         if self.timezone is UTC:
             return 0
         try:
             local = (_EPOCH + timedelta(seconds=seconds)).astimezone(self.timezone)
-        except OverflowError:  # beyond the years that Python's calendar knows
+        except OverflowError:  # beyond the years of Python's calendar
             local = _EPOCH.astimezone(self.timezone)
         east = local.utcoffset()
         return 0 if east is None else int(east.total_seconds())
 
     def standard(self, local: int) -> int:
-        """The point in time of a local time, read as standard time whatever the season: C's mktime with tm_isdst = 0.
+        """Return the instant of a local time, read as standard time in any season: C's mktime with tm_isdst = 0.
 
         :param local: the fields of the local time as seconds, as if it were UTC
         """
@@ -121,7 +118,7 @@ class Context:
         return local - east
 
     def zone_name(self) -> str:
-        """The abbreviation of the zone's standard time."""
+        """Return the abbreviation of the zone's standard time."""
         name = _EPOCH.astimezone(self.timezone).tzname()
         return "UTC" if name is None else name
 
@@ -140,7 +137,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Randomness:
-    """The pseudo-random numbers of one evaluation: those of drand48, seeded by the context."""
+    """The pseudo-random numbers of one evaluation: drand48's, seeded by the context."""
 
     __slots__ = ("_state",)
 
@@ -148,7 +145,7 @@ class Randomness:
         self._state = ((seed & 0xFFFFFFFF) << 16) | 0x330E
 
     def integer(self) -> int:
-        """The next number of 31 bits."""
+        """Return the next number of 31 bits."""
         self._state = (self._state * _MULTIPLIER + 0xB) & ((1 << 48) - 1)
         return self._state >> 17
 

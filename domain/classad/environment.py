@@ -1,9 +1,8 @@
-"""The environment of one evaluation: the two ads of a match, and which attribute a name means in them.
+"""Hold the environment of one evaluation, the two ads of a match, and look names up in it.
 
-An ad's scope is its own attributes, then those of the ad it is written in, outwards. In a match each of the two ads
-is placed, as in the reference's MatchClassAd, in a small context ad that says what TARGET, OTHER and AD are, and both
-contexts in the match itself, whose attributes are LEFT and RIGHT. That the match's names can be seen from everywhere
-inside is thereby no rule of its own.
+An ad's scope is its own attributes, then those of the ad it is nested in, outwards. As in HTCondor's MatchClassAd, each
+ad of a match is placed in a small context ad that defines TARGET, OTHER and AD, and both contexts in the match itself,
+whose attributes are LEFT and RIGHT. So the match's names are visible from inside without a rule of their own.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ def _context(name: str) -> ClassAd:
 LEFT_CONTEXT = _context("lctx")
 RIGHT_CONTEXT = _context("rctx")
 
-# Names that mean something in a match, or of themselves, where no ad has an attribute of that name.
+# Names with a meaning of their own, in a match or always, where no ad has an attribute of that name.
 _SPECIAL = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
 _TIME = parse("time()")
 MATCH_NAMES = _SPECIAL | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()
 
 
 MAX_DEPTH = 400
-# The reference stops after ten million evaluated nodes; here the attributes are counted, which are fewer.
+# HTCondor stops after ten million evaluated nodes; here attributes are counted, which are fewer.
 MAX_STEPS = 1_000_000
 
 
@@ -49,15 +48,15 @@ Evaluator = Callable[["Environment", ClassAd | None], Any]
 
 
 class Environment:
-    """One evaluation: the two ads of the match, the context, and what keeps it finite."""
+    """One evaluation: the two ads of the match, the context, and the guards against endless evaluation."""
 
-    # What few evaluations change is set on the class: one is made for each evaluation.
+    # Defaults that few evaluations change stand on the class: one instance is made per evaluation.
     depth = MAX_DEPTH
     steps = MAX_STEPS
     active: set[tuple[int, str]] | None = None
     randomness: Randomness | None = None
     nested: tuple[ClassAd, ClassAd] | None = None
-    # Where a call of ``LEAVERS`` has left the search; None: in the ad at hand.
+    # The ad in which a call of ``LEAVERS`` left the search; None: the ad at hand.
     moved: ClassAd | None = None
     left: ClassAd | None
     right: ClassAd | None
@@ -74,10 +73,7 @@ class Environment:
             self.root = MATCH_ROOT
 
     def random(self) -> Randomness:
-        """The evaluation's random numbers.
-
-        :raises ContextError: where the context has no seed.
-        """
+        """Return the evaluation's random numbers; raise ContextError where the context has no seed."""
         if self.randomness is None:
             if self.context.seed is None:
                 raise ContextError("random() needs a seed: evaluate with Context(seed=<number>)")
@@ -85,7 +81,7 @@ class Environment:
         return self.randomness
 
     def other(self, ad: ClassAd) -> ClassAd | None:
-        """The other ad of the match, where ``ad`` is one of the two (or stands in for one)."""
+        """Return the other ad of the match, where ``ad`` is one of the two (or stands in for one)."""
         if ad is self.left:
             return self.right
         if ad is self.right:
@@ -95,7 +91,7 @@ class Environment:
         return None
 
     def inside(self, place: ClassAd) -> Environment:
-        """The environment of ``evalInEachContext``: in an ad nested in one of the two, which sees the other one."""
+        """Return the environment of ``evalInEachContext``: an ad nested in one of the two, which sees the other one."""
         inner = Environment(None, None, self.context)
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
         inner.steps, inner.active, inner.depth = self.steps - 1, self.active, self.depth - 1
@@ -110,7 +106,7 @@ class Environment:
 
 
 def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:
-    """The ad in which an ad stands."""
+    """Return the ad in which an ad is nested."""
     if env.left is not None:
         if ad is env.left:
             return LEFT_CONTEXT
@@ -120,7 +116,6 @@ def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:
 
 
 def root_of(env: Environment, ad: ClassAd | None) -> ClassAd | None:
-    """The outermost ad around an ad."""
     while ad is not None:
         outer = enclosing(env, ad)
         if outer is None:
@@ -130,9 +125,9 @@ def root_of(env: Environment, ad: ClassAd | None) -> ClassAd | None:
 
 
 def lookup(env: Environment, ad: ClassAd, key: str) -> tuple[Any, ClassAd] | None:
-    """What a name (in lower case) means in an ad: an expression or an ad, and the ad where it was found.
+    """Look a lower-case name up in an ad: return an expression or an ad, and the ad where it was found.
 
-    The language's own names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) mean themselves in the first ad
+    The language's own names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) have their meaning in the first ad
     that has no attribute of that name.
     """
     here: ClassAd | None = ad

@@ -1,10 +1,10 @@
-"""The table of built-in functions, and the two ways to be one. The modules ``functions_*`` fill it.
+"""Register the built-in functions, eager and lazy. The modules ``functions_*`` fill the table.
 
-Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is silent or wrong, what the
-reference does.
+Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is silent or wrong, HTCondor's
+behaviour.
 
-An eager function gets values, a lazy one the evaluators of its arguments. A wrong number of arguments is an ``ERROR``
-for either, and nothing is evaluated then.
+An eager function takes values, a lazy one the evaluators of its arguments. For either, a wrong number of arguments is
+an ``ERROR``, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class Needs(Enum):
-    """What a function's value depends on."""
+    """The inputs of a function's value."""
 
     ARGUMENTS = "its arguments' values alone"
     CONTEXT = "the context too: the time, the zone, the maps"
@@ -30,14 +30,12 @@ class Needs(Enum):
 
 
 class Function(NamedTuple):
-    """A built-in function."""
-
     least: int  # arguments that it takes
     most: int
     eager: Eager | None
     lazy: Lazy | None
     needs: Needs
-    members: Mapping[int, int]  # by the number of arguments, which of them is a list whose members it evaluates
+    members: Mapping[int, int]  # number of arguments -> the argument that is a list whose members it evaluates
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -51,7 +49,7 @@ def eager(
     needs: Needs = Needs.ARGUMENTS,
     members: Mapping[int, int] = _NONE,
 ) -> Callable[[Eager], Eager]:
-    """Register an eager function under some names (separated by blanks), with its least and most arguments."""
+    """Register an eager function under blank-separated names, with its least and most arguments."""
 
     def register(body: Eager) -> Eager:
         for name in names.split():
@@ -62,8 +60,6 @@ def eager(
 
 
 def lazy(names: str, least: int, most: int | None = None, *, needs: Needs = Needs.PLACE) -> Callable[[Lazy], Lazy]:
-    """Register a lazy function."""
-
     def register(body: Lazy) -> Lazy:
         for name in names.split():
             FUNCTIONS[name] = Function(least, least if most is None else most, None, body, needs, _NONE)

@@ -1,4 +1,4 @@
-"""Environments and arguments in HTCondor's two syntaxes, and look-ups in maps and accounts."""
+"""Built-in functions on environments and arguments, in HTCondor's two syntaxes, and on user maps and accounts."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _split(line: str) -> list[str] | None:
 
 
 def _merge(table: dict[str, str], entries: Iterable[str]) -> bool:
-    """Enter NAME=VALUE texts into a table; False at the first that is none."""
+    """Enter NAME=VALUE texts into a table; return False at the first that is none."""
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not equals and "$$" in entry:
-            table[entry] = ""  # a macro that is expanded later stays as it stands
+            table[entry] = ""  # a macro that is expanded later stays as written
             continue
         if not name or not equals:
             return False
@@ -48,7 +48,7 @@ def _environment_line(table: dict[str, str]) -> str:
 
 @eager("envv1tov2", 1)
 def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """ "A=1;B=2" as "A=1 B=2". A leading delimiter says which one it is."""
+    """Convert ``A=1;B=2`` to ``A=1 B=2``. A leading delimiter says which one it is."""
     (text,) = values
     if type(text) is not str:
         return UNDEFINED if text is UNDEFINED else ERROR
@@ -61,7 +61,7 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 
 def _old_entries(text: str, delimiter: str) -> list[str]:
-    """The entries of an environment in the old syntax, which ends each at the delimiter or a newline."""
+    """Return the entries of an environment in the old syntax: each ends at the delimiter or a newline."""
     out: list[str] = []
     at = 0
     while at < len(text):
@@ -77,7 +77,7 @@ def _old_entries(text: str, delimiter: str) -> list[str]:
 
 @lazy("mergeenvironment", 0, MANY, needs=Needs.ARGUMENTS)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Environments in the new syntax, later ones over earlier ones; undefined ones are passed over."""
+    """Merge environments in the new syntax, later ones over earlier ones; skip undefined ones."""
     table: dict[str, str] = {}
     for argument in arguments:
         text = argument(env, ad)
@@ -90,7 +90,7 @@ def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any
 
 
 def _version(env: Environment, ad: Ad, arguments: list[Any]) -> int | None:
-    """The syntax wanted, which is looked at before what is to be written in it."""
+    """Return the wanted syntax, evaluated before the arguments to write."""
     version = arguments[1](env, ad) if len(arguments) == 2 else 2
     return version if type(version) is int and version in (1, 2) else None
 
@@ -134,7 +134,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
 
 @eager("usermap", 2, 4, needs=Needs.CONTEXT)
 def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """userMap(map, user): "group1,group2"; with a preferred group: that one if it is among them, or the first."""
+    """Evaluate userMap(map, user[, group]): the user's groups; or the preferred group if listed, else the first."""
     default = values[3] if len(values) == 4 else UNDEFINED
     name, user = values[:2]
     if type(name) is not str or type(user) is not str:
@@ -156,7 +156,7 @@ def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @lazy("userhome", 0, MANY)
 def _user_home(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """userHome(user[, default]): undefined or the default where the context knows no homes, HTCondor's own default."""
+    """Evaluate userHome(user[, default]): undefined or the default where the context has no homes, as in HTCondor."""
     if not 1 <= len(arguments) <= 2:
         raise EvaluationFailed("userHome() takes a user and perhaps a default")
     default: Any = arguments[1](env, ad) if len(arguments) == 2 else ""

@@ -1,4 +1,4 @@
-"""Functions that look at expressions rather than at values: choices, evaluation, references, other ads' contexts."""
+"""Built-in functions on expressions rather than values: choices, evaluation, references, other ads' contexts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _if_then_else(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
 
 @lazy("eval", 1)
 def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """A string, read as an expression and evaluated in the ad at hand."""
+    """Read a string as an expression and evaluate it in the ad at hand."""
     text = to_string(arguments[0](env, ad))
     if type(text) is not str:
         return ERROR
@@ -51,7 +51,7 @@ def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 @lazy("debug", 1)
 def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """The argument's value; the context's ``trace`` is told of it."""
+    """Return the argument's value, and report it to the context's ``trace``."""
     value = arguments[0](env, ad)
     if env.context.trace is not None:
         env.context.trace(f"Classad debug: {unparse(node.arguments[0])} --> {unparse(value)}")
@@ -59,7 +59,7 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 
 def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
-    """What an attribute reference stands for, unevaluated (None: nothing), and the ad where the search ended."""
+    """Return what an attribute reference names, unevaluated (None: nothing), and the ad where the search ended."""
     if env.moved is not None:
         ad = env.moved
     if reference.base is None:
@@ -87,7 +87,7 @@ def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
 
 @lazy("unparse", 1)
 def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """The text of an attribute's expression, in lines; "" where the ad at hand has none of that name."""
+    """Return the text of an attribute's expression, in lines; "" where the ad at hand has none of that name."""
     (reference,) = node.arguments
     if not isinstance(reference, Attribute):
         return ERROR
@@ -97,7 +97,7 @@ def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 @lazy("unresolved", 1, 2)
 def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """The references of an attribute's expression that the ad does not define; or whether a pattern is among them."""
+    """List the references of an attribute's expression that the ad does not define, or search them for a pattern."""
     reference = node.arguments[0]
     if not isinstance(reference, Attribute):
         return ERROR
@@ -125,7 +125,7 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
 
 
 def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
-    """The value of an expression in a member of a list of ads, as if it stood there."""
+    """Evaluate an expression in a member of a list of ads, as if it stood there."""
     try:
         place = member(env, ad, members, nested)
     except EvaluationFailed:
@@ -141,7 +141,7 @@ def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, n
 
 
 def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[list[Any] | None, Any]:
-    """The values of the first argument's expression in each ad of the second; or the list's value where it is none."""
+    """Evaluate the first argument in each ad of the second; where that is no list, return its value instead."""
     expression, list_node = node.arguments
     if isinstance(expression, Attribute):
         thing, env.moved = _found(env, ad, expression)

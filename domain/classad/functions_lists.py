@@ -1,4 +1,4 @@
-"""Lists: sums, extremes, membership, and strings cut into lists."""
+"""Built-in functions on lists: sums, extremes, membership, split."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ Ad = ClassAd | None
 
 
 def shared_list(items: list[str]) -> ListValue:
-    """A list of strings that a function made."""
     return ListValue(tuple(Literal(item) for item in items), None, shared=True)
 
 
 def _numbers(env: Environment, ad: Ad, value: Any) -> Any:
-    """The defined members of a list of numbers; or what the function yields where it is none."""
+    """Return the defined members of a list of numbers; for any other value, the function's result."""
     if type(value) is not ListValue:
         return UNDEFINED if value is UNDEFINED else ERROR
     numbers = []
@@ -57,7 +56,7 @@ def _average_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 
 def promoted(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two numbers as one type: reals where either is, else integers."""
+    """Convert two numbers to one type: reals where either is, else integers."""
     common: type = float if type(a) is float or type(b) is float else int
     return common(a), common(b)
 
@@ -74,7 +73,7 @@ def _declare_extreme(name: str, op: str) -> None:
             return UNDEFINED
         best = numbers[0]
         for number in numbers[1:]:
-            # The reference's comparison leaves both as the common type to which it has promoted them.
+            # HTCondor's comparison leaves both promoted to the common type.
             number, best = promoted(number, best)
             if better(number, best) is True:
                 best = number
@@ -120,7 +119,7 @@ def _declare_compare(name: str, all_of_them: bool) -> None:
         for expression in members.expressions:
             result = BINARY[op](member(env, ad, members, expression), against)
             if type(result) is not bool:
-                # An undefined comparison ends it, for want of a proof either way.
+                # An undefined comparison ends the search: nothing is proven either way.
                 return False if result is UNDEFINED else ERROR
             if result is not all_of_them:
                 return result
@@ -134,7 +133,7 @@ _declare_compare("allcompare", True)
 
 @eager("split", 1, 2)
 def _split(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Cut at any of some separators. An empty field comes only from the same one twice, blanks apart."""
+    """Cut a string at any of some separators. Only a doubled separator other than a blank makes an empty field."""
     text = values[0]
     separators = values[1] if len(values) == 2 else ", \t"
     if type(text) is not str or type(separators) is not str:

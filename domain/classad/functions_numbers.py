@@ -1,4 +1,4 @@
-"""Numbers: conversion, rounding, powers, chance."""
+"""Built-in functions on numbers: conversion, rounding, powers, random numbers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _bool(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 
 def _ceiling(number: float) -> float:
-    # Of a number just below zero it is -0.0, as C has it.
+    # A number just below zero gives -0.0, as in C.
     return math.copysign(float(math.ceil(number)), number) if math.isfinite(number) else number
 
 
@@ -69,7 +69,7 @@ def _floor(number: float) -> float:
 
 
 def _nearest(number: float) -> float:
-    # Half to even, as C's rint.
+    # Round half to even, as C's rint.
     return float(round(number)) if math.isfinite(number) else number
 
 
@@ -89,7 +89,7 @@ _declare_rounding("round", _nearest)
 
 
 def c_pow(base: float, exponent: float) -> float:
-    """C's pow: infinities and NaN where Python raises."""
+    """Compute C's pow: infinities and NaN where Python raises."""
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -115,7 +115,7 @@ def _pow(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("quantize", 2, members={2: 1})
 def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Up to a multiple of the second argument, or to the first member of a list that is not smaller."""
+    """Round up to a multiple of the second argument, or to the first member of a list that is not smaller."""
     value, unit = values
     number = to_real(value)
     if type(number) is not float:

@@ -1,4 +1,4 @@
-"""Regular expressions: PCRE2's, as the reference has them, on bytes."""
+"""Built-in functions on regular expressions: PCRE2's, on bytes, as in HTCondor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
 
 Ad = ClassAd | None
 
-# What the binding reads otherwise than the reference's library: escapes that are errors there, and {,n}, which is text.
+# Where the binding differs from HTCondor's library: escapes that are errors there, and {,n}, which is text.
 _REFUSED_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
 _UPPER_BOUND_ONLY = re.compile(rb"\\.|\{(?=,[0-9]+\})", re.DOTALL)
 
 
 @lru_cache(maxsize=1000)
 def _compiled(pattern: str, options: str) -> Any:
-    """The pattern, ready to match; None where it is none. Options: i, m, s, x."""
+    """Compile a pattern; return None where it is invalid. Options: i, m, s, x."""
     import pcre2
 
     data = to_bytes(pattern)
@@ -42,7 +42,7 @@ def _compiled(pattern: str, options: str) -> Any:
 
 
 def matches(pattern: str, text: str, options: str) -> Any:
-    """Whether a pattern is found in a text: a boolean, or ``ERROR``."""
+    """Tell whether a pattern is found in a text: a boolean, or ``ERROR``."""
     compiled = _compiled(pattern, options)
     if compiled is None:
         return ERROR
@@ -51,16 +51,16 @@ def matches(pattern: str, text: str, options: str) -> Any:
     try:
         return compiled.search(to_bytes(text)) is not None
     except pcre2.LibraryError:
-        return ERROR  # it ran into the library's limit of steps
+        return ERROR  # it hit the library's step limit
 
 
 def matches_something(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text, case left out, and its match is not empty."""
+    """Tell whether a pattern is found in a text, without case, with a match that is not empty."""
     return matches("(*NOTEMPTY)" + pattern, text, "i") is True
 
 
 def _exceptional(values: list[Any]) -> Any:
-    """ERROR or UNDEFINED, where an argument is."""
+    """Return ERROR or UNDEFINED, where an argument is one."""
     if any(value is ERROR for value in values):
         return ERROR
     return UNDEFINED if any(value is UNDEFINED for value in values) else None
@@ -129,11 +129,10 @@ _declare_substitution("replaceall", "fg")
 
 
 def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
-    """The replacements of the first match (option g: of all), within the rest of the text with option f.
+    """Return the replacement of the first match (option g: of all), within the rest of the text with option f.
 
-    Without f the result is made of the replacements alone, and of each byte that is stepped over after an empty
-    match. A global substitution with an empty match at the very end runs past it, which is an error: the reference's
-    behaviour.
+    Without f the result is the replacements alone, and each byte stepped over after an empty match. As in HTCondor, a
+    global substitution with an empty match at the very end is an error.
     """
     compiled, not_empty = _compiled(pattern, options), None
     if compiled is None:
@@ -148,7 +147,7 @@ def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
             return ERROR
         try:
             if after_empty:
-                # After an empty match only one that is not, and begins right here, will do.
+                # After an empty match, only a non-empty one that begins right here counts.
                 not_empty = not_empty or _compiled("(*NOTEMPTY_ATSTART)" + pattern, options)
                 found = not_empty.match(data, at)
             else:
@@ -180,7 +179,7 @@ _GROUP = re.compile(rb"\\([0-9])")
 
 
 def _expand(template: bytes, found: Any) -> bytes | None:
-    """The template with ``\\0`` to ``\\9`` filled in; None where it names a group beyond the last that took part."""
+    """Fill ``\\0`` to ``\\9`` into the template; None where it names a group beyond the last that took part."""
     groups = found.groups()
     last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
     parts = _GROUP.split(template)

@@ -1,4 +1,4 @@
-"""String lists: one string that lists items between separators."""
+"""Built-in functions on string lists: one string of items between separators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLT_MIN = 1.1754943508222875e-38
 
 
 def items_of(text: str, separators: str) -> list[str]:
-    """The items of a string list, blanks around them taken off; there are no empty ones."""
+    """Return the items of a string list, blanks around them trimmed and empty ones dropped."""
     items: list[str] = []
     at, end = 0, len(text)
     skipped = separators + _BLANKS
@@ -34,7 +34,7 @@ def items_of(text: str, separators: str) -> list[str]:
 
 
 def _strings(values: list[Any], separators: str) -> tuple[str, str] | None:
-    """The list and its separators, where both are strings."""
+    """Return the list and its separators, where both are strings."""
     text = values[0]
     if len(values) > 1:
         separators = values[1]
@@ -73,7 +73,7 @@ def _declare_summary(
 _declare_summary("stringlistsum", 0.0, lambda item, so_far: item + so_far, 0.0)
 _declare_summary("stringlistavg", 0.0, lambda item, so_far: item + so_far, 0.0, average=True)
 _declare_summary("stringlistmin", _FLT_MAX, lambda item, so_far: item if item < so_far else so_far, UNDEFINED)
-# It starts at the smallest positive float, and so never gets below zero: a fault that sites may rely upon.
+# HTCondor starts at the smallest positive float, so the result never gets below zero; sites may rely on it.
 _declare_summary("stringlistmax", _FLT_MIN, lambda item, so_far: item if item > so_far else so_far, UNDEFINED)
 
 
@@ -87,14 +87,14 @@ def _declare_membership(name: str, folded: bool, subset: bool) -> None:
         item, text = values[:2]
         if item is UNDEFINED and text is UNDEFINED:
             return UNDEFINED
-        # One that is undefined counts as empty.
+        # An undefined argument counts as empty.
         item = "" if item is UNDEFINED else item
         text = "" if text is UNDEFINED else text
         separators = values[2] if len(values) == 3 and values[2] is not UNDEFINED else ", \t\r\n"
         known = {fold(one) for one in items_of(text, separators)}
         if subset:
             wanted = [fold(one) for one in items_of(item, separators)]
-            # Of a string with nothing in it but separators, the reference says no.
+            # HTCondor says no of a string with nothing in it but separators.
             return item == "" or (bool(wanted) and all(one in known for one in wanted))
         return fold(item) in known
 
@@ -107,11 +107,11 @@ _declare_membership("stringlistisubsetmatch", folded=True, subset=True)
 
 @lazy("stringlistsintersect", 2, 3, needs=Needs.ARGUMENTS)
 def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Whether two string lists share an item. Items keep their blanks here, if blanks are no separators."""
+    """Tell whether two string lists share an item. Items keep their blanks, if blanks are no separators."""
     try:
         values = [argument(env, ad) for argument in arguments]
     except EvaluationFailed:
-        return ERROR  # alone among the functions, in the reference
+        return ERROR  # only this function does so in HTCondor
     if any(value is ERROR for value in values):
         return ERROR
     if any(value is UNDEFINED for value in values):

@@ -1,4 +1,4 @@
-"""Strings: joining, cutting, comparing; versions."""
+"""Built-in functions on strings: joining, cutting, comparing; versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ad = ClassAd | None
 
 @lazy("strcat", 0, MANY, needs=Needs.ARGUMENTS)
 def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """All of them as one string; the first undefined or error decides."""
+    """Concatenate all arguments; the first undefined or error decides."""
     out: list[str] = []
     for argument in arguments:
         text = to_string(argument(env, ad))
@@ -29,7 +29,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 @lazy("join", 0, MANY, needs=Needs.ARGUMENTS)
 def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """join(separator, a, b ...), join(separator, list), join(list). What is undefined is passed over."""
+    """Evaluate join(separator, a, b ...), join(separator, list) or join(list). Skip undefined members."""
     values: list[Any] = []
     for argument in arguments:
         values.append(argument(env, ad))
@@ -67,7 +67,7 @@ _declare_case("tolower", lower)
 
 @eager("substr", 2, 3)
 def _substr(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Bytes of a string from an offset; negative offsets and lengths count from the end."""
+    """Return bytes of a string from an offset; negative offsets and lengths count from the end."""
     if any(value is UNDEFINED for value in values):
         return UNDEFINED
     if type(values[0]) is not str or any(type(value) is not int for value in values[1:]):
@@ -87,7 +87,7 @@ def _substr(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("size", 1)
 def _size(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Members of a list, attributes of an ad, bytes of a string."""
+    """Return the number of a list's members, an ad's attributes or a string's bytes."""
     (value,) = values
     if type(value) is str:
         return len(value) if value.isascii() else len(to_bytes(value))
@@ -123,13 +123,10 @@ def _is_digit(byte: int) -> bool:
 
 
 def natural_compare(a: str, b: str) -> int:
-    """The order of versions: runs of digits count as numbers, and fewer leading zeros come first.
-
-    Only the sign means something; its size is the reference's (a difference of bytes, or of lengths).
-    """
+    """Compare versions as HTCondor: digit runs are numbers, fewer leading zeros come first. Only the sign counts."""
     if a == b:
         return 0
-    # A byte of zero ends each, as in C.
+    # A zero byte ends each, as in C.
     x, y = to_bytes(a) + b"\0", to_bytes(b) + b"\0"
     at = 0
     while x[at] == y[at]:
@@ -157,7 +154,7 @@ def _leading_zeros(text: bytes, start: int) -> int:
     end = start
     while text[end] == 48:
         end += 1
-    # The last zero of a number is no leading one.
+    # A number's last zero is no leading one.
     return end - start - (1 if end > start and not _is_digit(text[end]) else 0)
 
 

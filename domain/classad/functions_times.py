@@ -1,4 +1,4 @@
-"""Times: now, conversions, parts and formats."""
+"""Built-in functions on times: now, conversions, parts and formats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _day_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("abstime", 0, 2, needs=Needs.CONTEXT)
 def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """A point in time from a number, in the local zone or with an offset in seconds."""
+    """Return a point in time from a number, in the local zone or with an offset in seconds."""
     if not values:
         return _now(env, "absTime()")
     value = values[0]
@@ -67,7 +67,7 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     elif kind is RelTime:
         seconds = truncate32(value.seconds)
     elif kind is str:
-        return value  # only literal strings are read as times, by the parser; the reference hands back a computed one
+        return value  # the parser reads literal strings only; HTCondor returns a computed one unchanged
     else:
         return UNDEFINED if value is UNDEFINED else ERROR
     if offset is None:
@@ -79,7 +79,7 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("reltime", 1, 2)
 def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """A length of time from a number of seconds."""
+    """Return a length of time from a number of seconds."""
     if len(values) == 2:
         return ERROR
     (value,) = values
@@ -93,7 +93,7 @@ def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if kind is AbsTime:
         return RelTime(value.seconds)
     if kind is str:
-        return RelTime(0.0)  # only literal strings are read as times, by the parser
+        return RelTime(0.0)  # the parser reads literal strings only
     return UNDEFINED if value is UNDEFINED else ERROR
 
 
@@ -140,7 +140,7 @@ def _ad_of(attributes: dict[str, Any]) -> ClassAd:
 
 
 def split_time(env: Environment, value: Any) -> ClassAd | None:
-    """The parts of a time as an ad; None where it is no time."""
+    """Return the parts of a time as an ad; None where it is no time."""
     kind = type(value)
     if kind is int or kind is float:
         seconds = value if kind is int else truncate32(value)
@@ -172,7 +172,7 @@ def _split_length(seconds: float) -> ClassAd:
     minutes, rest = int(of_hour / 60), int(math.fmod(of_hour, 60))
     parts: dict[str, Any] = {"Days": days, "Hours": hours, "Minutes": minutes, "Seconds": rest + fraction}
     if negative:
-        # Only the largest part that is not zero carries the sign.
+        # Only the largest non-zero part carries the sign.
         signed = next((name for name in ("Days", "Hours", "Minutes") if parts[name] > 0), "Seconds")
         parts[signed] = -parts[signed]
     return _ad_of({"Type": "RelativeTime", **parts})
@@ -192,7 +192,7 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @lazy("formattime", 0, 2, needs=Needs.CONTEXT)
 def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """strftime of a point in time (an integer is one too), or of an ad such as splitTime yields."""
+    """Format a point in time (or an integer), or an ad as splitTime returns it, by strftime."""
     form = "%c"
     zone = env.context.zone_name()
     if not arguments:
@@ -222,7 +222,7 @@ def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> A
 
 
 def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
-    """Day of the week and of the year by the reference's own formula, which takes any numbers for a date."""
+    """Return the day of the week and of the year by HTCondor's formula, which takes any numbers for a date."""
 
     def fixed(month: int, day: int) -> int:
         leap = year % 4 == 0 and year % 400 not in (100, 200, 300)
@@ -243,7 +243,7 @@ def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
 
 @eager("interval", 1)
 def _interval(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Seconds as ``days+hh:mm:ss``, ``h:mm:ss``, ``m:ss`` or ``s``."""
+    """Format seconds as ``days+hh:mm:ss``, ``h:mm:ss``, ``m:ss`` or ``s``."""
     number = to_integer(values[0])
     if type(number) is not int:
         return ERROR

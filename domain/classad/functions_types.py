@@ -1,4 +1,4 @@
-"""Tests of a value's type: exact, without conversion."""
+"""Built-in tests of a value's type: exact, without conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTCondor's JSON form of ads: plain values as JSON's own, all other expressions as strings ``"/Expr(...)/"``."""
+"""Read and write HTCondor's JSON form: plain values as JSON, other expressions as strings ``"/Expr(...)/"``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ESCAPES |= {c: f"\\u{c:04X}" for c in range(1, 32) if c not in _ESCAPES}
 
 
 def to_json(ad: Any) -> str:
-    """The ad as condor tools print it with -json: two blanks of indentation, attributes by length of name."""
+    """Return the ad as condor tools print it with -json: indented by two blanks, attributes by length of name."""
     return _of_attributes(ad._all().values(), "")
 
 
@@ -74,9 +74,9 @@ _EXPRESSION = re.compile(r"/expr\((.*)\)/", re.IGNORECASE | re.DOTALL)
 
 
 def from_json(text: str) -> dict[str, tuple[str, Expression]]:
-    """The attributes of an ad in the JSON form.
+    """Return the attributes of an ad in the JSON form.
 
-    :raises ClassAdSyntaxError: where the text is not JSON, not an object, or holds an expression that is none.
+    :raises ClassAdSyntaxError: where the text is not JSON, not an object, or holds an invalid expression.
     """
     try:
         data = json.loads(text, parse_constant=_no_constant)
@@ -120,9 +120,9 @@ def _expression(value: Any, levels: int) -> Expression:
         return AdExpression(_cells(value, levels - 1))
     if isinstance(value, list):
         return ListExpression(tuple(_expression(member, levels - 1) for member in value))
-    # JSON has no way to tell "\/" from "/" once it is read: a string of this form is taken for an expression.
+    # JSON does not tell "\/" from "/" once read: a string of this form counts as an expression.
     found = _EXPRESSION.fullmatch(value)
     if found is not None:
         return parse_evaluated(found[1])
-    to_bytes(value)  # refuses what no bytes can mean
+    to_bytes(value)  # refuses text that no bytes can encode
     return Literal(value)

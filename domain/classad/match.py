@@ -1,4 +1,4 @@
-"""Matches: two ads, each of whose Requirements the other must meet."""
+"""Match two ads: each must meet the other's Requirements."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from .values import EvaluationFailed, truth
 
 
 def accepts(value: Any) -> bool:
-    """Whether a value of Requirements is a yes: true, or a number that is not 0; nothing else."""
+    """Tell whether a value of Requirements accepts: true, or a number other than 0."""
     return truth(value) is True
 
 
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
-    """Whether ``my`` accepts ``target``. An ad without Requirements accepts nothing, the reference's rule.
+    """Tell whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
 
-    :raises ContextError: where Requirements ask for what the context does not have; an evaluation that fails otherwise
-        is no match.
+    :raises ContextError: for what the context does not have; any other failed evaluation is no match.
     """
     cell = my._find("requirements")
     if cell is None:
@@ -30,5 +29,5 @@ def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = Non
 
 
 def symmetric_match(a: ClassAd, b: ClassAd, context: Context | None = None) -> bool:
-    """Whether two ads accept each other."""
+    """Tell whether two ads accept each other."""
     return requirements_met(a, b, context) and requirements_met(b, a, context)

@@ -1,9 +1,8 @@
-"""When may the value of an expression differ from now's?
+"""Find when the value of an expression may next differ from now's.
 
-``next_change`` evaluates an expression over time (``time_evaluation``): how the value goes on, and for how long that is
-known. The first instant of which nothing is known is where the value may change; there the expression is evaluated
-again, and if its value is still the same, further on. So a comparison that turns where it does not matter is passed
-over. What cannot be evaluated over time and may see the clock has the answer ``POLL``.
+``next_change`` evaluates an expression over time (``time_evaluation``) for as long as its value is known. At the first
+unknown instant it evaluates again, and goes on while the value is still the same; so a comparison that turns where it
+does not matter is skipped. An expression that may see the clock but cannot be evaluated over time gives ``POLL``.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from .time_functions import END, TIME_FUNCTIONS, Moving, next_step, same, value_
 from .tree import Expression
 from .values import EvaluationFailed
 
-# How often a value that has stayed the same is looked at further on, before the answer is "here it may change".
+# How often an unchanged value is evaluated further on, before the answer is "it may change here".
 _MOST_STEPS = 16
 
 
 class Poll(Enum):
-    """The answer that there is no telling."""
+    """The answer for a value whose changes cannot be foreseen."""
 
     POLL = "poll"
 
@@ -43,14 +42,13 @@ def next_change(
     context: Context,
     moving: Mapping[str, Moving] = _NOTHING,
 ) -> int | Poll | None:
-    """The first whole second after ``context.now`` at which the value may differ from now's, the ads staying the same.
+    """Return the first whole second after ``context.now`` at which the value may differ, the ads staying the same.
 
-    It is never later than the first at which the value does differ, by type or by value. ``NEVER`` (None): it cannot
-    differ by time passing alone, up to the year 9999. ``POLL``: it cannot be told, as of random(), of an embedder's
-    function, or of an expression whose evaluation fails.
+    It is never later than the first actual change, of type or value. ``NEVER`` (None): time alone does not change it,
+    up to the year 9999. ``POLL``: it cannot be foreseen, as with random(), an embedder's function, or a failing
+    evaluation.
 
-    :param moving: names in lower case, of attributes of ``my`` that move by the clock; they stand for what ``my`` has
-        under the same names
+    :param moving: lower-case names of attributes of ``my`` that move by the clock; they replace those in ``my``
     :raises ContextError: where the context has no ``now``
     :raises ValueError: where a name in ``moving`` is not in lower case: it would never be found
     """

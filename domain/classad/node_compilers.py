@@ -1,4 +1,4 @@
-"""The evaluators of all nodes but attributes: literals, operators, choices, subscripts and calls."""
+"""Compile all nodes but attributes: literals, operators, choices, subscripts and calls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
                 return chosen
             chosen = truth(chosen)
             if chosen is None:
-                # Not lazy then, in the reference: what fails in a branch fails here.
+                # HTCondor is not lazy then: a failure in a branch fails here.
                 then(env, ad)
                 otherwise(env, ad)
                 return ERROR
@@ -90,12 +90,12 @@ def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
 
 
 def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    # Every operator is to check its depth: none is computed beforehand.
+    # Every operator is to check its depth, so none is folded at compile time.
     return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, constant_value(node.right, 0))
 
 
 def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
-    """A list by an integer, an ad by a string; out of range is an error, a missing attribute undefined."""
+    """Index a list by an integer, an ad by a string; out of range is an error, a missing attribute undefined."""
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
         base = left(env, ad)
@@ -127,7 +127,7 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
-    """Return the evaluator of a call. A name that is no built-in function's may be an embedder's, in the context."""
+    """Return the evaluator of a call. A name that is not built in may be an embedder's function, in the context."""
     function = FUNCTIONS.get(node.key)
     if function is None:
         key = node.key
@@ -156,7 +156,7 @@ def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
 
 
 def _call_own(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
-    """Call an embedder's function; what it returns may be any Python value that an ad may hold."""
+    """Call an embedder's function; it may return any Python value that an ad may hold."""
     result = function(*values)
     if type(result) in (float, bool):
         return result

@@ -1,4 +1,4 @@
-"""The evaluators of binary operators: the rules of ``operators``, and the cases that need none of them."""
+"""Compile binary operators: the rules of ``operators``, with fast paths for the common types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ARITHMETIC_OPS = frozenset({"+", "-", "*", "/", "%"})
 
 
 def constant_value(node: Any, levels: int = 20) -> Any:
-    """The value of a literal, or of arithmetic on literals (``15 * 60``); ``NOT_CONSTANT`` of all other expressions."""
+    """Return the value of a literal, or of arithmetic on literals (``15 * 60``); ``NOT_CONSTANT`` for the rest."""
     kind = type(node)
     if kind is Literal:
         return node.value
@@ -47,7 +47,7 @@ def constant_value(node: Any, levels: int = 20) -> Any:
 
 
 def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
-    """The evaluator of a binary operator other than the subscript.
+    """Return the evaluator of a binary operator other than the subscript.
 
     :param parts: the evaluators of its operands (of ``a && b && c``: of all three)
     :param constant: the value of the right operand, where it is known; else ``NOT_CONSTANT``
@@ -66,7 +66,7 @@ def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
 
 
 def _with_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
-    """Most clauses of policies. A value of the same type as the constant needs no rules."""
+    """Compile an operator on a constant, as in most policy clauses. A value of the constant's type needs no rules."""
     compute = BINARY[op]
     kind = type(constant)
     if op in _FAST and (kind is int or kind is float):
@@ -99,7 +99,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": ope
 
 
 def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """Of two integers or two reals: as Python has it, unless the result leaves their range."""
+    """Compute with two integers or two reals in Python, unless the result leaves their range."""
     compute, direct = BINARY[op], _ARITHMETIC[op]
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
@@ -118,7 +118,7 @@ def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def _connective(parts: tuple[Evaluator, ...], decisive: bool) -> Evaluator:
-    """``a && b && ...`` (decided by a false one) or ``a || b || ...`` (decided by a true one), from left to right."""
+    """Evaluate ``a && b && ...`` (decided by a false one) or ``a || b || ...`` (by a true one), from left to right."""
     neutral = not decisive
 
     def run(env: Environment, ad: ClassAd | None) -> Any:

@@ -1,7 +1,7 @@
-"""The operators on values: one function each, tables to find them.
+"""Apply the operators to values: one function each, and tables to find them.
 
-The rules are the reference's (src/classad/operators.cpp as observed in 25.14), of which the manual tells a part. An
-operator is strict unless it says otherwise: an error on the left wins, then one on the right, then undefined.
+The rules are HTCondor's (src/classad/operators.cpp as observed in 25.14), of which the manual tells a part. Operators
+are strict unless they say otherwise: an error on the left wins, then one on the right, then undefined.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _comparison(op: str) -> Operator:
-    """Numbers (booleans are 0 and 1) with numbers, strings whatever their case, times with their like; else error."""
+    """Compare numbers (booleans are 0 and 1), strings without case, or times of one type; all else is an error."""
     test = _ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:
@@ -74,7 +74,7 @@ def _comparison(op: str) -> Operator:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """``is``, ``=?=``: the same type and the same value, strings by case too. Two lists or two ads are an error."""
+    """Evaluate ``is``, ``=?=``: same type and value, strings with case. Two lists or two ads are an error."""
     ka, kb = type(a), type(b)
     if ka is not kb:
         return False
@@ -91,7 +91,7 @@ _PLAIN_KINDS = frozenset({int, float, str, bool, AbsTime, RelTime})
 
 
 def different(a: Any, b: Any) -> Any:
-    """``isnt``, ``=!=``: the opposite of ``is``."""
+    """Evaluate ``isnt``, ``=!=``: the opposite of ``is``."""
     same = identical(a, b)
     return same if same is ERROR else not same
 
@@ -100,7 +100,7 @@ def different(a: Any, b: Any) -> Any:
 
 
 def _real(number: float) -> Any:
-    # Positive infinity is an error; its negative counterpart is not, in the reference.
+    # HTCondor makes positive infinity an error, and negative infinity not.
     return ERROR if number == math.inf else number
 
 
@@ -126,7 +126,7 @@ def _divide_integers(a: int, b: int) -> Any:
 
 
 def divide_reals(a: float, b: float) -> float:
-    """IEEE division, by zero too."""
+    """Divide as IEEE 754 does, by zero too."""
     if b != 0.0:
         return a / b
     if a == 0.0 or a != a:
@@ -146,7 +146,7 @@ def _modulo_reals(a: float, b: float) -> Any:
 
 
 def _times_only(op: str, a: Any, b: Any) -> Any:
-    """Arithmetic on times: point ± length, point - point, length ± length, length times or by a number."""
+    """Compute with times: point ± length, point - point, length ± length, length times or by a number."""
     ka, kb = type(a), type(b)
     if op in "+-":
         if ka is AbsTime and kb is RelTime:
@@ -207,7 +207,7 @@ def positive(a: Any) -> Any:
 
 
 def _bitwise(compute: Callable[[int, int], int]) -> Operator:
-    """Integers only; not even booleans."""
+    """Accept integers only; not even booleans."""
 
     def operate(a: Any, b: Any) -> Any:
         if type(a) is int and type(b) is int:
@@ -248,12 +248,12 @@ def negation(a: Any) -> Any:
 
 
 def both(a: Any, b: Any) -> Any:
-    """``&&`` of two values. Not symmetric: an error on the left wins over everything, one on the right does not."""
+    """Evaluate ``&&`` of two values. Not symmetric: an error on the left always wins, one on the right does not."""
     return _connective(a, b, False)
 
 
 def either(a: Any, b: Any) -> Any:
-    """``||`` of two values; like ``&&``, with true and false exchanged."""
+    """Evaluate ``||`` of two values; like ``&&``, with true and false exchanged."""
     return _connective(a, b, True)
 
 

@@ -1,7 +1,7 @@
-"""Plans: the work of matching one job with a table of slots, prepared once the job is known.
+"""Prepare the match of one job with a table of slots.
 
-A condition is taken apart into clauses, each a mask over the slots; what a clause comes to without knowing more of the
-job is kept by the table for the jobs to come.
+A condition is split into clauses, each a mask over the slots. The table caches the masks that need no more of the job,
+for later jobs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .tree import Attribute, Binary, Expression, Literal, Parentheses, shape
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
 from .vectors import COMPARE, Mask, Unsupported, true_cells
 
-# Where the work on columns ends, and each slot is evaluated on its own: what is not done by column, and what fails. The
-# columns may have evaluated what some slot, or every slot, would not have asked for.
+# What makes the columns give up, so that each slot is evaluated on its own: unsupported nodes, and failures. Columns
+# may evaluate what no slot would have asked for.
 GIVES_UP = (Unsupported, EvaluationError, RecursionError)
 
 
 class ClauseCount(NamedTuple):
-    """How many slots one clause of a job's Requirements leaves: on its own, and after the clauses before it."""
+    """The number of slots that one clause of a job's Requirements leaves: alone, and after the clauses before it."""
 
     clause: Expression
     matched: int
@@ -42,16 +42,12 @@ def _nests(expression: Expression, levels: int) -> bool:
 
 
 class Clause:
-    """A condition that one of the two ads asks of the other, as far as the job is known: ready for the columns."""
+    """A condition of one ad on the other, simplified by what is known of the job, and ready for the columns."""
 
     __slots__ = ("comparison", "key", "marks", "node", "side", "whole")
 
     def __init__(self, node: Expression, side: str, marks: Marks, *, plain: bool, whole: bool = False) -> None:
-        """A clause.
-
-        :param plain: whether MY and TARGET mean the two ads
-        :param whole: whether it must not be taken apart
-        """
+        """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``whole``: do not split it further."""
         self.whole = whole
         self.node = node
         self.side = side
@@ -60,7 +56,7 @@ class Clause:
         self.comparison = _comparison(node, side) if plain else None
 
     def mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Where the clause is true. Masks that depend on columns alone are kept for other jobs.
+        """Return where the clause is true. Masks that depend on columns alone are kept for other jobs.
 
         :param among: the only slots that matter, where they are few and the clause is evaluated slot by slot
         """
@@ -81,7 +77,7 @@ class Clause:
         return self._evaluated(table, job, among)
 
     def _compared(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
-        """What most clauses are: a column of numbers compared with a number. None for other columns."""
+        """Compare a column of numbers with a number, as most clauses do. None for other columns."""
         column = table.columns.get(name)
         if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
             return None
@@ -119,7 +115,7 @@ class Clause:
         return mask
 
     def _slot_by_slot(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """The last word: each slot on its own, an evaluation that fails being no match."""
+        """Evaluate each slot on its own; an evaluation that fails is no match."""
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
@@ -137,7 +133,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], Any], Any] | None:
-    """``column < number`` in any form: the column, the test, the number. None for all else."""
+    """Return column, test and number of ``column < number`` in any form; None for all else."""
     while isinstance(node, Parentheses):
         node = node.inner
     if not isinstance(node, Binary) or node.op not in COMPARE:
@@ -159,10 +155,7 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
 
 
 class Plan:
-    """What remains to be done to match one job with the slots of a table, once the job is known.
-
-    It holds as long as what all slots have in common stays the same; after a change of that it prepares itself anew.
-    """
+    """The prepared match of one job with a table's slots, renewed when the attributes common to all slots change."""
 
     def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
@@ -174,10 +167,7 @@ class Plan:
         self._plain = False
 
     def matches(self) -> Mask:
-        """For each slot whether it and the job accept each other.
-
-        :raises ContextError: where a slot's match asks for what the context does not have.
-        """
+        """Return for each slot whether it and the job match; raise ContextError where the context lacks something."""
         try:
             return self._matches()
         except (ContextError, RecursionError):
@@ -213,8 +203,7 @@ class Plan:
         return result
 
     def by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
-        """How many slots (of ``among``) each clause of the job's Requirements leaves, in one pass, and which they all
-        leave."""
+        """Count the slots (of ``among``) that each clause of the Requirements leaves; also return the mask of all."""
         table = self.table
         left = np.ones(len(table), bool) if among is None else among.copy()
         cell = self.job._find("requirements")
@@ -237,7 +226,7 @@ class Plan:
         return counts, left
 
     def _parts(self, clause: Expression) -> list[Clause]:
-        """A clause as the job's Requirements have it, ready for the columns."""
+        """Return a clause of the job's Requirements, ready for the columns."""
         if strays(clause, self.job._find) or _nests(clause, MOST_NESTED):
             return [Clause(clause, JOB, frozenset(), plain=self._plain, whole=True)]
         return self._clauses(clause, JOB, frozenset())
@@ -256,7 +245,7 @@ class Plan:
             table.prepared_for = table.form
         wanted = self.job._find("requirements")
         if wanted is None or column is None or not len(table):
-            return  # without Requirements on both sides nothing matches: no group
+            return  # without Requirements on both sides nothing matches, so there is no group
         self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
         kinds, payloads, inverse = table.distinct(column)
         for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
@@ -264,19 +253,19 @@ class Plan:
             # A slot without Requirements accepts nothing.
             expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
             self._groups.append((members, self._clauses(expression, SLOT, frozenset())))
-        # A part without a mask speaks of all slots, one with a mask of its own; all slots are in some part.
+        # A part without a mask covers all slots, one with a mask its own; every slot is in some part.
 
     def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[Clause]:
-        """The clauses of a conjunction, what is known put in; those that are true of themselves left out."""
+        """Return the clauses of a conjunction, simplified by what is known; leave out those that are always true."""
         if strays(expression, self.job._find if side == JOB else self.table.has):
-            # Its parts depend on one another: it stays as it is.
+            # Its parts depend on one another: do not split it.
             return [Clause(expression, side, marks, plain=self._plain, whole=True)]
         memo = self._memo(expression, side, marks)
         kept: list[Clause] | None = None if memo is None else self.table.prepared.get(memo)
         if kept is not None:
             return kept
         out: list[Clause] = []
-        # What is put in adds a level at most: where the whole is shallow, so are its clauses.
+        # Substitution adds a level at most: where the whole is shallow, so are its clauses.
         shallow = not _nests(expression, MOST_NESTED - 1)
         for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot)):
             if isinstance(clause, Literal) and clause.value is True:
@@ -286,17 +275,14 @@ class Plan:
                 whole = not shallow and _nests(clause, MOST_NESTED)
                 out.append(Clause(clause, side, marks, plain=self._plain, whole=whole))
             else:
-                memo = None  # what is put in depends on more of the job than this expression tells
+                memo = None  # the substitution depends on more of the job than this expression mentions
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
         if memo is not None:
             self.table.prepared[memo] = out
         return out
 
     def _memo(self, expression: Expression, side: str, marks: Marks) -> Any:
-        """What the clauses of a slot's condition depend on: the job's attributes of the names that it mentions.
-
-        Jobs of one kind ask for the same resources again and again. None where an attribute is no plain value.
-        """
+        """Return the memo key: the job's values of the attributes that a clause reads; None where one is not plain."""
         if side == JOB or isinstance(expression, Literal):
             return None
         names = self.table.names_in(expression)
@@ -309,19 +295,18 @@ class Plan:
         return id(expression), marks, tuple(values)
 
     def _in_job(self, node: Attribute) -> Expression:
-        """What is known of a reference in an expression of the job."""
+        """Resolve a reference in an expression of the job, as far as it is known."""
         whose = self._whose(node, JOB)
         if whose == EITHER:
             if self.job._find(node.key) is not None:
                 return self._known.value(node.key) or node
-            # What the job does not have can only be the slot's. Said so, it means the same for every job.
+            # What the job lacks can only be the slot's. With an explicit TARGET it means the same for every job.
             return self._of_all_slots(node.key) or Attribute(_TARGET, node.name)
         if whose == SLOT:
             return self._of_all_slots(node.key) or node
         return self._known.resolve(node) if whose == JOB else node
 
     def _in_slot(self, node: Attribute) -> Expression:
-        """What is known of a reference in an expression of a slot."""
         whose = self._whose(node, SLOT)
         if whose == EITHER:
             whose = JOB if self.table.lacks(node.key) else SLOT
@@ -332,7 +317,7 @@ class Plan:
         return Literal(UNDEFINED) if self.job._find(node.key) is None else self._known.value(node.key) or node
 
     def _whose(self, node: Attribute, side: str) -> str | None:
-        """Whose attribute a reference means: the job's, the slot's, or EITHER (its own ad's first). None: who knows."""
+        """Return whose attribute a reference means: the job's, the slot's, EITHER (its own ad first); None: unknown."""
         base = node.base
         if node.absolute or node.key in MATCH_NAMES:
             return None
@@ -345,7 +330,7 @@ class Plan:
         return side if base.key == "my" else SLOT if side == JOB else JOB
 
     def _of_all_slots(self, key: str) -> Literal | None:
-        """The value of an attribute that is the same plain value in all slots."""
+        """Return the value of an attribute that is the same plain value in all slots."""
         column = self.table.columns.get(key)
         if column is None:
             return Literal(UNDEFINED)
@@ -355,7 +340,7 @@ class Plan:
         return Literal(self.table.heap.value(kinds, payload))
 
     def _inlined(self, node: Expression, side: str, marks: Marks) -> tuple[Expression, tuple[str, str]] | None:
-        """The expression behind an attribute that all slots share, and the attribute's mark."""
+        """Return the expression behind an attribute that all slots share, and the attribute's mark."""
         whose = self._whose(node, side) if isinstance(node, Attribute) else None
         if whose is None or whose == JOB or not isinstance(node, Attribute):
             return None

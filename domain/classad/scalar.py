@@ -1,12 +1,12 @@
-"""The scalar compiler: a tree becomes one closure, evaluated in one ad against one other.
+"""Compile a tree into one closure, evaluated in one ad against one other.
 
-A closure takes the environment of the whole evaluation and the ad in which the expression stands. Names are resolved
-at run time, by the reference's scopes (``lookup``); what can be settled once, at compile time, is: keys, operators,
-literals, how deep each part lies.
+A closure takes the environment of the whole evaluation and the ad in which the expression stands. Names are resolved at
+run time by HTCondor's scopes (``lookup``). Keys, operators, literals and the depth of each part are settled at compile
+time.
 
-Depth. The reference allows 400 nested steps, an operator or an attribute each. Where a part lies inside its
-expression is known when compiling, so only the step into an attribute counts at run time. An expression higher than
-what is left is compiled a second time, carefully: every operator of it checks.
+Depth: HTCondor allows 400 nested steps, an operator or an attribute each. The depth of a part within its expression is
+known at compile time, so only the step into an attribute counts at run time. An expression taller than the remaining
+depth is compiled a second time, carefully: every operator of it checks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .values import ERROR, UNDEFINED, EvaluationFailed
 
 
 def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Any:
-    """See ``Expression.evaluate``."""
+    """Evaluate an expression; see ``Expression.evaluate``."""
     env = Environment(my, target, DEFAULT if context is None else context)
     compiled = expression._compiled
     if compiled is None or compiled.evaluator is None:
@@ -53,7 +53,7 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     kind = type(value)
     if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
-    # Its own copy, without the scopes of the match: what the caller does to it stays there.
+    # A copy without the scopes of the match: the caller may change it.
     return value.copy() if kind is ClassAd else value
 
 
@@ -61,7 +61,7 @@ operations.evaluate = evaluate
 
 
 def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
-    """A part of a running evaluation: a node on its own, in a given ad."""
+    """Evaluate one node of a running evaluation, in a given ad."""
     compiled = node._compiled
     if compiled is None or compiled.evaluator is None:
         compiled = prepare(node)
@@ -71,7 +71,7 @@ def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
 
 
 def prepare(expression: Expression) -> Compiled:
-    """Compile an expression; the result is kept on it."""
+    """Compile an expression; cache the result on it."""
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()
@@ -81,10 +81,7 @@ def prepare(expression: Expression) -> Compiled:
 
 
 def _first_steps(expression: Expression) -> Evaluator | None:
-    """The evaluator of an expression whose first steps already lead too deep; None for all others.
-
-    What is evaluated first is always to the left, so that long chains need not be compiled to know how they end.
-    """
+    """Return the evaluator of an expression whose first steps already nest too deep; None for all others."""
     node: Any = expression
     selecting = True
     for _ in range(MAX_DEPTH + 1):
@@ -106,7 +103,7 @@ def _first_steps(expression: Expression) -> Evaluator | None:
 
 
 def _error(env: Environment, ad: ClassAd | None) -> Any:
-    # Of a chain of selections that is too long the reference makes an error value.
+    # HTCondor makes an error value of a chain of selections that is too long.
     return ERROR
 
 
@@ -115,7 +112,7 @@ def _too_deep(env: Environment, ad: ClassAd | None) -> Any:
 
 
 def careful(expression: Expression, compiled: Compiled) -> Evaluator:
-    """The evaluator that checks its depth at every operator."""
+    """Return the evaluator that checks its depth at every operator."""
     if compiled.careful is None:
         compiled.careful = _compile(expression, True)[0]
     return compiled.careful
@@ -125,10 +122,7 @@ def careful(expression: Expression, compiled: Compiled) -> Evaluator:
 
 
 def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> Any:
-    """The value of what a name was found to stand for: ``thing``, in ``ad``, ``depth`` levels into its expression.
-
-    A name that is being evaluated already is undefined: a circular reference.
-    """
+    """Evaluate ``thing``, found under a name in ``ad``; a circular reference to the name is undefined."""
     kind = type(thing)
     if kind is Literal:
         return thing.value
@@ -165,10 +159,7 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
 
 
 def member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
-    """A member of a list, evaluated the reference's way: in the ad at hand, not in the one where the list stands.
-
-    Only ads and lists among the members belong to the place where they were written.
-    """
+    """Evaluate a list's member as HTCondor does: in the ad at hand; only ads and lists keep the scope of the list."""
     kind = type(expression)
     if kind is Literal:
         return expression.value  # type: ignore[attr-defined]
@@ -179,14 +170,14 @@ def member(env: Environment, ad: ClassAd | None, members: ListValue, expression:
 
 # -- the compiler ------------------------------------------------------------------------------------------------------
 
-# The evaluator of a node, of how deep it lies and its parts' evaluators. The modules of the builders enter them here.
+# Builders make a node's evaluator from its depth and its parts' evaluators. The builders' modules register them here.
 Builder = Callable[[Any, int, list[Evaluator]], Evaluator]
 BUILDERS: dict[type, Builder] = {}
 CAREFUL_BUILDERS: dict[type, Builder] = {}  # where every operator is to check its depth
 
 
 def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
-    """The evaluator of a tree, and its height in operators. Loops rather than recursion: chains may be long."""
+    """Return a tree's evaluator and its height in operators. It loops instead of recursing: chains may be long."""
     order: list[tuple[Expression, int, tuple[Expression, ...]]] = []
     pending: list[tuple[Expression, int]] = [(root, 0)]
     height = 0
@@ -204,7 +195,7 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
             height = max(height, depth)
         elif kind is Attribute:
             height = max(height, depth + 1)
-        # The members of lists and ads are evaluated on their own, if ever.
+        # Members of lists and ads are evaluated on their own, on demand.
         parts = () if kind is ListExpression or kind is AdExpression else children(node)
         order.append((node, depth, parts))
         below = depth + 1 if kind is Attribute else depth  # the scope of a name is a step of its own
@@ -227,7 +218,7 @@ def _moved(evaluator: Evaluator) -> Evaluator:
 
 
 def _needed(node: Expression, depth: int) -> int:
-    """How much depth a node needs: an attribute a step into it; a chain as much as its innermost, which comes first."""
+    """Return the depth that a node needs: an attribute one step; a chain as much as its innermost part."""
     if isinstance(node, Attribute):
         return depth + (1 if node.base is None else 2)
     chained = isinstance(node, Binary) and node.op in ("&&", "||")

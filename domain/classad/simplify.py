@@ -1,9 +1,8 @@
-"""Partial evaluation: what remains of an expression once a part of its world is known.
+"""Simplify an expression, given a part of what it reads (partial evaluation).
 
-A tree is rewritten from the leaves up: attributes by a rule given from outside (``resolve``), then whatever has
-become constant is computed, and connectives lose the operands that can no longer matter. Nothing is done that could
-show: lists and ads keep their members as written, and an attribute whose value is not yet certain stays a name, for a
-circular reference is found by name.
+A tree is rewritten from the leaves up. A rule given by the caller (``resolve``) replaces attributes; constants are then
+folded, and connectives lose operands that no longer matter. Results never change: lists and ads keep their members as
+written, and an attribute of uncertain value stays a name, because a circular reference is found by name.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Parts = list[Expression]
 
 
 def simplify(expression: Expression, my: ClassAd) -> Expression:
-    """See ``Expression.simplify``."""
+    """Simplify an expression; see ``Expression.simplify``."""
     return Known(my).rewrite(expression)
 
 
@@ -47,7 +46,7 @@ operations.simplify = simplify
 
 
 class Known:
-    """What is known of the attributes of one ad, ``my``, for expressions that stand in it."""
+    """The known attributes of one ad, ``my``, for expressions that stand in it."""
 
     def __init__(self, my: ClassAd) -> None:
         self.my = my
@@ -56,18 +55,18 @@ class Known:
         self.found: dict[str, Literal | None] = {}
 
     def rewrite(self, expression: Expression) -> Expression:
-        """What remains of an expression that stands in the ad."""
+        """Simplify an expression that stands in the ad."""
         if strays(expression, self.my._find):
             return expression
         return rewrite(expression, self.resolve)
 
     def resolve(self, node: Attribute) -> Expression:
-        """The value of a reference that stays within the ad, or the reference."""
+        """Return the value of a reference that stays within the ad; else return the reference."""
         key = node.key
         if node.base is None:
             if node.absolute or key in MATCH_NAMES:
                 return node
-            # What the ad does not have, the other one may.
+            # The other ad may have what this one lacks.
             return self.value(key) or node
         base = node.base
         if isinstance(base, Attribute) and base.base is None and base.key == "my" and not base.absolute and self.scoped:
@@ -79,7 +78,7 @@ class Known:
         return node
 
     def value(self, key: str) -> Literal | None:
-        """The attribute's value as far as no target can change it."""
+        """Return the attribute's value where no target can change it."""
         cell = self.my._find(key)
         if cell is None:
             return None
@@ -99,17 +98,17 @@ class Known:
             self.active.discard(key)
         value = result if isinstance(result, Literal) else None
         if not self.active:
-            # Within another attribute's evaluation it may be different: some names are circular there.
+            # Within another attribute's evaluation it may differ: some names are circular there.
             self.found[key] = value
         return value
 
 
 def rewrite(root: Expression, resolve: Resolve) -> Expression:
-    """The tree with its attributes resolved and its constants folded."""
+    """Return the tree with its attributes resolved and its constants folded."""
     return _rewritten(root, resolve, _DEEPEST)
 
 
-# Trees are rewritten by recursion; what lies deeper than this by a loop, for chains of operators may be long.
+# Trees are rewritten by recursion up to this depth, deeper ones by a loop: chains of operators may be long.
 _DEEPEST = 60
 
 
@@ -131,7 +130,7 @@ def _rewritten(node: Expression, resolve: Resolve, levels: int) -> Expression:
 
 
 def _with_members(node: Any, parts: Parts, resolve: Resolve, levels: int) -> Parts:
-    """The arguments of a function, the list of which it evaluates the members rewritten member by member."""
+    """Return the arguments of a function that evaluates its list's members, rewritten member by member."""
     function = FUNCTIONS.get(node.key)
     at = None if function is None else function.members.get(len(parts))
     written = None if at is None else parts[at]
@@ -159,7 +158,7 @@ def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
     return done[id(root)]
 
 
-# Functions that look at their arguments as written, or at the world.
+# Functions that read their arguments as written, or the outside world.
 _SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
 
 
@@ -181,7 +180,7 @@ _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpr
 
 
 def _literal_or(value: object, otherwise: Expression) -> Expression:
-    """A value as a literal, where it has one that evaluates to itself."""
+    """Return a value as a literal, where it has one that evaluates to itself."""
     kind = type(value)
     if kind is bool or kind is int or kind is float or kind is str or value is UNDEFINED or value is ERROR:
         return Literal(value)
@@ -189,7 +188,7 @@ def _literal_or(value: object, otherwise: Expression) -> Expression:
 
 
 def _constant(node: Expression) -> bool:
-    """Whether a node means the same everywhere: literals, lists of such, and what is computed of such."""
+    """Tell whether a node means the same everywhere: literals, lists of them, and computations on them."""
     pending = [node]
     while pending:
         here = pending.pop()
@@ -230,10 +229,10 @@ def _binary(node: Any, parts: Parts) -> Expression:
 
 
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
-    """``&&`` or ``||``, of which one operand may have become known.
+    """Simplify ``&&`` or ``||``, of which one operand may be known.
 
-    Known on the left it decides, or leaves the right one (as a truth value); known and neutral on the right it only
-    turns the left one into a truth value, which a condition is already.
+    Known on the left, it decides or leaves the right one (as a truth value). Known and neutral on the right, it only
+    turns the left one into a truth value, which a condition already is.
     """
     if isinstance(left, Literal):
         known = left.value
@@ -253,7 +252,7 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
 
 
 def _ends(operand: Expression, decisive: bool) -> bool:
-    """Whether nothing after this operand can matter, whatever was before it: (x && false) && y is x && false."""
+    """Tell whether nothing after this operand can matter, whatever precedes it: (x && false) && y is x && false."""
     return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 
@@ -261,18 +260,18 @@ _CONDITIONS = frozenset({"&&", "||", "<", "<=", ">", ">=", "==", "!=", "is", "is
 
 
 def _is_condition(node: Expression) -> bool:
-    """Whether a node's value can only be true, false, undefined or an error."""
+    """Tell whether a node's value can only be true, false, undefined or an error."""
     while isinstance(node, Parentheses):
         node = node.inner
     return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")
 
 
 def _conditional(node: Any, parts: Parts) -> Expression:
-    # Where it stands there may be no operator beside it: what is chosen needs no parentheses.
+    # No operator may stand beside it in its place: the chosen branch needs no parentheses.
     condition, then, otherwise = parts
     if type(condition) is Literal:
         chosen = _chosen(condition.value, then, otherwise)
-        # With a condition that is none, a string say, both branches are evaluated: they stay where they may fail.
+        # With a condition that is no boolean, a string say, both branches are evaluated: keep them where they may fail.
         none = condition.value is not UNDEFINED and condition.value is not ERROR and truth(condition.value) is None
         if not none or (type(then) is Literal and type(otherwise) is Literal):
             return chosen

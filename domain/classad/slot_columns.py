@@ -1,4 +1,4 @@
-"""The columns of a table of slots: ads taken in, changed and given back, and what is kept of the columns."""
+"""Hold a pool's slots by column: add, change and return ads, and cache what evaluations derive from the columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tree import Attribute, Cell, Expression, Literal, children
 from .values import lower
 from .vectors import Mask, Rows, Vector, natural
 
-# How many ads are taken in at a time: their own memory can be given back in between.
+# How many ads are taken in at a time, so that their memory can be freed in between.
 _BATCH = 2000
 _MOST_OF_MASKS = 48_000_000  # bytes
 _MOST_VECTORS = 200
@@ -25,7 +25,7 @@ Slot: TypeAlias = "SupportsIndex | str"  # a place, or a Name
 
 
 class SlotColumns:
-    """The columns of a pool's slots, and what evaluations over them keep for the next one."""
+    """The columns of a pool's slots, and what evaluations over them cache."""
 
     def __init__(self, ads: Iterable[ClassAd] = (), *, context: Context = DEFAULT) -> None:
         self.context = context
@@ -37,9 +37,9 @@ class SlotColumns:
         self._places: dict[str, int] | None = None
         self._places_as_of = -1  # the version of the column Name
         self.vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
-        # What all slots have in common, numbered: as of a version of the table.
+        # The attributes common to all slots, by number, as of one version of the table.
         self._form: tuple[int, int, Any] = (-1, 0, None)
-        # What plans found out about the slots' own conditions, for the jobs to come; as of a form of the table.
+        # Clauses of the slots' conditions that plans cached for later jobs, as of one form of the table.
         self.prepared: dict[Any, Any] = {}
         self.prepared_for = -1
         self._mentioned: dict[int, tuple[str, ...]] = {}
@@ -58,7 +58,6 @@ class SlotColumns:
         return self.ad(slot)
 
     def ad(self, slot: Slot) -> ClassAd:
-        """The ad of a slot."""
         place = self._place(slot)
         ad = ClassAd()
         decode = self.heap.decode
@@ -69,7 +68,7 @@ class SlotColumns:
         return ad
 
     def add(self, ads: ClassAd | Iterable[ClassAd]) -> None:
-        """Add a slot at the end, or several at once, which costs less."""
+        """Add one or several slots at the end; several at once cost less."""
         if isinstance(ads, ClassAd):
             ads = [ads]
         batch = list(islice(iter_ads := iter(ads), _BATCH))
@@ -95,13 +94,13 @@ class SlotColumns:
         self._rows = rows + len(ads)
 
     def update(self, slot: Slot, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
-        """Replace a slot's ad; with ``merge`` only set the attributes that ``changes`` has."""
+        """Replace a slot's ad; with ``merge`` set only the attributes in ``changes``."""
         place = self._place(slot)
         ad = changes if isinstance(changes, ClassAd) else ClassAd(changes)
         self._write(place, ad, merge)
 
     def remove(self, slots: Slot | Iterable[Slot]) -> None:
-        """Take out a slot, or several at once; those behind them move up."""
+        """Remove one or several slots; those behind them move up."""
         gone = [
             self._place(slot)
             for slot in (slots if isinstance(slots, Iterable) and not isinstance(slots, str) else [slots])
@@ -117,13 +116,12 @@ class SlotColumns:
 
     @property
     def waste(self) -> int:
-        """How many strings and expressions the table keeps, of which some may be of no slot any more."""
+        """Return how many strings and expressions the table keeps, unused ones among them."""
         return len(self.heap.strings.texts) + len(self.heap.expressions)
 
     @property
     def form(self) -> int:
-        """A number that changes when what all slots have in common does: which attributes there are, and those that
-        are the same in every slot."""
+        """Return a number that changes whenever the set of attributes, or a value common to all slots, does."""
         version, number, before = self._form
         if version != self.version:
             common = tuple(map(_common, self.columns.items()))
@@ -138,7 +136,7 @@ class SlotColumns:
         self.version += 1
 
     def put(self, place: int, attributes: Mapping[str, Expression | None]) -> None:
-        """Set some attributes of a slot; None: it has none of that name."""
+        """Set some attributes of a slot; None removes one."""
         heap, rows = self.heap, self._rows
         for name, expression in attributes.items():
             key = lower(name)
@@ -151,7 +149,7 @@ class SlotColumns:
         self.version += 1
 
     def extend(self, count: int) -> None:
-        """Add so many slots without attributes at the end."""
+        """Add ``count`` slots without attributes at the end."""
         for column in self.columns.values():
             column.append(self.heap, self._rows, [None] * count)
         self._rows += count
@@ -159,7 +157,7 @@ class SlotColumns:
         self.version += 1
 
     def absent(self, name: str) -> Mask:
-        """Which slots have no attribute of that name."""
+        """Return a mask of the slots without an attribute of that name."""
         column = self.columns.get(lower(name))
         if column is None or not isinstance(column.kinds, np.ndarray):
             return np.full(self._rows, column is None or column.kinds == ABSENT)
@@ -167,19 +165,22 @@ class SlotColumns:
         return found
 
     def expressions(self, name: str) -> list[Expression]:
-        """The distinct expressions, without plain values, that slots have under a name."""
+        """Return the distinct expressions, without plain values, that slots have under a name."""
         column = self.columns.get(lower(name))
         if column is None or not self._rows:
             return []
         return [self.heap.expressions[number] for number in column.derived("expressions", lambda: _numbers(column))]
 
     def encoded(self, value: Any) -> tuple[int, int]:
-        """The kind of a plain value, and the 64 bits that stand for it in this table."""
+        """Return the kind of a plain value, and its 64-bit payload in this table."""
         return self.heap.encode(Literal(value))
 
     def assign(self, name: str, kinds: Kinds | int, values: Integers | int) -> None:
-        """Set an attribute of all slots to numbers: a ``Kind`` for each slot or for all, and integers, or the bits of
-        reals. What stays the same costs nothing."""
+        """Set an attribute of all slots to numbers; unchanged values cost nothing.
+
+        :param kinds: a ``Kind`` for each slot, or one for all
+        :param values: integers, or the bits of reals
+        """
         column = self.columns.get(lower(name))
         if column is None:
             column = self.columns[lower(name)] = Column(name)
@@ -190,7 +191,7 @@ class SlotColumns:
         self.version += 1
 
     def _renewed(self, name: str) -> Column:
-        """An empty column in place of the one of that name: whoever kept something of that one must not know it."""
+        """Put an empty column in place of the one of that name, so that no cache of the old one is reused."""
         column = Column(name)
         before = self.columns.get(lower(name))
         column.version = 0 if before is None else before.version
@@ -236,7 +237,7 @@ class SlotColumns:
         self.version += 1
 
     def vector(self, column: Column, rows: Rows) -> Vector:
-        """A column over some rows, in natural form."""
+        """Return a column over some rows, in natural form."""
         kinds, payload = column.kinds, column.payload
         if not isinstance(payload, np.ndarray) and not isinstance(kinds, np.ndarray):
             if kinds == OTHER:
@@ -261,7 +262,7 @@ class SlotColumns:
     # -- what evaluations ask ------------------------------------------------------------------------------------------
 
     def distinct(self, column: Column) -> tuple[Kinds, Integers, Integers]:
-        """The kinds and payloads of a column's distinct cells, and for each row which of them it has."""
+        """Return kinds and payloads of a column's distinct cells, and for each row the index of its cell."""
 
         def make() -> tuple[Kinds, Integers, Integers]:
             count = self._rows
@@ -279,7 +280,7 @@ class SlotColumns:
         self.vectors[key] = (version, vector)
 
     def names_in(self, expression: Expression) -> tuple[str, ...]:
-        """The names that an expression of a slot mentions, in whatever scope."""
+        """Return the names that a slot's expression mentions, in any scope."""
         names = self._mentioned.get(id(expression))
         if names is None:
             found: dict[str, None] = {}
@@ -293,12 +294,12 @@ class SlotColumns:
         return names
 
     def lacks(self, key: str) -> bool:
-        """Whether no slot has an attribute of that name."""
+        """Tell whether no slot has an attribute of that name."""
         column = self.columns.get(key)
         return column is None or (type(column.kinds) is int and column.kinds == ABSENT)
 
     def has(self, key: str) -> bool:
-        """Whether every slot has an attribute of that name."""
+        """Tell whether every slot has an attribute of that name."""
         column = self.columns.get(key)
         if column is None:
             return False
@@ -306,7 +307,7 @@ class SlotColumns:
         return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
 
     def plain_scopes(self, job: ClassAd) -> bool:
-        """Whether MY and TARGET mean the job and the slots, no ad having an attribute of that name."""
+        """Tell whether MY and TARGET mean the job and the slots: no ad has an attribute of that name."""
         return not any(name in self.columns or job._find(name) is not None for name in ("my", "target"))
 
     def keep_mask(self, key: Any, depends: dict[str, int], mask: Mask) -> None:
@@ -316,7 +317,7 @@ class SlotColumns:
 
 
 def _numbers(column: Column) -> list[int]:
-    """The distinct numbers of expressions in a column."""
+    """Return the distinct numbers of expressions in a column."""
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray) and kinds != OTHER:
         return []
@@ -328,7 +329,7 @@ def _numbers(column: Column) -> list[int]:
 
 
 def _common(item: tuple[str, Column]) -> tuple[str, int, int | None]:
-    """What of a column may be put into a condition, or says how it may be taken apart."""
+    """Return the part of a column that can be put into a condition, or that says how to split one."""
     key, column = item
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):

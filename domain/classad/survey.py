@@ -1,4 +1,4 @@
-"""What an expression is made of: how deep it nests, and what in it forbids to take it apart."""
+"""Survey an expression: its depth, and whether it can be split."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from .tree import (
 
 
 class Survey(NamedTuple):
-    """What an expression is made of."""
+    """The height of an expression, and the parts that forbid splitting it."""
 
     leaving: tuple[Attribute, ...]  # attributes for which it searches without evaluating them
     draws: bool  # whether it draws random numbers
-    height: int  # in the steps that the reference counts
+    height: int  # in HTCondor's steps
     nesting: int  # how deep it nests, chains counting once
 
 
-# Functions which leave the reference's evaluation in the ad where they found their first argument: what is evaluated
-# after them, in the same expression, is looked up there. (A fault of the reference on which results depend.)
+# HTCondor's evaluation stays in the ad where these functions found their first argument: later names of the same
+# expression are looked up there. (A fault of HTCondor on which results depend.)
 LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
 def strays(expression: Expression, has: Callable[[str], object]) -> bool:
-    """Whether an expression cannot be taken apart, what its parts mean depending on what was evaluated before them.
+    """Tell whether an expression cannot be split because its parts depend on what was evaluated before them.
 
-    So it is where a call of ``LEAVERS`` may leave the ad in which the expression stands, which has the attributes
-    ``has``; with random numbers; and where it is so tall that only the whole tells whether it is too tall.
+    So it is where a call of ``LEAVERS`` may leave the ad of the expression, which has the attributes ``has``; with
+    random numbers; and where only the whole tells whether it is too tall.
     """
     found = survey(expression)
     if found.draws or found.height > MAX_DEPTH - 100:
@@ -53,7 +53,7 @@ def strays(expression: Expression, has: Callable[[str], object]) -> bool:
 
 
 def survey(expression: Expression) -> Survey:
-    """What an expression is made of; kept on it."""
+    """Survey an expression; cache the result on it."""
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()
@@ -98,11 +98,11 @@ def _survey(expression: Expression) -> Survey:
     return Survey(tuple(leaving), draws, height, nesting)
 
 
-STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # a level of the reference's depth each
+STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # each one level of HTCondor's depth
 
 
 def chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
-    """The operands of ``a && b && c``, and how deep each lies."""
+    """Return the operands of ``a && b && c``, and how deep each lies."""
     op = node.op
     operands: list[Expression] = []
     depths: list[int] = []

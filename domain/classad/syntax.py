@@ -1,10 +1,10 @@
-"""The parser: text to tree, in the dialect that HTCondor's daemons read ("old ClassAd" semantics).
+"""Parse text into a tree, in the dialect that HTCondor's daemons read ("old ClassAd" semantics).
 
 One regular expression cuts the text into tokens, then one loop builds the tree with an explicit stack of operators.
-The reference's parser descends recursively and refuses what is nested deeper than 500 of its calls; the same counts
-are kept here (``_nest``), so that both refuse the same texts. Chains of operators may have any length.
+HTCondor's recursive parser refuses text nested deeper than 500 of its calls; ``_nest`` counts alike, so that both
+refuse the same texts. Chains of operators may have any length.
 
-Source: the grammar in docs/classads of the HTCondor manual, and the reference's behaviour where that is silent.
+Source: the grammar in docs/classads of the HTCondor manual, and HTCondor's behaviour where that is silent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 _DIGITS = frozenset("0123456789")
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-# What people write who come from other languages.
+# Operators of other languages that people write.
 _HINTS = {"=": "==", "and": "&&", "or": "||", "<": "<, or !=", "isnot": "isnt"}
 _SELECTORS = frozenset({".", "..", "["})
 _CONTINUES = frozenset(".[?(")
@@ -46,7 +46,7 @@ _WORD_LENGTHS = frozenset({2, 4, 5, 9})  # of is, isnt, true, false, error and u
 
 
 class ClassAdSyntaxError(PoolbookError, ValueError):
-    """A text that is no ClassAd expression, or no ad. Says what was wrong, and shows where.
+    """A text that is no ClassAd expression, or no ad. The message says what was wrong, and where.
 
     :ivar text: the text as given
     :ivar position: the offset of the offending character in it
@@ -67,7 +67,7 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
         super().__init__(f"{message} ({place})\n    {shown}\n    {' ' * (column - shown_from)}^")
 
     def within(self, whole: str, line: str, number: int) -> ClassAdSyntaxError:
-        """The same error, placed in a text of which ``line`` is the line of that number (from 0)."""
+        """Return the same error placed in a text, of which ``line`` is the line of that number (from 0)."""
         start = 0
         for _ in range(number):
             start = whole.index("\n", start) + 1
@@ -78,7 +78,7 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
 
 
 class _Refused(Exception):
-    """The parser's own signal: what is wrong, at which token."""
+    """The parser's internal error: the fault and its token."""
 
     def __init__(self, message: str, index: int) -> None:
         self.message = message
@@ -86,10 +86,7 @@ class _Refused(Exception):
 
 
 def parse(text: str) -> Expression:
-    """The expression that a text holds; semicolons may follow it, as in an ad.
-
-    :raises ClassAdSyntaxError: where the text is no expression.
-    """
+    """Read an expression, perhaps with semicolons behind it as in an ad; raise ClassAdSyntaxError where it is none."""
     parser = _Parser(text)
     return parser.run(parser.expression_and_semicolons)
 
@@ -98,22 +95,19 @@ operations.parse = parse
 
 
 def parse_evaluated(text: str) -> Expression:
-    """The expression that the language's own ``eval()`` reads: after ``a ? b : c`` the reference ignores the rest."""
+    """Read an expression as the language's ``eval()`` does: HTCondor ignores the rest after ``a ? b : c``."""
     parser = _Parser(text)
     return parser.run(parser.evaluated)
 
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:
-    """The right side of a line of an ad in the old form. What follows a complete expression is ignored there.
-
-    :param strict: but an error here
-    """
+    """Read the right side of an attribute in an old-form ad; ignore what follows, or with ``strict`` refuse it."""
     parser = _Parser(text, old=True)
     return parser.run(parser.expression_and_end if strict else parser.expression)
 
 
 def parse_new_ad(text: str) -> AdExpression:
-    """An ad in square brackets. What follows its last bracket is ignored, as the reference does."""
+    """Read an ad in square brackets. Like HTCondor, ignore what follows its last bracket."""
     parser = _Parser(text)
     return parser.run(parser.whole_ad)
 
@@ -136,10 +130,7 @@ class _Parser:
         self.depth = 0
 
     def run(self, rule: Callable[[], T]) -> T:
-        """Apply a rule of the grammar.
-
-        :raises ClassAdSyntaxError: where the text does not follow it.
-        """
+        """Apply a rule of the grammar; raise ClassAdSyntaxError where the text does not follow it."""
         try:
             return rule()
         except _Refused as refused:
@@ -188,7 +179,7 @@ class _Parser:
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def expression(self) -> Expression:
-        """Operands and binary operators, then perhaps ``? :``."""
+        """Read operands and binary operators, then perhaps ``? :``."""
         self._nest(1)
         tokens = self.tokens
         tree = self._operand()
@@ -209,7 +200,7 @@ class _Parser:
 
     def _operators(self, left: Expression, entry: tuple[str, int]) -> Expression:
         tokens = self.tokens
-        # What waits for its right operand: tighter operators above looser ones.
+        # Operators that wait for their right operand: tighter ones above looser ones.
         waiting: list[tuple[Expression, str, int]] = []
         following: tuple[str, int] | None = entry
         while following is not None:
@@ -229,21 +220,21 @@ class _Parser:
         return left
 
     def _split_minus(self) -> tuple[str, int] | None:
-        """``a -5`` is a difference: the minus that the tokenizer left on the number is the operator."""
+        """Split ``-5`` in ``a -5``: the minus that the tokenizer left on the number is the operator."""
         token = self.tokens[self.i]
         if len(token) > 1 and token[0] == "-":
-            # The operand stays at this index; stepping back lets the caller step over the operator as ever.
+            # The operand stays at this index; stepping back lets the caller step over the operator as usual.
             self.tokens[self.i] = token[1:]
             self.i -= 1
             return BINARY_SPELLINGS["-"]
         return None
 
     def _operand(self) -> Expression:
-        """A primary with what precedes and follows it: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
+        """Read a primary with its prefixes and postfixes: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
         i = self.i
         token = self.tokens[i]
         if token and self.tokens[i + 1][:1] not in _CONTINUES and self.depth < MAX_NESTING - 1:
-            # Most operands are a name or a small number, and nothing of what can follow one follows.
+            # Most operands are a name or a small number without a postfix.
             if token[0] in _NAME_START:
                 if len(token) not in _WORD_LENGTHS:
                     self.i = i + 1
@@ -329,7 +320,7 @@ class _Parser:
             if self.tokens[self.i] == "(":
                 return self._call(name)
             return Attribute(None, name)
-        if first == ".":  # two of them are as good as one, to the reference
+        if first == ".":  # HTCondor takes two of them for one
             self.i += 1
             return Attribute(None, self._name("the name of an attribute"), absolute=True)
         if first == "{":
@@ -377,7 +368,7 @@ class _Parser:
         return ListExpression(tuple(members))
 
     def _ad(self) -> AdExpression:
-        """The attributes and the closing bracket; the opening one has been read."""
+        """Read the attributes and the closing bracket; the opening one has been read."""
         cells: dict[str, tuple[str, Expression]] = {}
         tokens = self.tokens
         led = tokens[self.i] == ";"

@@ -1,8 +1,8 @@
-"""Expressions that are an error whatever the ads are, in which they are evaluated: found by their kinds of values.
+"""Find expressions that are an error for whatever ads, by the types of their values.
 
-A part of an expression is taken to have any of a few values that stand for all of their kind: an attribute any at all,
-an operator those that it yields for its operands' (and with one of a kind, all of that kind). What is an error for each
-of them is one for all. A function, a list or a subscript may be anything.
+Each part is given a few sample values, one per type: an attribute any of them; an operator those that it yields for its
+operands' samples, with one of a type all of that type. An operator that is an error for each sample is one for all
+values. A function, a list or a subscript may be anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, U
 from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
 
 Values = frozenset[int]
-"""Which of the values a part may have, by their places in ``_VALUES``."""
+"""The sample values that a part may have, by their indexes in ``_VALUES``."""
 
 _VALUES: Final[tuple[Any, ...]] = (
     UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
@@ -29,19 +29,18 @@ _WORDS: Final[dict[type, str]] = {
 
 
 def fault(expression: Expression) -> Expression | None:
-    """The innermost part of an expression by which all of it is an error, whatever its attributes are; None where it
-    may have a value."""
+    """Return the innermost part that makes an expression an error for all attributes; None if it may have a value."""
     try:
         if _values(expression) != _FAULT:
             return None
-    except RecursionError:  # nobody has written such an expression by hand
+    except RecursionError:  # nobody writes such an expression by hand
         return None
     at_fault = (fault(part) for part in _operands(expression))
     return next((part for part in at_fault if part is not None), _bare(expression))
 
 
 def kinds(expression: Expression) -> str:
-    """In a few words what a part of an expression is: "a string", "a number", "0"; "anything" if that is not known."""
+    """Describe the type of an expression: "a string", "a number", "0"; "anything" if it is not known."""
     inner = _bare(expression)
     if isinstance(inner, Literal) and inner.value == 0 and not isinstance(inner.value, bool):
         return "0"
@@ -57,7 +56,7 @@ def _bare(expression: Expression) -> Expression:
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:
-    """The parts whose values make that of the whole."""
+    """Return the parts whose values make that of the whole."""
     match _bare(expression):
         case Unary(operand=operand):
             return (operand,)
@@ -91,7 +90,7 @@ def _all(found: Iterable[Values]) -> Values:
 
 
 def _standing_for(value: Any) -> int:
-    """The place of the value that stands for a constant."""
+    """Return the index of the sample value that stands for a constant."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = type(value)((value > 0) - (value < 0))
     elif isinstance(value, str):
@@ -107,7 +106,7 @@ def _of_its_kind(value: Any) -> Values:
 
 @cache
 def _yield(op: str, *places: int) -> Values:
-    """What an operator yields for values of these kinds."""
+    """Return an operator's results for sample values."""
     parts = [Literal(_VALUES[place]) for place in places]
     made = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
     return _of_its_kind(made.evaluate())
@@ -115,7 +114,7 @@ def _yield(op: str, *places: int) -> Values:
 
 @cache
 def _branch(call: bool, place: int) -> Any:
-    """Which branch a condition chooses: 1 or 2; or the value that it makes of the whole."""
+    """Return the branch that a condition chooses, 1 or 2; or the value that it makes of the whole."""
     parts = (Literal(_VALUES[place]), Literal(1), Literal(2))
     return (Call("ifThenElse", parts) if call else Conditional(*parts)).evaluate()
 

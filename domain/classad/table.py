@@ -1,4 +1,4 @@
-"""A pool of slots as a table: conditions and ranks of one job over all slots at once."""
+"""Hold a pool of slots as a table: evaluate conditions and ranks of one job over all slots at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import columnar_functions, columnar_operators  # noqa: F401 (they enter their handlers)
+from . import columnar_functions, columnar_operators  # noqa: F401 (they register their handlers)
 from .ad import ClassAd
 from .columnar import JOB, SLOT, Columnar
 from .columns import BOOLEAN, INTEGER, OTHER, REAL, STRING, Integers, Kind
@@ -34,19 +34,19 @@ class Cells(NamedTuple):
 class SlotTable(SlotColumns):
     """The ads of a pool's slots, held by column.
 
-    A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element for
-    each slot, in this order. Ads are copied in: ``table.ad(place)`` makes one anew.
+    A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element per
+    slot, in this order. Ads are copied in; ``table.ad(place)`` makes a new one.
 
     :ivar context: the surroundings of all evaluations; set it anew as time goes by
-    :ivar scalar_evaluations: how many slots had to be evaluated one by one so far, for want of an array operation
+    :ivar scalar_evaluations: how many slots were evaluated one by one so far, for want of an array operation
     """
 
     def matches(self, job: ClassAd) -> Mask:
-        """For each slot whether it and the job accept each other: the reference's symmetricMatch."""
+        """Return for each slot whether it and the job accept each other: HTCondor's symmetricMatch."""
         return self.plan(job).matches()
 
     def rank(self, job: ClassAd, among: Integers | None = None) -> npt.NDArray[np.float64]:
-        """For each slot (of ``among``, by their places) the job's Rank of it; 0.0 where that is no number."""
+        """Return the job's Rank of each slot (of ``among``, by their places); 0.0 where it is no number."""
         cell, ranks = job._find("rank"), np.zeros(self._rows if among is None else len(among))
         if cell is None or not len(ranks):
             return ranks
@@ -71,8 +71,10 @@ class SlotTable(SlotColumns):
         return ranks
 
     def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> npt.NDArray[np.float64]:
-        """The numbers that an expression is which stands in each slot (of ``among``, by their places), with a job as
-        TARGET; NaN where it is no number, 1 and 0 for true and false."""
+        """Evaluate an expression of each slot (or of those at places ``among``), with a job as TARGET.
+
+        Return NaN where it is no number, 1 and 0 for true and false.
+        """
         count = self._rows if among is None else len(among)
         found = np.full(count, np.nan)
         if not count:
@@ -99,10 +101,7 @@ class SlotTable(SlotColumns):
         return found
 
     def evaluate(self, expression: Expression, my: ClassAd | None = None) -> Cells:
-        """An expression that stands in ``my``, with each slot as TARGET.
-
-        :raises EvaluationError: where the evaluation fails for a slot.
-        """
+        """Evaluate an expression of ``my`` with each slot as TARGET; raise EvaluationError where one fails."""
         job = ClassAd() if my is None else my
         run = Columnar(self, job, self.context)
         try:
@@ -128,11 +127,11 @@ class SlotTable(SlotColumns):
         return Cells(_array(values, kinds), kinds)
 
     def count_by_clause(self, job: ClassAd) -> list[ClauseCount]:
-        """How many slots each clause of the job's Requirements leaves, in one pass: ``condor_q -better-analyze``."""
+        """Count the slots that each clause of the job's Requirements leaves, as ``condor_q -better-analyze`` does."""
         return self.plan(job).by_clause()[0]
 
     def plan(self, job: ClassAd) -> Plan:
-        """The work of ``matches(job)`` prepared: for a job whose match is asked for again and again."""
+        """Prepare ``matches(job)`` for a job that is matched again and again."""
         return Plan(self, job)
 
 
@@ -144,7 +143,7 @@ def _kind_of(value: Any) -> int:
 
 
 def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    """Values as a typed array where they are of one plain type."""
+    """Return values as a typed array where they are of one plain type."""
     dtype: Any = object
     if len(kinds) and (kinds == kinds[0]).all():
         dtype = {int(Kind.BOOLEAN): bool, int(Kind.INTEGER): np.int64, int(Kind.REAL): float}.get(int(kinds[0]), object)
@@ -155,7 +154,7 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
 
 
 def _as_numbers(vector: Vector, found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """``found``, with the vector's cells where they are numbers or truths."""
+    """Return ``found`` with the vector's numbers and booleans filled in."""
     if not vector.mixed:
         if vector.kind in (BOOLEAN, INTEGER, REAL):
             found[:] = vector.data

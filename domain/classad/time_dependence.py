@@ -1,4 +1,4 @@
-"""Whether an expression may see the clock: looked for in its text and in all the texts that it may lead to."""
+"""Tell whether an expression may see the clock, by its text and the texts of the attributes that it may read."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from .function_registry import FUNCTIONS
 from .tree import Attribute, Call, Constant, Expression, children
 from .values import RelTime
 
-# Without arguments, these are of now.
+# Without arguments, these read the clock.
 OF_NOW = frozenset({"time", "currenttime", "timezoneoffset", "daytime", "abstime", "formattime"})
-# Their value is not their arguments' alone, nor the context's.
+# Their value depends on more than their arguments and the context.
 UNTOLD = frozenset({"random", "eval"})
 
 
 def sees_the_clock(env: Environment, moving: Container[str], expression: Expression) -> bool:
-    """Whether anything that an expression may come to, through the attributes of the two ads, depends on the time.
-
-    Every name is looked for in both, whatever scope it has: too many rather than too few.
-    """
+    """Tell whether an expression may depend on the time; every name is looked up in both ads, whatever its scope."""
     pending: list[tuple[Any, bool]] = [(expression, False)]
     known: set[str] = set()
     while pending:
@@ -29,7 +26,7 @@ def sees_the_clock(env: Environment, moving: Container[str], expression: Express
         if kind is Call and _untold(node):
             return True
         if kind is Constant and type(node.value) is not RelTime:
-            return True  # a list or an ad of another place
+            return True  # a list or an ad with another scope
         if kind is Attribute:
             if node.base is not None:
                 pending.append((node.base, True))
@@ -52,7 +49,7 @@ def _untold(node: Call) -> bool:
 
 
 def _meanings(env: Environment, key: str) -> list[Expression]:
-    """What a name may stand for, in either ad or those around it."""
+    """Return the expressions under a name, in either ad or those around it."""
     found = []
     for start in (env.root, env.left, env.right):
         ad = start

@@ -1,9 +1,9 @@
-"""Evaluation over time: compiled as ``scalar`` does it, with functions of time for results (``time_functions``).
+"""Evaluate expressions over time: compiled as in ``scalar``, with functions of time for results (``time_functions``).
 
 A node's time evaluator takes the evaluation (of one expression, from an instant on) and the ad in which the expression
-stands. Names mean what they mean in ``scalar``. What cannot be evaluated so - nested ads, functions that look at
-expressions rather than values - is searched for the clock: if nothing of it, nor of the attributes that it may read,
-depends on the time, it has the value that ``scalar`` gives it; else ``Unknown`` is raised.
+stands. Names mean what they mean in ``scalar``. Nested ads, and functions that read expressions rather than values,
+have no time evaluator: if neither they nor the attributes that they may read depend on the time, they have the value
+that ``scalar`` gives; else ``Unknown`` is raised.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .time_operators import combined, condition, negated
 from .tree import Attribute, Binary, Call, Conditional, Expression, Literal, Parentheses, TimeLiteral, Unary, children
 from .values import ERROR, UNDEFINED, truth
 
-# Trees that nest more deeply than this are not evaluated over time; nor attributes that lead through more than this.
+# Trees and attribute chains that nest more deeply than this are not evaluated over time.
 _DEEPEST = 100
 MOST_ENTERED = 40
 
 
 class Unknown(Exception):
-    """Nobody knows how the value of this goes on."""
+    """The further course of the value is not known."""
 
 
 class TimeEvaluation(Environment):
     """One evaluation of an expression over time, from an instant on."""
 
-    # Until when the values are good that ``_value`` has handed out.
+    # Until when the values that ``_value`` returned hold.
     until = END
     entered = 0
     known: dict[str, Any] | None = None
@@ -51,7 +51,7 @@ class TimeEvaluation(Environment):
         self.clock = StepFunction(0, 1, 1, 0, END)
 
     def attribute(self, key: str) -> Any:
-        """Return the function of time that a moving attribute is."""
+        """Return a moving attribute as a function of time."""
         if self.known is None:
             self.known = {}
         known = self.known.get(key)
@@ -63,7 +63,7 @@ class TimeEvaluation(Environment):
         return known
 
     def of_now(self) -> Environment:
-        """An environment for the functions that ask for nothing but the time: the instant from which it evaluates."""
+        """Return an environment for the functions that need only the time: the instant from which it evaluates."""
         context = self.context if self.context.now == self.now else self.context.replace(now=self.now)
         return Environment(None, None, context)
 
@@ -72,7 +72,7 @@ class TimeEvaluation(Environment):
 
 
 def time_evaluator_of(expression: Expression) -> Evaluator:
-    """Return an expression's evaluator over time; it is kept on the expression."""
+    """Return an expression's evaluator over time; cache it on the expression."""
     compiled = expression._compiled
     if compiled is None or compiled.time_evaluator is None:
         found = survey(expression)
@@ -84,7 +84,7 @@ def time_evaluator_of(expression: Expression) -> Evaluator:
 
 
 def _leaves(expression: Expression) -> bool:
-    """Whether what is evaluated after some part of an expression may be looked up elsewhere (see ``LEAVERS``)."""
+    """Tell whether a part of an expression may change where later names are looked up (see ``LEAVERS``)."""
     pending = [expression]
     while pending:
         node = pending.pop()
@@ -95,7 +95,7 @@ def _leaves(expression: Expression) -> bool:
 
 
 def _enter(env: Any, thing: Any, ad: ClassAd, key: str) -> Any:
-    """Evaluate over time what a name stands for in an ad, as ``scalar.enter`` does for now."""
+    """Evaluate over time what a name means in an ad, as ``scalar.enter`` does for now."""
     kind = type(thing)
     if kind is Literal:
         return thing.value
@@ -187,7 +187,7 @@ def _literal(node: Literal) -> Evaluator:
 
 
 def opaque(node: Expression) -> Evaluator:
-    """Evaluate for now what has no evaluator over time, if the time does not touch it."""
+    """Evaluate for now a node that has no evaluator over time, if the time does not touch it."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         if sees_the_clock(env, env.moving, node):
@@ -236,7 +236,7 @@ def _binary(node: Binary) -> Evaluator:
 
 
 def _connective(parts: list[Evaluator], decisive: bool) -> Evaluator:
-    """``&&`` and ``||``: what stands to the right of a deciding part does not matter as long as that part decides."""
+    """Evaluate ``&&`` and ``||``: parts to the right of a deciding one do not matter while it decides."""
     neutral = not decisive
 
     def run(env: Any, ad: ClassAd | None) -> Any:
@@ -277,7 +277,7 @@ def _elvis(left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def choice(test: Evaluator, then: Evaluator, otherwise: Evaluator) -> Evaluator:
-    """``c ? a : b`` and ``ifThenElse(c, a, b)``."""
+    """Evaluate ``c ? a : b`` and ``ifThenElse(c, a, b)``."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         until = END

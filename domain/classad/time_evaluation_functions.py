@@ -1,4 +1,4 @@
-"""The evaluation of function calls over time."""
+"""Evaluate function calls over time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _unknown(env: Any, ad: ClassAd | None) -> Any:
 
 
 def _evaluated(argument: Evaluator) -> Evaluator:
-    """``eval(text)``: what the text says is evaluated over time, as long as the text stays the same."""
+    """Evaluate ``eval(text)`` over time, for as long as the text stays the same."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         f = constant_now(argument(env, ad), env.now)
@@ -99,7 +99,7 @@ def _of_now(node: Call) -> Evaluator:
 
 
 def _now(argument: Evaluator) -> Evaluator:
-    """The value of now, for a function that takes values. The evaluation keeps until when it is good."""
+    """Return the value of now, for a function that takes values. The evaluation notes until when it holds."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         f = constant_now(argument(env, ad), env.now)
@@ -112,7 +112,7 @@ def _now(argument: Evaluator) -> Evaluator:
 
 
 def _stepwise(node: Call, function: Function) -> Evaluator:
-    """A function of values: it yields what it does of those of now, until one of them changes."""
+    """Evaluate a function of values: its result of now, until one of them changes."""
     members = function.members.get(len(node.arguments))
     arguments = [
         _members(argument)
@@ -134,7 +134,7 @@ def _stepwise(node: Call, function: Function) -> Evaluator:
 
 
 def _members(node: ListExpression) -> Evaluator:
-    """A list whose members the function evaluates: those of now."""
+    """Return the members of now of a list whose members the function evaluates."""
     if any(type(part) in (ListExpression, AdExpression) for part in node.members):
         return _now(opaque(node))
     parts = [_now(compile_over_time(part)) for part in node.members]
@@ -142,7 +142,7 @@ def _members(node: ListExpression) -> Evaluator:
 
 
 def _never_falling(node: Call, others: list[Any]) -> Evaluator:
-    """A function of one number that never falls, its other arguments being known."""
+    """Evaluate a function of one number that never falls, its other arguments being known."""
     operand = compile_over_time(node.arguments[0])
     function = FUNCTIONS[node.key].eager
     assert function is not None
@@ -162,7 +162,7 @@ def _never_falling(node: Call, others: list[Any]) -> Evaluator:
 
 
 def _extreme(node: Call, function: Function, members: ListExpression) -> Evaluator:
-    """``min({a, b})``, ``max({a, b})``: where all numbers that move go the same way, so does the one of them."""
+    """Evaluate ``min({a, b})``, ``max({a, b})``: where all moving numbers go the same way, so does the result."""
     stepwise = _stepwise(node, function)
     if any(type(part) in (ListExpression, AdExpression) for part in members.members):
         return stepwise

@@ -1,18 +1,17 @@
-"""Functions of time: how the value of an expression goes on from an instant ``now``.
+"""Describe how the value of an expression goes on from an instant ``now``.
 
-What the time does not touch is a plain value. Everything else is one of three functions, each good for ``now <= t <
-until``, in whole seconds; what comes after is not known yet:
+A value that the time does not touch is a plain value. Everything else is one of three functions, each good for ``now <=
+t < until``, in whole seconds; later values are not known yet:
 
 ================  ======================================================================================================
 ConstantUntil     one value
-StepFunction      ``scale * ((t - origin) // unit) + offset``, an integer: the clock, more or less something
+StepFunction      ``scale * ((t - origin) // unit) + offset``, an integer: the clock, plus or minus something
 MonotoneFunction  a number ``at(t)`` that never falls, or never rises; its type stays the same
 ================  ======================================================================================================
 
-An operation (``time_operators``) has the operation's value at *every* instant for which its result is good. Where none
-of the three fits, the result is the value of now until one of the operands changes. When a comparison turns is computed
-for steps, and found by bisection for a monotone function, with the operators of the language itself: what a real rounds
-to is the same here.
+The result of an operation (``time_operators``) is exact at *every* instant for which it is good. Where none of the
+three fits, it is the value of now until one of the operands changes. When a comparison turns is computed for steps, and
+found by bisection for a monotone function, with the language's own operators, so that reals round alike.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 
 from .values import Exceptional, wrap64
 
-# The year 10000. No instant from here on is told apart, and all before it are small enough to compute with.
+# The year 10000: instants from here on are all alike, and all before it are small enough to compute with.
 END = 253_402_300_800
 # Steps within these bounds stay far from where 64 bits wrap, until END.
 _MOST_OFFSET = 1 << 60
@@ -58,21 +57,19 @@ class StepFunction:
 
     @property
     def rising(self) -> bool:
-        """Whether it goes up."""
         return self.scale > 0
 
     def at(self, t: int) -> int:
-        """The value at an instant."""
         return self.scale * ((t - self.origin) // self.unit) + self.offset
 
     def reaches(self, value: int) -> int:
-        """The instant from which on a value is reached or passed, be it long ago."""
+        """Return the first instant, perhaps past, at which a value is reached or passed."""
         way = value - self.offset if self.scale > 0 else self.offset - value
         return self.origin - (-way // abs(self.scale)) * self.unit
 
 
 class MonotoneFunction:
-    """A number that goes one way only."""
+    """A number that only rises, or only falls."""
 
     __slots__ = ("at", "rising", "until")
 
@@ -87,7 +84,7 @@ NUMBERS = frozenset({int, float, bool})
 
 
 class Moving:
-    """An attribute whose value moves by the clock of itself: ``(t - origin) // unit``, modulo ``modulus`` if given.
+    """An attribute that moves by the clock alone: ``(t - origin) // unit``, modulo ``modulus`` if given.
 
     So ClockMin is ``Moving(origin=<the last midnight>, unit=60, until=<the next midnight>)``.
 
@@ -96,7 +93,7 @@ class Moving:
     :param until: the instant from which on the value is not known; None: it goes on like this
     """
 
-    # Not of attrs: a command that only asks for ads need not import that.
+    # Not an attrs class: a command that only asks for ads need not import attrs.
     __slots__ = ("modulus", "origin", "unit", "until")
 
     def __init__(self, origin: int, unit: int = 1, until: int | None = None, modulus: int | None = None) -> None:
@@ -106,7 +103,6 @@ class Moving:
         self.origin, self.unit, self.until, self.modulus = origin, unit, until, modulus
 
     def at(self, t: int) -> int:
-        """The value at an instant."""
         count = (t - self.origin) // self.unit
         return count if self.modulus is None else count % self.modulus
 
@@ -128,7 +124,7 @@ def value_at(f: Any, now: int) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are the same in all that an expression could tell: by type, a real zero by its sign too."""
+    """Tell whether two values are the same to any expression: by type, a real zero by its sign too."""
     if type(a) is not type(b) or type(a) is Exceptional:
         return a is b
     if type(a) is float and a == 0.0 == b:
@@ -137,7 +133,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def next_step(f: Any, now: int) -> int:
-    """The first instant after now at which the value may be another one; ``END`` where there is none."""
+    """Return the first instant after now at which the value may change; ``END`` where there is none."""
     kind = type(f)
     if kind is ConstantUntil:
         return f.until  # type: ignore[no-any-return]
@@ -151,7 +147,7 @@ def next_step(f: Any, now: int) -> int:
 
 
 def first(holds: Callable[[int], bool], now: int, until: int) -> int:
-    """The first instant after now at which a condition holds that, once true, stays true; ``until`` if none before."""
+    """Return the first instant after now at which a condition holds, then stays true; ``until`` if none before."""
     before, step = now, 1
     while True:
         after = before + step
@@ -190,10 +186,7 @@ def limited(f: Any, until: int) -> Any:
 
 
 def counting(origin: int, unit: int, modulus: int | None, now: int, until: int) -> Any:
-    """Return the function ``(t - origin) // unit``, modulo ``modulus`` where there is one.
-
-    :param until: the instant until which it is known; it must be later than now
-    """
+    """Return ``(t - origin) // unit``, modulo ``modulus`` if given, known until an instant later than now."""
     count = (now - origin) // unit
     offset = 0
     if modulus is not None:
@@ -205,14 +198,14 @@ def counting(origin: int, unit: int, modulus: int | None, now: int, until: int) 
 
 
 def steps(origin: int, unit: int, scale: int, offset: int, until: int) -> StepFunction | None:
-    """A line, if it stays far from where 64 bits wrap."""
+    """Return a line, if it stays far from where 64 bits wrap."""
     if -_MOST_SCALE < scale < _MOST_SCALE and -_MOST_OFFSET < offset < _MOST_OFFSET:
         return StepFunction(origin, unit, scale, offset, until)
     return None
 
 
 def monotone(at: Callable[[int], Any], rising: bool, now: int, until: int) -> MonotoneFunction | ConstantUntil | None:
-    """Return the function that an operation is; None where it leaves the numbers or may wrap on the way."""
+    """Return an operation's result as a function; None where it leaves the numbers or may wrap on the way."""
     if until - now <= 1:
         return ConstantUntil(at(now), until)
     start, end = at(now), at(until - 1)

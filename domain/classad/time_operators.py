@@ -1,4 +1,4 @@
-"""The operators of the language on functions of time: when a comparison turns, what a sum comes to."""
+"""Apply the language's operators to functions of time: when a comparison turns, how a sum goes on."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from .values import ERROR, Exceptional
 
 
 def condition(f: Any, now: int) -> Any:
-    """Return the truth that a number stands for where a condition is wanted; all others stay what they are."""
+    """Return a number as the truth value that it is in a condition; return all else unchanged."""
     kind = type(f)
     return compared("!=", f, 0, now) if kind is StepFunction or kind is MonotoneFunction else f
 
 
 def negated(op: str, f: Any, now: int) -> Any:
-    """Apply a unary operator."""
     if op == "!":
         f = condition(f, now)
     if op == "+":
@@ -72,12 +71,12 @@ def combined(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _frozen(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
-    """The value of now, until one of the operands moves."""
+    """Return the value of now, until one of the operands moves."""
     return ConstantUntil(BINARY[op](value_at(a, now), value_at(b, now)), min(next_step(a, now), next_step(b, now)))
 
 
 def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
-    """``a - b`` as a scale and an offset on the steps of ``a``; None where the two do not step together."""
+    """Return ``a - b`` as a scale and an offset on the steps of ``a``; None where the two do not step together."""
     if a.unit != b.unit or (a.origin - b.origin) % a.unit:
         return None
     return a.scale - b.scale, a.offset - b.offset - b.scale * ((a.origin - b.origin) // a.unit)
@@ -87,12 +86,12 @@ def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"}
 _EQUALITIES = frozenset({"==", "!=", "is", "isnt"})
-# The value that a rising, a falling line must reach for an order against c to turn, as c and this.
+# The values that a rising and a falling line must reach for an order against c to turn.
 _TURNS: dict[str, tuple[int, int]] = {"<": (0, -1), ">=": (0, -1), "<=": (1, 0), ">": (1, 0)}
 
 
 def compared(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compare two operands of which at least one moves (is neither a value nor constant)."""
+    """Compare two operands, of which at least one moves (is neither a value nor constant)."""
     if type(a) not in TIME_FUNCTIONS:
         op, a, b = _MIRRORED[op], b, a
     kind = type(b)
@@ -100,12 +99,12 @@ def compared(op: str, a: Any, b: Any, now: int) -> Any:
         return _compared_functions(op, a, b, now)
     value = BINARY[op](a.at(now), b)
     if kind not in NUMBERS or type(value) is not bool:
-        return ConstantUntil(value, a.until)  # by the types alone
+        return ConstantUntil(value, a.until)  # decided by the types alone
     if type(a) is StepFunction:
         if kind is int:
             return ConstantUntil(value, _turn_of_steps(op, a, b, now, value))
         if kind is float and op not in _EQUALITIES and abs(b) < EXACT and _exact(a, now):
-            # Between two integers an order turns where it does at the one above, or below.
+            # Between two integers an order turns as it does at the one above, or below.
             bound = math.ceil(b) if op in ("<", ">=") else math.floor(b)
             return ConstantUntil(value, _turn_of_steps(op, a, bound, now, value))
     if op in ("is", "isnt") and kind is not type(a.at(now)):
@@ -118,7 +117,7 @@ def _exact(line: StepFunction, now: int) -> bool:
 
 
 def _turn_of_steps(op: str, line: StepFunction, number: int, now: int, value: bool) -> int:
-    """The instant until which a line's comparison with an integer stays as it is."""
+    """Return the instant until which a line's comparison with an integer stays the same."""
     if op in _EQUALITIES:
         if value is (op == "==" or op == "is"):
             return next_step(line, now)
@@ -131,7 +130,7 @@ def _turn_of_steps(op: str, line: StepFunction, number: int, now: int, value: bo
 
 
 def _turn(op: str, f: Any, number: Any, now: int, value: bool) -> int:
-    """Return the same for any function that goes one way, and any number."""
+    """Return the same for any monotone function, and any number."""
     compute, at = BINARY[op], f.at
     if op not in _EQUALITIES or value is (op == "==" or op == "is"):
         return first(lambda t: compute(at(t), number) is not value, now, f.until)
@@ -162,7 +161,7 @@ _ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 
 
 def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compute with two operands of which at least one moves."""
+    """Compute with two operands, of which at least one moves."""
     f = _steps(op, a, b, now)
     if f is not None:
         return f
@@ -187,7 +186,7 @@ def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _steps(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compute with integers where steps come of it, or a constant, of two that step side by side; else None."""
+    """Compute with integers where the result is steps, or a constant of two that step side by side; else None."""
     if type(a) is bool:
         a = int(a)
     if type(b) is bool:
@@ -221,7 +220,7 @@ def _steps(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | None:
-    """``line % divisor``, until the quotient is another one; None below zero, where C's remainder is negative."""
+    """Return ``line % divisor`` until the quotient changes; None below zero, where C's remainder is negative."""
     value = line.at(now)
     if value < 0:
         return None
@@ -231,7 +230,7 @@ def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | Non
 
 
 def _direction(op: str, a: Any, b: Any) -> bool | None:
-    """Whether the result of an operation rises; None where it may go both ways."""
+    """Tell whether the result of an operation rises; None where it may go both ways."""
     ways = [f.rising if type(f) in TIME_FUNCTIONS else None for f in (a, b)]
     if op in ("+", "-"):
         if op == "-" and ways[1] is not None:

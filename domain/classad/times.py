@@ -1,8 +1,7 @@
-"""Times: their literals, their texts, the calendar, and formatting.
+"""Read and write times: literals, texts, the calendar, and formatting.
 
-The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as the C library's gmtime has it;
-the zone of local times comes from the ``Context``. Formatting is strftime in the C locale, so that it is the same
-everywhere.
+The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as in the C library's gmtime; the
+zone of local times comes from the ``Context``. Formatting is strftime in the C locale, the same everywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _BLANKS = " \t\n\r\f\v"
 
 
 class Calendar(NamedTuple):
-    """The fields of C's struct tm, the year and the month counted as people do."""
+    """The fields of C's struct tm, with the full year and months from 1."""
 
     year: int
     month: int
@@ -33,7 +32,7 @@ class Calendar(NamedTuple):
 
 
 def days_before(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 to a date; months and days beyond their range carry over."""
+    """Return the days from 1970-01-01 to a date; months and days beyond their range carry over."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
     shifted = year - (month <= 2)
@@ -44,7 +43,7 @@ def days_before(year: int, month: int, day: int) -> int:
 
 
 def calendar(seconds: int) -> Calendar:
-    """The date and time of day of a number of seconds since the epoch."""
+    """Return the date and time of day of a number of seconds since the epoch."""
     days, rest = divmod(seconds, DAY)
     shifted = days + 719468
     era = shifted // 146097
@@ -70,7 +69,7 @@ def calendar(seconds: int) -> Calendar:
 
 
 def abstime_text(time: AbsTime) -> str:
-    """``2003-01-25T09:00:00-06:00``. An offset of zero is written ``-00:00``, the reference's way."""
+    """Return ``2003-01-25T09:00:00-06:00``. An offset of zero is ``-00:00``, as in HTCondor."""
     fields = calendar(time.seconds + time.offset)
     sign = "+" if time.offset > 0 else "-"
     zone = abs(time.offset)
@@ -81,7 +80,7 @@ def abstime_text(time: AbsTime) -> str:
 
 
 def reltime_text(seconds: float) -> str:
-    """``[-][days+][hh:][mm:]ss[.fff]``, leading parts left out while they are zero."""
+    """Return ``[-][days+][hh:][mm:]ss[.fff]``, without leading zero parts."""
     sign = ""
     if seconds < 0:
         sign, seconds = "-", -seconds
@@ -101,7 +100,7 @@ def reltime_text(seconds: float) -> str:
 
 
 def _divide(number: int, by: int) -> tuple[int, int]:
-    """Quotient and remainder, truncated towards zero as C divides."""
+    """Return quotient and remainder, truncated towards zero as in C."""
     quotient = abs(number) // by
     if number < 0:
         quotient = -quotient
@@ -116,10 +115,10 @@ def _general(number: float) -> str:
 
 
 def absolute_literal(text: str) -> tuple[AbsTime, bool] | None:
-    """What ``absTime("...")`` means, and whether it names no zone; None where it is no time.
+    """Return the time of ``absTime("...")``, and whether it names no zone; None where it is no time.
 
-    The form is loose: a year of four digits, then pairs of digits for the rest as far as they go, anything in between;
-    then a zone, ``z`` or ``+hh:mm``. A date without a day is the last day of the month before, for the reference.
+    The form is loose: a year of four digits, then pairs of digits as far as they go, anything in between; then a zone,
+    ``z`` or ``+hh:mm``. As in HTCondor, a date without a day is the last day of the month before.
     """
     text = to_bytes(text).decode("latin-1")
     offset: int | None = None
@@ -146,7 +145,7 @@ def absolute_literal(text: str) -> tuple[AbsTime, bool] | None:
         return None
     year, month, day, hour, minute, second = fields + [1, 0, 0, 0, 0][len(fields) - 1 :]
     seconds = days_before(year, month, day) * DAY + hour * 3600 + minute * 60 + second
-    if seconds == -1:  # mktime's sign of failure
+    if seconds == -1:  # mktime's error value
         return None
     return AbsTime(seconds - (offset or 0), offset or 0), offset is None
 
@@ -171,10 +170,10 @@ def _leading_integer(text: str) -> int:
 
 
 def relative_literal(text: str) -> tuple[RelTime, bool] | None:
-    """What ``relTime("[-][days+][hh:][mm:]ss")`` means; None where it is no length of time.
+    """Return the length of time of ``relTime("[-][days+][hh:][mm:]ss")``; None where it is none.
 
-    Read from the right: seconds, then minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before ``+`` or
-    ``d``, each of them optional.
+    Read from the right: seconds, minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before ``+`` or
+    ``d``, each optional.
     """
     rest = to_bytes(text).decode("latin-1").rstrip(_BLANKS)
     seconds = ""
@@ -201,13 +200,13 @@ def relative_literal(text: str) -> tuple[RelTime, bool] | None:
 
 
 def _trailing_digits(text: str) -> tuple[str, str]:
-    """A text without the digits at its end, and these."""
+    """Split the digits off the end of a text."""
     rest = text.rstrip(_DIGITS)
     return rest, text[len(rest) :]
 
 
 def _small(digits: str) -> int:
-    """A number of 32 bits; what is larger counts as 0, as by the reference."""
+    """Return a number of 32 bits; a larger one counts as 0, as in HTCondor."""
     number = int(digits) if digits and len(digits) < 1000 else 0
     return number if number < 1 << 31 else 0
 
@@ -234,7 +233,7 @@ _DIRECTIVE = re.compile(r"%([_\-0^#+]*)([0-9]*)([EO]?)(.)", re.DOTALL)
 
 
 def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
-    """strftime in the C locale, with glibc's flags and widths.
+    """Format a time as strftime in the C locale, with glibc's flags and widths.
 
     :param epoch: the seconds that ``%s`` shows
     :param zone: the name that ``%Z`` shows
@@ -270,7 +269,7 @@ def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
 
 
 def _field(code: str, t: Calendar, epoch: int, zone: str) -> tuple[str, str, int] | None:
-    """The text of one directive, what it is padded with, and to which width."""
+    """Return the text of one directive, its padding character and its width."""
     named: dict[str, Callable[[], str]] = {
         "a": lambda: _named(_WEEKDAYS, t.weekday)[:3],
         "A": lambda: _named(_WEEKDAYS, t.weekday),
@@ -322,7 +321,6 @@ def _named(names: tuple[str, ...], index: int) -> str:
 
 
 def _iso_week(t: Calendar) -> tuple[int, int]:
-    """The ISO 8601 year and week."""
     monday_based = (t.weekday - 1) % 7
     week = (t.yearday - monday_based + 10) // 7
     if week < 1:

@@ -1,4 +1,4 @@
-"""Tokens: how a text is cut into words and signs, and what its numbers and strings stand for."""
+"""Cut a text into tokens, and read its numbers and strings."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 from .tree import PRECEDENCE, Literal
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, strtod, to_bytes
 
-# The reference has no such limit. This is some ten times the largest policy that anybody would write, and keeps the
-# time that a text can take below a second.
+# HTCondor has no such limit. It is some ten times the largest policy anybody would write, and keeps parsing below a
+# second.
 MAX_TOKENS = 250_000
-TOO_MUCH = "\0too much"  # stands where the text is cut off; no rule of the grammar takes it
+TOO_MUCH = "\0too much"  # marks where the text is cut off; no rule of the grammar takes it
 
 _SPACE = " \t\n\r\f\v"
 _SKIP = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
 _REST = (
     r"[A-Za-z_][A-Za-z0-9_]*"
     r"|(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.{1,2}[0-9]+(?:[eE][+-]?[0-9]*)?)"
-    # A minus sticks to the number that follows it at once; where an operator is due the parser cuts it off again.
+    # A minus sticks to the number right behind it; where an operator is due the parser splits it off again.
     r"|-(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
     r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
     rf"|\?[{_SPACE}]*:"
@@ -30,13 +30,13 @@ def _tokens(*strings: str) -> re.Pattern[str]:
     return re.compile(f"{_SKIP}({'|'.join(strings)}|{_REST})", re.DOTALL)
 
 
-# A string or comment that does not end takes all that is left, so that no text is scanned twice; the parser refuses it.
-# A backslash escapes any character, and adjacent strings are one ...
+# An unterminated string or comment takes the rest, so that no text is scanned twice; the parser refuses it. A backslash
+# escapes any character, and adjacent strings are one ...
 NEW = _tokens(
     rf'"(?:[^"\\]|\\.)*+(?:"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*+")*+|\\?\Z)',
     rf"'(?:[^'\\]|\\.)*+(?:'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*+')*+|\\?\Z)",
 )
-# ... but in ads of the old form it is a character like others, save before a quote that does not end the line.
+# ... but in old-form ads it is an ordinary character, save before a quote that does not end the line.
 OLD = _tokens(
     r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*+(?:"|\Z)',
     r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*+(?:'|\Z)",
@@ -58,7 +58,7 @@ KEYWORDS = {
     "error": Literal(ERROR),
 }
 
-# Nodes are immutable: one serves all expressions in which a small number stands.
+# Nodes are immutable: all expressions share one node per small number.
 SMALL = {str(number): Literal(number) for number in range(1025)}
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
@@ -75,10 +75,7 @@ def short(text: str) -> str:
 
 
 def number_of(token: str) -> Literal:
-    """Return the literal of a number.
-
-    :raises ValueError: where HTCondor's ClassAds have no such number
-    """
+    """Return the literal of a number; raise ValueError where HTCondor's ClassAds have no such number."""
     if token in SMALL:
         return SMALL[token]
     if _PLAIN_INTEGER.fullmatch(token):
@@ -86,8 +83,7 @@ def number_of(token: str) -> Literal:
     negative = token[0] == "-"
     digits = token[1:] if negative else token
     if digits[:2] in ("0x", "0X"):
-        # Refused by old ClassAds; but with a point it is a real, and after a minus the reference reads only the
-        # zero.
+        # Old ClassAds refuse it; but with a point it is a real, and after a minus HTCondor reads only the zero.
         if _HEXADECIMAL_REAL.fullmatch(digits):
             number = strtod(token)
             return Literal(0.0 if number is None else number)
@@ -98,7 +94,7 @@ def number_of(token: str) -> Literal:
         if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
             raise ValueError("a number must not begin with 0")
         number = int(token) if len(token) < 4000 else INT_MAX + 1
-        # The reference reads an integer that is too large as 0.
+        # HTCondor reads an integer that is too large as 0.
         return Literal(number if INT_MIN <= number <= INT_MAX else 0)
     if digits.startswith(".."):
         return Literal(0.0)
@@ -117,11 +113,7 @@ _SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 
 
 def string_of(token: str, old: bool) -> str:
-    """Return the characters of a string.
-
-    :param old: whether it stands in an ad of the old form
-    :raises ValueError: where it does not end, or holds a byte of zero
-    """
+    """Return a string's characters (``old``: of an old-form ad); raise ValueError if unterminated or with a NUL."""
     quote = token[0]
     if not ends(token, old):
         raise ValueError(f"a string that starts with {quote} does not end")
@@ -151,10 +143,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 def unescape(text: str) -> str:
-    """The characters that a string's escapes stand for. Octal escapes are bytes; others stand for themselves.
-
-    :raises ValueError: for a byte of zero, which no string can hold.
-    """
+    """Resolve a string's escapes, octal ones to bytes; raise ValueError for a zero byte, which no string can hold."""
     if _ESCAPE.search(text) is None:
         return text
     octal = False

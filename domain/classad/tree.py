@@ -1,8 +1,8 @@
-"""The expression tree: what the parser makes, and the compilers, the unparser and the analysis read.
+"""Define the expression tree, which the parser makes and the compilers, the unparser and the analysis read.
 
 Nodes are immutable and know nothing of the ad in which they stand: one parsed text serves any number of ads.
-``Expression`` is at once the public face of an expression and the base of all nodes, so that a part of an
-expression is an expression.
+``Expression`` is both the public face of an expression and the base of all nodes, so a part of an expression is an
+expression.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNARY_SIGNS = frozenset("+-!~")
 
 
 class Compiled:
-    """What the compilers made of an expression, kept for the next time."""
+    """The compiled form of an expression, cached on it."""
 
     __slots__ = ("careful", "evaluator", "height", "survey", "time_evaluator")
 
@@ -44,7 +44,7 @@ class Compiled:
 
 
 class _Operations:
-    """What is done with an expression as a whole. The modules built upon this one enter themselves here."""
+    """The operations on a whole expression. The modules above this one register them here."""
 
     evaluate: Callable[..., Any]
     references: Callable[..., References]
@@ -58,7 +58,7 @@ operations = _Operations()
 
 
 class Scope:
-    """Where an expression stands: names mapped to expressions, over those of a chained parent. ``ClassAd`` is one."""
+    """The scope of an expression: names mapped to expressions, over those of a chained parent. ``ClassAd`` is one."""
 
     __slots__ = ("_cells", "_chain", "_outer")
 
@@ -72,7 +72,7 @@ class Expression:
 
     __slots__ = ("_compiled",)
 
-    # What the scalar compiler made of it, kept for the next time.
+    # The scalar compiler's result, cached.
     _compiled: Compiled | None
 
     def evaluate(
@@ -81,10 +81,10 @@ class Expression:
         target: Scope | None = None,
         context: Context | None = None,
     ) -> Value:
-        """The expression's value in the ad ``my``, matched with ``target``.
+        """Return the expression's value in the ad ``my``, matched with ``target``.
 
         A name without scope is looked up in ``my``, then in ``target``; an attribute found in ``target`` is evaluated
-        there, MY and TARGET swapped. A ``target`` without a ``my`` is not looked at, as in the reference.
+        there, MY and TARGET swapped. As in HTCondor, a ``target`` without a ``my`` is not looked at.
 
         :param context: the outside world (now, time zone, functions ...); ``DEFAULT`` knows none of it.
         :raises EvaluationError: where the evaluation fails rather than yield ``ERROR``.
@@ -92,11 +92,11 @@ class Expression:
         return operations.evaluate(self, my, target, context)  # type: ignore[no-any-return]
 
     def references(self, ad: Scope | None = None) -> References:
-        """The attributes that the expression reads: ``internal`` to ``ad``, and ``external`` to it."""
+        """Return the attributes that the expression reads: ``internal`` to ``ad``, and ``external`` to it."""
         return operations.references(self, ad)
 
     def simplify(self, my: Scope) -> Expression:
-        """What remains of the expression once ``my`` is known: equal to it against every target."""
+        """Return the expression simplified by ``my``: equal to it against every target."""
         return operations.simplify(self, my)
 
     def __str__(self) -> str:
@@ -133,8 +133,8 @@ class Literal(Expression):
 class TimeLiteral(Expression):
     """``absTime("...")`` or ``relTime("...")``, read by the parser.
 
-    A relTime literal evaluates to a real number of seconds: the reference's behaviour. An absTime literal that names no
-    zone means the zone of the context in which it is evaluated; ``zoneless`` then holds its seconds as if in UTC.
+    As in HTCondor, a relTime literal evaluates to a real number of seconds. An absTime literal without a zone means the
+    zone of the context in which it is evaluated; ``zoneless`` then holds its seconds as if in UTC.
     """
 
     __slots__ = ("time", "zoneless")
@@ -236,10 +236,10 @@ class Constant(Expression):
 
 
 class ListValue(Sequence[Any]):
-    """A list, its members not yet evaluated.
+    """A list whose members are not yet evaluated.
 
-    ``expressions`` are the members as they were written; indexing and iteration evaluate a member, each time anew, in
-    the ad where the list stood. Taken out of a match, a list no longer sees ``TARGET``: the reference's rule.
+    ``expressions`` are the members as written. Indexing and iteration evaluate a member, each time anew, in the ad
+    where the list stood. As in HTCondor, a list taken out of a match no longer sees ``TARGET``.
     """
 
     __slots__ = ("context", "expressions", "scope", "shared")
@@ -253,7 +253,7 @@ class ListValue(Sequence[Any]):
     ) -> None:
         self.expressions = expressions
         self.scope: Any = scope
-        # The reference's `is` tells a list that a function made from one that was written: other types to it.
+        # HTCondor's `is` tells a list made by a function from a written one: they are different types to it.
         self.shared = shared
         self.context = context
 
@@ -285,15 +285,15 @@ class ListValue(Sequence[Any]):
         return f"ListValue({operations.unparse(self)})"
 
 
-Cell: TypeAlias = tuple[str, Expression]  # the name as written, and what it stands for
+Cell: TypeAlias = tuple[str, Expression]  # the name as written, and its expression
 Value: TypeAlias = int | float | str | bool | Exceptional | AbsTime | RelTime | ListValue | Scope
 
 
 class References(NamedTuple):
     """The attributes that an expression reads, in alphabetical order.
 
-    A name is followed into the ad: what its expression refers to counts too. Names with a scope that the ad does not
-    know keep it (``TARGET.Memory``).
+    References of an attribute's own expression in the ad count too. Names with a scope that the ad does not know keep
+    it (``TARGET.Memory``).
     """
 
     internal: tuple[str, ...]  # those that the ad has
@@ -301,7 +301,7 @@ class References(NamedTuple):
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
-    """The direct parts of a node, from left to right."""
+    """Return the direct parts of a node, from left to right."""
     parts = _PARTS.get(type(node))
     return () if parts is None else parts(node)
 
@@ -319,7 +319,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
 
 
 def shape(node: Any, depth: int = 0) -> Any:
-    """Something hashable, equal for expressions that mean the same wherever they stand; cheaper to make than a text."""
+    """Return a hashable, equal for expressions that mean the same wherever they stand; cheaper to make than a text."""
     kind = type(node)
     if kind is Literal:
         value = node.value

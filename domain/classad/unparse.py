@@ -1,7 +1,7 @@
-"""The text of expressions and values: in one line, in lines for people, and as ads of the old form have it.
+"""Write expressions and values as text: in one line, in lines for people, and in the old form of ads.
 
-Exactly the reference's texts, odd as they are: ``=?=`` comes out as ``is``, a unary operator has a blank before it,
-reals have 16 digits and an exponent, an ad's attributes are ordered by the length of their names.
+The texts are exactly HTCondor's, odd as they are: ``=?=`` becomes ``is``, a unary operator has a blank before it, reals
+have 16 digits and an exponent, an ad's attributes are ordered by the length of their names.
 """
 
 from __future__ import annotations
@@ -32,30 +32,27 @@ from .values import AbsTime, Exceptional, RelTime, lower, to_bytes, truncate32
 
 __all__ = ["abstime_text", "pretty", "reltime_text", "unparse", "unparse_exactly", "unparse_old", "unparse_whole"]
 
-# Pieces wait on a stack in reverse: a str goes out as it is, anything else is first taken apart.
+# Pieces wait on a stack in reverse: a str is output as it is, anything else is first taken apart.
 _Piece = Any
 
 
 def unparse(value: Any) -> str:
-    """The reference's text, in one line, of an expression or of a value.
-
-    The blank that the reference writes before a unary operator is left out where it would begin the text.
-    """
+    """Return HTCondor's text, in one line, of an expression or value; a blank that it puts before it is left out."""
     return _write(value, old=False).lstrip(" ")
 
 
 def unparse_whole(value: Any) -> str:
-    """The text with the blank before a unary operator, as it stands inside others."""
+    """Return the text with the blank before a unary operator, for use inside another."""
     return _write(value, old=False)
 
 
 def unparse_old(value: Any) -> str:
-    """The text as ``condor_status -l`` prints it: ``=?=``, short reals, strings without escapes but for the quote."""
+    """Return the text as ``condor_status -l`` prints it: ``=?=``, short reals, only quotes escaped in strings."""
     return _write(value, old=True)
 
 
 def unparse_exactly(value: Any) -> str:
-    """A text from which the same expression can be read, to the last bit of its reals."""
+    """Return a text that reads back as the same expression, to the last bit of its reals."""
     return _write(value, old=False, exact=True)
 
 
@@ -92,7 +89,7 @@ _AMBIGUOUS = frozenset({Attribute, Unary, Call})
 
 
 def _exact_pieces(node: Expression) -> list[_Piece]:
-    """Where the reference's text would be read otherwise: names that need quotes, ``- 5`` and ``5 .a``."""
+    """Write what would read back differently from HTCondor's text: names that need quotes, ``- 5`` and ``5 .a``."""
     if isinstance(node, Attribute) and node.base is not None:
         return [node.base, _Text(" ." + identifier(node.name))]
     if isinstance(node, Unary):
@@ -126,7 +123,7 @@ def _value_pieces(value: Any, old: bool) -> list[_Piece]:
     if kind is AbsTime:
         return [_Text(f'absTime("{abstime_text(value)}")')]
     if kind is RelTime:
-        # Of a computed length of time the reference shows whole seconds only; a literal keeps its fraction.
+        # HTCondor shows whole seconds of a computed length of time; a literal keeps its fraction.
         return [_Text(f'relTime("{reltime_text(float(truncate32(value.seconds)))}")')]
     if kind is ListValue:
         return _list_pieces(value.expressions)
@@ -180,7 +177,7 @@ def _list_pieces(members: Iterable[Expression]) -> list[_Piece]:
 
 
 def in_order(attributes: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    """Attributes by the length of their names, then by name: how the reference keeps them."""
+    """Sort attributes by the length of their names, then by name, as HTCondor does."""
 
     def key(attribute: tuple[str, Expression]) -> tuple[int, bytes]:
         name = to_bytes(lower(attribute[0]))
@@ -207,7 +204,7 @@ _RESERVED = frozenset({"error", "false", "is", "isnt", "parent", "true", "undefi
 
 
 def quoted(text: str, quote: str, old: bool = False) -> str:
-    """A string in quotes. In the old form only the quote itself is escaped."""
+    """Return a string in quotes. In the old form only the quote itself is escaped."""
     if _PLAIN.fullmatch(text):
         return f"{quote}{text}{quote}"
     if old:
@@ -216,7 +213,7 @@ def quoted(text: str, quote: str, old: bool = False) -> str:
 
 
 def identifier(name: str, old: bool = False) -> str:
-    """A name, in single quotes where it needs them."""
+    """Return a name, in single quotes where it needs them."""
     if _NAME.fullmatch(name) and lower(name) not in _RESERVED:
         return name
     inside = quoted(name, "'", old)[1:-1]
@@ -242,7 +239,7 @@ def real_text(real: float, old: bool = False) -> str:
 
 
 def pretty(value: Any) -> str:
-    """The text in lines, lists and ads indented: what the language's ``unparse()`` yields."""
+    """Return the text in lines, lists and ads indented, as the language's ``unparse()`` does."""
     out: list[str] = []
     stack: list[_Piece] = [value]
     indent = 0
@@ -273,7 +270,7 @@ def pretty(value: Any) -> str:
 
 
 def _compound(piece: Any) -> tuple[Any, Any]:
-    """The attributes of an ad, or the members of a list, or neither."""
+    """Return the attributes of an ad, or the members of a list, or neither."""
     if isinstance(piece, Literal | Constant):
         piece = piece.value
     if isinstance(piece, AdExpression):
@@ -288,7 +285,7 @@ def _compound(piece: Any) -> tuple[Any, Any]:
 
 
 def to_string(value: Any) -> str | Exceptional:
-    """The value as a string, as ``string()`` converts it; ``UNDEFINED`` and ``ERROR`` stay what they are."""
+    """Convert the value as ``string()`` does; ``UNDEFINED`` and ``ERROR`` stay as they are."""
     if type(value) is str or type(value) is Exceptional:
         return value
     if type(value) is AbsTime:

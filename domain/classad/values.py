@@ -1,12 +1,11 @@
-"""The values of the ClassAd language and the conversions between them.
+"""Define the values of the ClassAd language and the conversions between them.
 
 A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str`` or ``bool``, one of the two exceptional values
-``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, or one of expressions: a ``ListValue`` (``tree``), a
-``ClassAd`` (``ad``). ``bool`` being a subclass of ``int`` in Python and not in ClassAds, the engine always asks for the
-exact type.
+``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, a ``ListValue`` (``tree``) or a ``ClassAd`` (``ad``). The
+engine always tests for the exact type, because ``bool`` is a subclass of ``int`` in Python and not in ClassAds.
 
-Strings are sequences of bytes in the language. Here they are ``str``, bytes that are not UTF-8 carried by
-``surrogateescape``; whatever counts or cuts works on the bytes (``to_bytes``).
+Strings of the language are bytes. Here they are ``str``, with ``surrogateescape`` for bytes that are not UTF-8; code
+that counts or cuts works on the bytes (``to_bytes``).
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ _WRAP: Final = 1 << 64
 
 
 class EvaluationError(PoolbookError):
-    """The evaluation itself failed: no value came out, not even ``ERROR``.
+    """The evaluation itself failed, with no value, not even ``ERROR``.
 
-    So it is with ``random(0)``, with expressions nested deeper than the reference allows (400 levels), and with
-    functions that need something the ``Context`` does not have (``time()`` without a ``now``).
+    Causes are ``random(0)``, nesting deeper than HTCondor allows (400 levels), and functions that need something the
+    ``Context`` does not have (``time()`` without a ``now``).
     """
 
 
 class EvaluationFailed(EvaluationError):
-    """The reference's evaluation fails here too. A match that fails is no match."""
+    """HTCondor's evaluation fails here too. A match that fails is no match."""
 
 
 class ContextError(EvaluationError):
-    """An expression asked for something that the ``Context`` does not have. Nothing passes over this."""
+    """An expression asked for something that the ``Context`` does not have. It always reaches the caller."""
 
 
 class Exceptional:
@@ -111,28 +110,28 @@ class RelTime:
 
 
 def wrap64(number: int) -> int:
-    """The 64-bit two's complement of an integer."""
+    """Return the 64-bit two's complement of an integer."""
     if INT_MIN <= number <= INT_MAX:
         return number
     return ((number - INT_MIN) % _WRAP) + INT_MIN
 
 
 def truncate64(real: float) -> int:
-    """``(long long) real`` as x86-64 computes it: what does not fit is the smallest integer."""
+    """Compute ``(long long) real`` as x86-64 does: the smallest integer where it does not fit."""
     if real != real or real >= 9223372036854775808.0 or real < -9223372036854775808.0:
         return INT_MIN
     return int(real)
 
 
 def truncate32(real: float) -> int:
-    """``(int) real`` as x86-64 computes it: what does not fit is the smallest integer."""
+    """Compute ``(int) real`` as x86-64 does: the smallest integer where it does not fit."""
     if real != real or real >= 2147483648.0 or real <= -2147483649.0:
         return -(1 << 31)
     return int(real)
 
 
 def low32(number: int) -> int:
-    """``(int) number``: the low 32 bits, signed."""
+    """Compute ``(int) number``: the low 32 bits, signed."""
     return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
@@ -145,7 +144,7 @@ _STRTOD = re.compile(
 
 
 def strtod(text: str) -> float | None:
-    """The number with which a string begins, as C's strtod reads it; None where there is none."""
+    """Return the number with which a string begins, as C's strtod reads it; None where there is none."""
     found = _STRTOD.match(text)
     if found is None:
         return None
@@ -176,7 +175,7 @@ def from_bytes(data: bytes) -> str:
 
 
 def concatenate(parts: Iterable[str]) -> str:
-    """Strings one after the other. Bytes that were no character by themselves may become one."""
+    """Concatenate strings. Bytes that were no character by themselves may become one."""
     text = "".join(parts)
     return text if text.isascii() else from_bytes(to_bytes(text))
 
@@ -186,17 +185,17 @@ _UPPER = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}
 
 
 def lower(text: str) -> str:
-    """Lower case of the ASCII letters, and of no others."""
+    """Return a text with its ASCII letters in lower case, and no others."""
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
 def upper(text: str) -> str:
-    """Upper case of the ASCII letters, and of no others."""
+    """Return a text with its ASCII letters in upper case, and no others."""
     return text.upper() if text.isascii() else text.translate(_UPPER)
 
 
 def compare_text(a: str, b: str) -> int:
-    """Byte-wise order, as strcmp: negative, zero or positive."""
+    """Compare byte by byte, as strcmp: negative, zero or positive."""
     if a == b:
         return 0
     if a.isascii() and b.isascii():
@@ -208,7 +207,7 @@ def compare_text(a: str, b: str) -> int:
 
 
 def truth(value: Any) -> bool | None:
-    """The boolean that a value stands for where a condition is wanted (numbers do, strings do not); else None."""
+    """Return a value as a boolean in a condition: numbers convert, strings do not; else None."""
     kind = type(value)
     if kind is bool:
         return value  # type: ignore[no-any-return]
@@ -218,13 +217,13 @@ def truth(value: Any) -> bool | None:
 
 
 def is_number(value: Any) -> bool:
-    """Integers, reals and booleans."""
+    """Tell whether a value is an integer, a real or a boolean."""
     kind = type(value)
     return kind is int or kind is float or kind is bool
 
 
 def to_real(value: Any) -> float | Exceptional:
-    """The value as a real, as ``real()`` converts it. A result that is not a float means: no conversion."""
+    """Convert a value as ``real()`` does; a result that is not a float means no conversion."""
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]
@@ -241,7 +240,7 @@ def to_real(value: Any) -> float | Exceptional:
 
 
 def to_integer(value: Any) -> int | Exceptional:
-    """The value as an integer, as ``int()`` converts it: truncated. Not an int means: no conversion."""
+    """Convert a value as ``int()`` does, truncating; a result that is not an int means no conversion."""
     kind = type(value)
     if kind is int:
         return value  # type: ignore[no-any-return]

@@ -1,9 +1,8 @@
-"""Vectors: the values of one expression over many slots, and the operators on them.
+"""Hold the values of one expression over many slots, and apply operators to them.
 
-A vector has a kind for all of its cells, with data in the form natural to it (a boolean array, integers, reals,
-string codes), or a kind for each cell, with 64 bits of payload. Either may be a single value for all cells. Binary
-operators work pair of kinds by pair of kinds: few pairs occur, and for one pair an operator is one array operation,
-or one value.
+A vector has either one kind for all cells, with data in its natural form (booleans, integers, reals, string codes), or
+a kind for each cell, with 64 bits of payload. Either may be a single value for all cells. Binary operators work on one
+pair of kinds at a time: few pairs occur, and for each an operator is one array operation, or one value.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ class Unsupported(Exception):
 
 
 class Vector:
-    """Values over some rows. ``kind`` is an int, or an array of kinds with ``data`` as 64-bit payloads then."""
+    """Values over some rows. ``kind`` is an int, or an array of kinds with ``data`` as 64-bit payloads."""
 
     __slots__ = ("column", "data", "kind")
 
     def __init__(self, kind: Any, data: Any, column: Column | None = None) -> None:
         self.kind = kind
         self.data = data
-        # The whole column that the vector is, where it is one: some of its derived arrays are kept there.
+        # The column, where the vector is a whole one: some of its derived arrays are cached there.
         self.column = column
 
     @property
     def constant(self) -> bool:
-        """Whether all cells are the same value."""
+        """Tell whether all cells are the same value."""
         return not isinstance(self.kind, np.ndarray) and not isinstance(self.data, np.ndarray)
 
     @property
     def mixed(self) -> bool:
-        """Whether each cell has a kind of its own."""
+        """Tell whether each cell has a kind of its own."""
         return isinstance(self.kind, np.ndarray)
 
 
@@ -53,7 +52,7 @@ ALL_ERROR = Vector(ERR, 0)
 
 
 class Arena:
-    """Where the values of one evaluation live: the table's heap, and the lists and times that it makes on its way."""
+    """The values of one evaluation: the table's heap, and the lists and times made on the way."""
 
     def __init__(self, heap: Heap) -> None:
         self.heap = heap
@@ -79,14 +78,13 @@ class Arena:
         return Vector(OTHER, len(self.objects) - 1)
 
     def from_values(self, values: Sequence[Any]) -> Vector:
-        """A vector of Python values."""
         cells = [self.constant(value) for value in values]
         kinds = np.array([cell.kind for cell in cells], np.uint8)
         payload = np.array([payload_of(cell.kind, cell.data) for cell in cells], np.int64)
         return settled(kinds, payload)
 
     def value(self, kind: int, datum: Any) -> Any:
-        """The Python value of a cell of a given kind, its data in natural form."""
+        """Return the Python value of a cell of a given kind, from its data in natural form."""
         if kind == OTHER:
             return self.objects[int(datum)]
         if kind == STRING:
@@ -100,7 +98,6 @@ class Arena:
         return ERROR if kind == ERR else UNDEFINED
 
     def values(self, vector: Vector, count: int) -> list[Any]:
-        """The Python values of all cells."""
         if vector.constant:
             return [self.value(vector.kind, vector.data)] * count
         if not vector.mixed:
@@ -119,19 +116,19 @@ class Arena:
 
 
 def payload_of(kind: int, datum: Any) -> int:
-    """The 64 bits of a single value in natural form."""
+    """Return the 64 bits of a single value in natural form."""
     return real_bits(datum) if kind == REAL else int(datum)
 
 
 def natural(kind: int, payload: Integers) -> Any:
-    """Payloads of one kind in their natural form."""
+    """Convert payloads of one kind to natural form."""
     if kind == REAL:
         return payload.view(np.float64)
     return payload != 0 if kind == BOOLEAN else payload
 
 
 def payloads(kind: int, data: Any, count: int) -> Integers:
-    """Natural data of one kind as payloads."""
+    """Convert natural data of one kind to payloads."""
     if not isinstance(data, np.ndarray):
         return np.full(count, payload_of(kind, data), np.int64)
     if kind == REAL:
@@ -140,7 +137,7 @@ def payloads(kind: int, data: Any, count: int) -> Integers:
 
 
 def settled(kinds: Any, payload: Integers) -> Vector:
-    """A vector of cells with kinds of their own; of one kind where they agree."""
+    """Return a vector of cells with their own kinds; of one kind where they agree."""
     first = int(kinds[0]) if len(kinds) else UNDEF
     if (kinds == first).all():
         return Vector(first, 0) if first in (UNDEF, ERR) else Vector(first, natural(first, payload))
@@ -148,7 +145,6 @@ def settled(kinds: Any, payload: Integers) -> Vector:
 
 
 def take(vector: Vector, places: Integers | Mask) -> Vector:
-    """Some of the cells."""
     if vector.constant:
         return vector
     if vector.mixed:
@@ -157,7 +153,7 @@ def take(vector: Vector, places: Integers | Mask) -> Vector:
 
 
 def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
-    """One vector of parts, each with the places (indices or a mask) that it fills; together they fill all."""
+    """Merge parts into one vector, each with the places (indices or a mask) that it fills; together they fill all."""
     kinds = {part.kind for _, part in parts if not part.mixed}
     if len(kinds) == 1 and not any(part.mixed for _, part in parts):
         kind = kinds.pop()
@@ -188,10 +184,7 @@ FALSE, TRUE, UNKNOWN, WRONG = 0, 1, 2, 3
 
 
 def truths(vector: Vector) -> Any:
-    """The cells as conditions: a boolean array where all of them are, else codes (false, true, undefined, error).
-
-    A constant vector gives one bool or code.
-    """
+    """Return the cells as one bool or a boolean array, else as codes (false, true, undefined, error)."""
     kind, data = vector.kind, vector.data
     if not vector.mixed:
         if kind == BOOLEAN:
@@ -210,7 +203,7 @@ def truths(vector: Vector) -> Any:
 
 
 def true_cells(vector: Vector, count: int) -> Mask:
-    """Where a vector is true, or a number other than 0."""
+    """Return where a vector is true, or a number other than 0."""
     condition = truths(vector)
     if not isinstance(condition, np.ndarray):
         return np.full(count, condition is True or condition is np.True_ or (condition == TRUE), bool)
@@ -218,7 +211,7 @@ def true_cells(vector: Vector, count: int) -> Mask:
 
 
 def negated(vector: Vector) -> Vector:
-    """``!``."""
+    """Apply ``!``."""
     condition = truths(vector)
     if not isinstance(condition, np.ndarray):
         if isinstance(condition, bool | np.bool_):
@@ -234,7 +227,6 @@ _CODE_KINDS = np.array([BOOLEAN, BOOLEAN, UNDEF, ERR], np.uint8)
 
 
 def from_codes(codes: Any) -> Vector:
-    """The vector of truth codes."""
     return settled(_CODE_KINDS[codes], (codes == TRUE).astype(np.int64))
 
 
@@ -255,10 +247,7 @@ _NUMBERS = frozenset({BOOLEAN, INTEGER, REAL})
 
 
 def binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
-    """A strict operator (any but && || ?: []) on two vectors.
-
-    :raises Unsupported: where a pair of kinds has no array operation.
-    """
+    """Apply a strict operator (any but && || ?: []) to two vectors; raise Unsupported if no array operation does it."""
     if a.constant and b.constant:
         return arena.constant(BINARY[op](arena.value(a.kind, a.data), arena.value(b.kind, b.data)))
     if not a.mixed and not b.mixed:
@@ -274,7 +263,7 @@ def binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
 
 
 def _uniform(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
-    """The operator on one pair of kinds."""
+    """Apply the operator to one pair of kinds."""
     ka, kb = a.kind, b.kind
     if ka == OTHER or kb == OTHER:
         raise Unsupported
@@ -300,7 +289,7 @@ def _uniform(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
 
 
 def _numbers(vector: Vector, other: int) -> Any:
-    """Data for arithmetic with another kind: reals where either is, else integers."""
+    """Return data for arithmetic with another kind: reals where either is, else integers."""
     data = vector.data
     if vector.kind == REAL or other == REAL:
         return data.astype(np.float64, copy=False) if isinstance(data, np.ndarray) else float(data)
@@ -362,7 +351,7 @@ def _strings(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
 
 
 def folded(arena: Arena, vector: Vector) -> Any:
-    """The numbers of strings without regard to case."""
+    """Return string codes without regard to case."""
     table = arena.heap.strings.folded()
     if not isinstance(vector.data, np.ndarray):
         return int(table[vector.data])

@@ -1,7 +1,7 @@
-"""HTCondor's configuration language: from the text of condor_config files to settings in force.
+"""Read HTCondor's configuration language: from the text of condor_config files to settings in force.
 
-Nothing here reads a file of a pool, runs a command, asks the time or draws by chance: the disk comes as ``Files``, what
-the machine is like as a mapping of detected names, chance as a seed.
+Nothing here reads a pool's files, runs a command, asks the time or draws random numbers: ``Files`` answers for the
+disk, a mapping of detected names for the machine, a seed for chance.
 
 ======================  ================================================================================================
 ``sources``             the order in which files, local files, the environment and detected names are read: ``read``
@@ -10,8 +10,8 @@ the machine is like as a mapping of detected names, chance as a seed.
 ``values``              the definitions, and macros by the rules of ``macros.macros``; ``functions``: function macros
 ``tables``              HTCondor's defaults, templates and names without a default, as data files
 ``param_info``          which settings are expressions, have a range, or are predefined
-``configuration``       the outcome, a value: settings as texts, numbers, truth values and expressions
-``misspelled``          warns of settings that are almost the name of one
+``configuration``       the result, a value: settings as texts, numbers, truth values and expressions
+``misspelled``          warns of misspelled settings
 ``policy_errors``       warns of policy expressions that are an error for every job
 ``unsupported``         warns of settings that HTCondor knows and nothing here follows
 ======================  ================================================================================================

@@ -1,6 +1,6 @@
-"""A configuration: settings by name, expanded and as numbers, truth values, times and expressions.
+"""Hold a configuration: settings by name, expanded, as numbers, truth values, times and expressions.
 
-Source: the manual's page "Configuration Macros"; for what a text is as a number or truth value, the reference.
+Source: the manual's page "Configuration Macros"; for conversions to numbers and truth values, HTCondor's behaviour.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Configuration:
-    """All settings that are in force; immutable. Names are compared without case.
-
-    :ivar warnings: sentences about what is allowed and probably not meant
-    """
+    """All settings in force; immutable. Names are compared without case, ``warnings`` are sentences for the user."""
 
     def __init__(self, values: Values, warnings: Sequence[str], prefixes: tuple[str, ...] = ()) -> None:
         self._values = values
@@ -47,10 +44,7 @@ class Configuration:
         return self._keys[name]
 
     def get(self, name: str, default: str = "") -> str:
-        """Return a setting's value, macros expanded; ``default`` where there is none or it is empty.
-
-        :raises ConfigError: where it cannot be expanded, with the file and line of its definition
-        """
+        """Return a setting's value, expanded, or ``default`` if it is empty; raise ConfigError if expansion fails."""
         key = self._key(name)
         if key is None:
             return default
@@ -64,10 +58,7 @@ class Configuration:
         return value or default
 
     def expanded(self, text: str) -> str:
-        """Return a text with its macros replaced by values, as if it stood in this configuration.
-
-        :raises ConfigError: where that cannot be
-        """
+        """Return a text with its macros replaced by this configuration's values; raise ConfigError where that fails."""
         try:
             return self._values.expand(text)
         except MacroError as problem:
@@ -105,10 +96,7 @@ class Configuration:
     # -- by kind -----------------------------------------------------------------------------------------------------
 
     def expression(self, name: str) -> Expression | None:
-        """Return a setting as a ClassAd expression; None where it is undefined or empty.
-
-        :raises ConfigError: where it is none
-        """
+        """Return a setting as a ClassAd expression, None where it is empty; raise ConfigError where it is none."""
         key = self._key(name)
         if key is None:
             return None
@@ -121,9 +109,9 @@ class Configuration:
         return self._expressions[key]
 
     def integer(self, name: str, default: int) -> int:
-        """Return a setting as a whole number; it may be an expression, such as ``10 * $(MINUTE)``, and reals are cut.
+        """Return a setting as a whole number; expressions such as ``10 * $(MINUTE)`` are evaluated, reals cut.
 
-        Where it is empty, HTCondor's default is taken, and ``default`` where there is no such.
+        Where it is empty, HTCondor's default applies, and ``default`` where there is none.
 
         :raises ConfigError: for what is no number, or outside of the setting's range
         """
@@ -151,10 +139,7 @@ class Configuration:
         return float(self._ranged(name, float(value)))
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Return a setting as a truth value; a number is true unless it is 0.
-
-        :raises ConfigError: for what is neither
-        """
+        """Return a setting as a truth value, numbers but 0 being true; raise ConfigError for what is neither."""
         text = self._number_text(name)
         if not text:
             return default
@@ -182,11 +167,10 @@ class Configuration:
     # -- as a whole --------------------------------------------------------------------------------------------------
 
     def for_slot(self, slot_id: int, type_id: int) -> Configuration:
-        """Return the settings as one slot has them: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
+        """Return the settings of one slot: SLOT<N>_X goes before SLOT_TYPE_<N>_X, and that before X.
 
-        Of a policy expression that of the type goes first, since a real startd has none of single slots.
-
-        Within a value, ``$(X)`` is X, as in the reference.
+        For a policy expression the type's goes first, since a real startd has none of single slots. Within a value,
+        ``$(X)`` is X, as in HTCondor.
         """
         prefixes = tuple(
             prefix for prefix in (f"slot{slot_id}_", f"slot_type_{type_id}_") if prefix in self._values.slot_prefixes()
@@ -218,8 +202,7 @@ class Configuration:
     def check_enforced(self, way_out: str) -> None:
         """Refuse a configuration that would keep out what Poolbook lets in: job transforms, quotas, limits ...
 
-        :param way_out: how to go on in spite of it, for the message
-        :raises ConfigError: something would
+        :raises ConfigError: where it would; ``way_out`` says how to go on in spite of it
         """
         found = [one for one in self.unsupported_settings() if one.unenforced]
         if found:

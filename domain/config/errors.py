@@ -1,4 +1,4 @@
-"""How a configuration is refused, and where a setting comes from."""
+"""Define a configuration's error and warning, and the source of a setting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import PoolbookError
 
 
 class ConfigError(PoolbookError, ValueError):
-    """A configuration cannot be taken: the thing, the rule that it breaks and the way out.
+    """A configuration is refused: the fault, the rule that it breaks and the way out.
 
     :ivar file: the file at fault; empty where none is
     :ivar line: the number of its line, from 1; 0 where no one line is
@@ -23,12 +23,12 @@ class ConfigError(PoolbookError, ValueError):
 
 
 class ConfigWarning(UserWarning):
-    """Something in a configuration has no effect, or another one than may be meant; the configuration is taken."""
+    """Part of a configuration has no effect, or perhaps an unintended one; the configuration is taken."""
 
 
 @frozen
 class Source:
-    """Where the value of a setting was written.
+    """The place where the value of a setting was written.
 
     :ivar file: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
     :ivar line: the number of the line, from 1, on which the value ends; 0 outside of files

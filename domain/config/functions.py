@@ -1,9 +1,9 @@
-"""Function macros of configurations, as far as they differ from those of submit descriptions.
+"""Evaluate function macros of configurations, where they differ from those of submit descriptions.
 
-An argument that is no macro's name stands for itself, also where submit descriptions take nothing; ``$BASENAME`` may be
-given a suffix that is left out; ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE`` draw. What they draw depends on the seed and
-on the text of the macro alone, so that a configuration is a value. Source: the manual's page "Introduction to
-Configuration"; the reference where it is silent.
+An argument that is no macro's name stands for itself, also where submit descriptions take nothing; ``$BASENAME`` takes
+a suffix to leave out; ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE`` draw. The draw depends on the seed and the macro's
+text alone, so that a configuration is a value. Source: the manual's page "Introduction to Configuration"; HTCondor's
+behaviour where it is silent.
 """
 
 from __future__ import annotations
@@ -82,4 +82,4 @@ DRAWING: dict[str, Callable[[int, Macros, str, str], str]] = {
     "RANDOM_CHOICE": _random_choice,
     "RANDOM_INTEGER": _random_integer,
 }
-"""The functions that draw by chance; their first argument is the seed."""
+"""The functions that draw random values; their first argument is the seed."""

@@ -1,4 +1,4 @@
-"""Warn of settings that nothing asks for and that are almost the name of one.
+"""Warn of settings that nothing reads and whose name is almost that of a known one.
 
 A name that any value mentions is not misspelled: it is a macro or an attribute of the owner's own.
 """

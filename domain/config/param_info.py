@@ -52,7 +52,7 @@ EXPRESSIONS = frozenset(
 )
 _EXPRESSIONS_OF_EACH_RESOURCE = ("consumption_", "modify_request_expr_")
 
-# What detection says of these goes before all that is configured.
+# Detection overrides the configuration of these.
 PREDEFINED = frozenset(
     [
         "TILDE",
@@ -73,7 +73,7 @@ PREDEFINED = frozenset(
     ]
 )
 
-# Least and greatest value, by name in capitals; a setting outside of them is refused.
+# Least and greatest value, by upper-case name; a setting outside of them is refused.
 RANGES: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
     {
         "DEFRAG_DRAINING_MACHINES_PER_HOUR": (0, None),

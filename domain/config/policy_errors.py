@@ -15,7 +15,7 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def policy_errors(values: Values) -> Iterator[str]:
-    """Yield a sentence for each policy expression that somebody set and no job makes a value of."""
+    """Yield a sentence for each policy expression that somebody set and that is an error for every job."""
     whole = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
@@ -40,7 +40,7 @@ def _reason(culprit: Expression) -> str:
 
 
 def _hints(expression: Expression, culprit: Expression) -> Iterator[str]:
-    """Yield the ways out of what is written most often."""
+    """Yield fixes for the most common mistakes."""
     parts = list(_parts(expression))
     for part in parts:
         if isinstance(part, Binary) and part.op in _COMPARISONS and culprit in (part.left, part.right):

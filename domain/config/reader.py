@@ -1,10 +1,10 @@
-"""Read the lines of files and templates: they become settings.
+"""Read the lines of files and templates into settings.
 
-The rule: a line is a condition (see ``macros.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or
-``into``; ``use CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which says
-nothing; or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the
-manual's page "Introduction to Configuration"; the order in which a line is tried, and what stands between a name and
-its operator without a meaning, is the reference's.
+A line is a condition (see ``macros.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or ``into``; ``use
+CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which is ignored; or a
+setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the manual's page
+"Introduction to Configuration"; HTCondor decides the order in which they are tried, and what it ignores between a name
+and its operator.
 """
 
 from __future__ import annotations
@@ -33,29 +33,20 @@ class Files(Protocol):
     """The view of the disk, and of what commands print, that a configuration needs."""
 
     def read(self, path: str) -> str:
-        """Return a file's text.
-
-        :raises OSError: where it cannot be read
-        """
+        """Return a file's text; raise OSError where it cannot be read."""
 
     def listing(self, path: str) -> list[str]:
         """Return the paths of a directory's files, sorted; empty where it cannot be listed."""
 
     def run(self, command: str) -> str:
-        """Return what a command prints.
-
-        :raises OSError: where it cannot be run, or fails
-        """
+        """Return what a command prints; raise OSError where it cannot be run, or fails."""
 
     def write(self, path: str, text: str) -> None:
-        """Keep a text, for ``include command into PATH``.
-
-        :raises OSError: where it cannot be written
-        """
+        """Keep a text, for ``include command into PATH``; raise OSError where it cannot be written."""
 
 
 class ConfigConditions(Conditions):
-    """The ``if`` blocks around the present line, which also know ``if defined use CATEGORY:NAME``."""
+    """The ``if`` blocks around the present line, extended by ``if defined use CATEGORY:NAME``."""
 
     def _defined(self, name: str) -> bool | None:
         use = re.fullmatch(r"use\s+([^:\s]+)(?::(\S*))?", name, re.IGNORECASE)
@@ -66,10 +57,7 @@ class ConfigConditions(Conditions):
 
 
 class Reader:
-    """Reads texts into values.
-
-    :param warn: called with each warning
-    """
+    """Reads texts into values; ``warn`` is called with each warning."""
 
     def __init__(self, values: Values, files: Files, warn: Callable[[str], None]) -> None:
         self.values = values
@@ -78,10 +66,7 @@ class Reader:
         self._version = defaults()["condor_version"].value
 
     def file(self, name: str, text: str, depth: int = 0) -> None:
-        """Read a text that is named ``name``.
-
-        :raises ConfigError: for the first thing in it that cannot be taken, with file and line
-        """
+        """Read a text that is named ``name``; raise ConfigError for its first error, with file and line."""
         try:
             lines = Lines(text, name)
         except MacroError as problem:
@@ -104,10 +89,7 @@ class Reader:
             raise ConfigError(problem.message, name, problem.line or 0) from None
 
     def template(self, template: Template, arguments: str, source: Source, depth: int) -> None:
-        """Read a template on behalf of a line.
-
-        :param source: that line
-        """
+        """Read a template on behalf of the line ``source``."""
         if depth >= MAX_DEPTH:
             raise ConfigError(f"templates use each other more than {MAX_DEPTH} deep")
         place = _InTemplate(template, expanded_lines(template, arguments), source)
@@ -187,7 +169,7 @@ class Reader:
         self.file(name, text, depth + 1)
 
     def _kept(self, into: str, name: str) -> tuple[str, str]:
-        """Return the name and text of an earlier run's output; without one, run the command and keep what it prints."""
+        """Return the name and text of an earlier run's output; without one, run the command and keep its output."""
         if not into or into.endswith("|"):
             raise ConfigError(f"include command into {into} : {name}: 'into' wants the name of a file")
         try:
@@ -199,7 +181,7 @@ class Reader:
 
 
 def _parts(line: str) -> tuple[str, str, str, str]:
-    """Return a statement's name, what stands between it and its operator, the operator (or nothing), the value."""
+    """Return a statement's name, the text between it and its operator, the operator (or nothing), the value."""
     name = _NAME.match(line)[0]  # type: ignore[index]
     rest = line[len(name) :]
     if rest[:1] in ("=", ":"):
@@ -211,7 +193,7 @@ def _parts(line: str) -> tuple[str, str, str, str]:
 
 
 def _options(between: str) -> tuple[bool, bool, str]:
-    """Return what the words behind ``include`` say: it may lack, it is a command, which file keeps its output."""
+    """Return the options behind ``include``: the file may be missing, it is a command, which file keeps its output."""
     words = between.split()
     optional = words[:1] in (["ifexist"], ["ifexists"])
     rest = words[1:] if optional else words
@@ -239,7 +221,7 @@ def _until(tag: str, place: _Place) -> str:
 
 
 class _Place(Protocol):
-    """Where a statement stands; ``literal`` where names are taken as they stand, macros and all."""
+    """The place of a statement; ``literal`` where names are taken as they stand, macros and all."""
 
     @property
     def literal(self) -> bool: ...

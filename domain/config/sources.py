@@ -1,9 +1,8 @@
-"""The sources of a configuration, in HTCondor's order.
+"""Read the sources of a configuration, in HTCondor's order.
 
-What was detected comes first; then the files, the files that LOCAL_CONFIG_DIR and LOCAL_CONFIG_FILE name, the
-environment (``_CONDOR_NAME``), what nobody may override (HOSTNAME ...), and the templates that
-``AUTO_USE_CATEGORY_NAME`` asks for. Source: the manual's page "Introduction to Configuration"; for the order, the
-reference.
+Detected names come first; then the files, the files that LOCAL_CONFIG_DIR and LOCAL_CONFIG_FILE name, the environment
+(``_CONDOR_NAME``), names that nobody may override (HOSTNAME ...), and the templates of ``AUTO_USE_CATEGORY_NAME``.
+Source: the manual's page "Introduction to Configuration"; for the order, HTCondor's behaviour.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .values import Values
 
 
 class NoFiles:
-    """The view of a disk that holds nothing."""
+    """An empty disk."""
 
     def read(self, path: str) -> str:
         raise FileNotFoundError(2, "No such file or directory", path)
@@ -55,12 +54,11 @@ def read(
     :param text_or_sources: a text, or several as (name, text), each later one laid over those before
     :param files: for ``include`` and LOCAL_CONFIG_FILE; without it there are none
     :param environment: for ``$ENV()`` and ``_CONDOR_NAME``
-    :param detected: what detection found: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ...
-        With DETECTED_CPUS_LIMIT among it, the environment does not limit the cores
+    :param detected: detected names: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ... If
+        DETECTED_CPUS_LIMIT is among them, the environment does not limit the cores
     :param subsystem: whose ``SUBSYSTEM.NAME`` counts
     :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
-    :raises ConfigError: for what cannot be read, for macros that lead back to themselves, for a policy expression that
-        is none; with the file and line
+    :raises ConfigError: for unreadable text, circular macros, or an invalid policy expression; with file and line
     """
     given = dict(environment or {})
     found = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
@@ -91,11 +89,11 @@ def read(
 
 
 _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
-"""Names in the environment by which whoever started this process says how many cores it may use."""
+"""Environment variables that limit the cores this process may use."""
 
 
 def _limit_cores(values: Values, cores: str, environment: Mapping[str, str]) -> None:
-    """Set DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer than there are."""
+    """Set DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer cores than there are."""
     given = [found for name in _LIMITS if (found := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
     least = min((int(found[1]) for found in given if int(found[1])), default=0)
     if least and cores.isdigit() and least < int(cores):
@@ -125,7 +123,7 @@ def _placed(values: Values, key: str, problem: MacroError) -> ConfigError:
 
 
 def _read_local(reader: Reader, files: Files) -> None:
-    """Read what the configuration itself says is to be read next; the lists may change while it is."""
+    """Read the files that the configuration itself names; the lists may change meanwhile."""
     required = _value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
     excluded = _value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
     before = ""
@@ -195,7 +193,7 @@ def _read_automatic(reader: Reader) -> None:
 
 
 def _check(values: Values) -> None:
-    """Find what is wrong whoever asks: circles, and policy expressions that are none."""
+    """Refuse circular macros and invalid policy expressions."""
     whole = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
@@ -206,6 +204,6 @@ def _check(values: Values) -> None:
             message = f"{definition.name}: {problem.message}; {way_out}"
             raise ConfigError(message, source.file, source.line) from None
         except MacroError:
-            continue  # an error for whoever asks for this name
+            continue  # an error when somebody asks for this name
         if source.kind != "detected" and is_expression(key):
             whole.expression(key)

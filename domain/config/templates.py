@@ -1,10 +1,10 @@
-"""``use CATEGORY : NAME, NAME(argument, ...)``: which templates are meant, and their lines with the arguments put in.
+"""Expand ``use CATEGORY : NAME, NAME(argument, ...)``: find the templates and put their arguments in.
 
 In a template ``$(1)`` is the first argument, ``$(0)`` all of them, ``$(0#)`` their number, ``$(2+)`` all from the
-second on, ``$(2?)`` 1 or 0 as there is a second or not; ``$(1:x)`` is x where there is none. Source: the manual's page
-"Introduction to Configuration", and the reference where it is silent or does otherwise: an empty argument is skipped,
-not counted; a template that is named without arguments gets those of the one before it in the same line; and within a
-default an opening bracket is closed by the first closing one, whatever opens between them.
+second on, ``$(2?)`` 1 or 0 for whether there is a second; ``$(1:x)`` is x where there is none. Source: the manual's
+page "Introduction to Configuration". HTCondor differs or decides as follows: an empty argument is skipped, not counted;
+a template named without arguments gets those of the one before it in the same line; within a default an opening bracket
+is closed by the first closing one, whatever opens between them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ MAX_REPLACED = 1_000
 
 
 def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
-    """Yield the templates that the text behind the colon names, each with its arguments.
-
-    :raises ConfigError: for a category or name that does not exist, with the near ones
-    """
+    """Yield the named templates with their arguments; raise ConfigError for an unknown one, with the near ones."""
     if not category:
         raise ConfigError(f"use : {text}: a category is wanted before the colon, as in use POLICY : Desktop")
     known = templates()
@@ -71,7 +68,6 @@ def closing(text: str, at: int, depth: int = MAX_BRACKETS) -> int | None:
 
 
 def expanded_lines(template: Template, arguments: str) -> list[str]:
-    """Return a template's lines with its arguments put in."""
     text = "\n".join(template.lines)
     given = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
     at = 0
@@ -92,7 +88,7 @@ def expanded_lines(template: Template, arguments: str) -> list[str]:
 
 
 def _default_end(text: str, at: int) -> int | None:
-    """Return where the bracket stands that ends a default; one pair of brackets is stepped over at a time."""
+    """Return where the bracket that ends a default stands; skip one pair of brackets at a time."""
     while (found := _BRACKET.search(text, at)) is not None:
         if found[0] == ")":
             return found.start()

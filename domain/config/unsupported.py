@@ -1,8 +1,8 @@
-"""Warn of what a person set that HTCondor knows and Poolbook does not follow.
+"""Warn of settings of a person that HTCondor knows and Poolbook does not follow.
 
-A setting counts as set by a person where a file, a template that a file uses, or the environment gives it a value
-other than its default. It is of use, and not told, if what Poolbook follows refers to it by ``$(NAME)`` or lists it as
-an attribute of slots.
+A person's setting is one to which a file, a template that a file uses, or the environment gives a value other than its
+default. It is not reported if a setting that Poolbook follows refers to it by ``$(NAME)`` or lists it as an attribute
+of slots.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UnsupportedSetting:
 
     :ivar name: as it was written
     :ivar about: what HTCondor does by it; of one that is ``unenforced``, what it is part of
-    :ivar unenforced: whether it keeps something out of a pool that would be let in here
+    :ivar unenforced: whether it keeps something out of a pool that is let in here
     """
 
     name: str
@@ -56,10 +56,7 @@ def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
 
 
 def warning(values: Values) -> str:
-    """Return one message that names all that a person set in vain; empty: there is nothing.
-
-    These are settings that nothing follows, that would keep something out, and that say or ask of slots what none has.
-    """
+    """Return one message that names all that a person set without effect; empty: there is nothing."""
     found = unsupported_settings(values)
     idle = [one for one in found if not one.unenforced]
     unenforced = [one for one in found if one.unenforced]
@@ -86,7 +83,7 @@ def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
 
 
 def _promised(values: Values) -> list[str]:
-    """Return the abilities that a person lists among the attributes of slots, and that slots here have not."""
+    """Return the abilities that a person lists among the slot attributes, and that slots here lack."""
     listed = {
         name.lower(): name
         for key, definition in _by_a_person(values)
@@ -98,7 +95,7 @@ def _promised(values: Values) -> list[str]:
 
 
 def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
-    """Yield the policy expressions that read what no slot here has, with the names."""
+    """Yield the policy expressions that read attributes which no slot here has, with their names."""
     own = {without_prefix(key).lower() for key in values.definitions}
     for key, definition in _by_a_person(values):
         if is_expression(key) and is_supported(key):
@@ -112,18 +109,18 @@ def _expanded(values: Values, key: str) -> str:
     try:
         return values.value(key) or ""
     except MacroError:
-        return values.lookup(key) or ""  # whoever asks for it is told
+        return values.lookup(key) or ""  # the one who asks for it gets the error
 
 
 def not_enforced(found: list[UnsupportedSetting]) -> str:
-    """Return what is wrong with settings all of which are ``unenforced``."""
+    """Describe settings all of which are ``unenforced``."""
     *first, last = dict.fromkeys(one.about for one in found)
     about = f"{', '.join(first)} and {last}" if first else last
     return f"{_names(found)}: Poolbook does not enforce {about} yet, and would let in what they keep out"
 
 
 _OF_A_TEMPLATE = 2
-"""So many of the settings that came with one template are named."""
+"""The most settings named of one template."""
 
 
 def _names(found: list[UnsupportedSetting]) -> str:
@@ -142,13 +139,12 @@ def _shortened(names: list[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def is_supported(name: str) -> bool:
-    """Tell whether a setting has the effect that HTCondor gives it, whatever daemon or slot its prefix names."""
+    """Tell whether a setting has HTCondor's effect here, whatever daemon or slot its prefix names."""
     return any(follower(one) is not None for one in _spellings(name))
 
 
 @lru_cache(maxsize=4096)
 def is_known(name: str) -> bool:
-    """Tell whether HTCondor has such a setting."""
     return any(one in _plain_names() or _patterns().get(one) for one in _spellings(name.lower()))
 
 
@@ -186,7 +182,7 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def _used(values: Values) -> set[str]:
-    """Return the names that what is followed refers to, directly or by way of others, in small letters."""
+    """Return the names, in lower case, to which followed settings refer, directly or through others."""
     used: set[str] = set()
     waiting = [key for key in values.definitions if is_supported(key)]
     while waiting:

@@ -1,13 +1,13 @@
-"""The definitions of a configuration, and how a name finds its value.
+"""Hold the definitions of a configuration, and find the value of a name.
 
 The rules are those of macros in submit descriptions (see ``macros.macros``), and beyond them:
 
 - A daemon's own settings go before the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else
-  ``X``; at each step what was set goes before a default.
+  ``X``; at each step a set value goes before a default.
 - In its own definition a name stands for its value so far; within ``STARTD.X`` so does ``X``.
 - A value that equals the default is not kept, unless the name was set before: it stays a default.
 
-Source: the manual's page "Introduction to Configuration"; the reference where it is silent (the third rule).
+Source: the manual's page "Introduction to Configuration"; HTCondor's behaviour where it is silent (the third rule).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLOT_PREFIX = re.compile(r"(?:[^.]*\.)?(slot(?:_type_)?[0-9]+_)")
 
 
 class Values(Macros):
-    """What files, templates, the environment and detection have set so far; below it the defaults.
+    """The values that files, templates, the environment and detection set so far, over the defaults.
 
     :param environment: for ``$ENV()``
     :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
@@ -44,10 +44,7 @@ class Values(Macros):
         self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)
 
     def put(self, name: str, value: str, source: Source) -> None:
-        """Set a name.
-
-        :raises MacroError: for a value without end
-        """
+        """Set a name; raise MacroError for a value that is too long."""
         key = name.lower()
         if "$" in value:
             value = self._without(value, key)
@@ -60,7 +57,7 @@ class Values(Macros):
             self.define(Definition(self.definitions[key].name if key in self.definitions else name, value))
 
     def _without(self, value: str, key: str) -> str:
-        """Return the value with what it says of its own name replaced by the value so far."""
+        """Replace a value's references to its own name by the value so far."""
         own = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
         out, at = [], 0
         for macro in macros_in(value, self._function_names):
@@ -83,14 +80,13 @@ class Values(Macros):
         return None
 
     def slot_prefixes(self) -> frozenset[str]:
-        """Return the prefixes of slots and types of slots, in small letters, under which anything is set."""
+        """Return the lower-case prefixes of slots and slot types under which anything is set."""
         if self._slot_prefixes is None:
             found = map(_SLOT_PREFIX.match, self.definitions)
             self._slot_prefixes = frozenset(one[1] for one in found if one is not None)
         return self._slot_prefixes
 
     def source(self, key: str) -> Source:
-        """Return where the value under a key comes from."""
         return self.sources.get(key, DEFAULT)
 
     def spelled(self, key: str) -> str:
@@ -98,7 +94,7 @@ class Values(Macros):
         return self.definitions[key].name if key in self.definitions else self.defaults[key].name
 
     def value(self, name: str) -> str | None:
-        """Return a value as submit descriptions do, and expand ``$(DOLLAR)``: what it leaves may be a macro again."""
+        """Return a value as submit descriptions do, and expand ``$(DOLLAR)``: the result may hold a macro again."""
         found = super().value(name)
         return None if found is None else self._dollars(found)
 

@@ -1,8 +1,7 @@
-"""What Poolbook follows of HTCondor's names, and what it does not: settings, submit commands, attributes of slots.
+"""Tell which of HTCondor's settings, submit commands and slot attributes Poolbook follows.
 
-The tables are data files, each beside the module that reads it. ``config`` and ``submit`` tell by them what a person
-set in vain, and docs/coverage.md is drawn from them. ``tests/coverage/`` holds each against the code that reads these
-names.
+The tables are data files, each beside the module that reads it. ``config`` and ``submit`` warn by them,
+docs/coverage.md is generated from them, and ``tests/coverage/`` checks them against the code that reads these names.
 """
 
 if __name__ != "poolbook.domain.coverage":

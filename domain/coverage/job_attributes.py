@@ -1,6 +1,6 @@
 """Tell which attributes submit commands make that nothing here acts on, and which commands make none.
 
-A command is told where it gives such an attribute a value that asks for something.
+A command is reported where it gives such an attribute a value that asks for something.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _sections() -> list[Section]:
 
 @cache
 def attributes(kind: Literal["not acted on", "no effect", "partly followed"]) -> Mapping[str, frozenset[str]]:
-    """Return the attributes of a kind, each with its texts that ask for nothing; an empty text: it is not in the ad."""
+    """Return the attributes of a kind, each with its texts that ask for nothing; an empty text: not in the ad."""
     found = {}
     for line in (line for section in _sections() if section.kind == kind for line in section.lines):
         name, _, usual = line.partition(" = ")

@@ -1,4 +1,4 @@
-"""Tell which attributes HTCondor's manual lists and no slot of Poolbook has, by machine_attributes.txt."""
+"""List the slot attributes of HTCondor's manual that no slot of Poolbook has, by machine_attributes.txt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sections() -> list[Section]:
 
 
 def listed(kind: Literal["abilities", "facts"]) -> list[str]:
-    """Return what a slot would say that it can do (``abilities``), or all that it would say beside (``facts``)."""
+    """Return attributes that advertise an ability of the slot (``abilities``), or all others (``facts``)."""
     return names_of(_sections(), kind)
 
 
@@ -31,10 +31,10 @@ def _unadvertised() -> Names[str]:
 
 
 def unadvertised(name: str) -> str | None:
-    """Return the attribute of this name that no slot here has, as HTCondor spells it; None: it is none of those."""
+    """Return the attribute of this name that no slot here has, in HTCondor's spelling; None for all others."""
     return _unadvertised().get(name)
 
 
 def ability(name: str) -> bool:
-    """Tell whether an attribute says of a slot that it can do something which no slot here can."""
+    """Tell whether an attribute advertises an ability that no slot here has."""
     return name.lower() in _abilities()

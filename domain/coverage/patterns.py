@@ -1,4 +1,4 @@
-"""Names with a part that a site chooses, such as ``GROUP_QUOTA_<groupname>``; compared without case."""
+"""Find values by names with a part that a site chooses, such as ``GROUP_QUOTA_<groupname>``, without case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _regex(pattern: str) -> str:
 
 
 class Names(Generic[T]):
-    """A value for each name. A name in full goes before the patterns, and these are tried in the order given."""
+    """A value for each name. A full name goes before the patterns, which are tried in the order given."""
 
     def __init__(self, table: Mapping[str, T]) -> None:
         self._names = {name.lower(): value for name, value in table.items() if "<" not in name}

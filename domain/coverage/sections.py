@@ -1,4 +1,4 @@
-"""Read the tables of this folder: names in sections, each under a ``[heading]``; a line with ``#`` is for people."""
+"""Read the tables of this folder: names in sections, each under a ``[heading]``; a ``#`` line is a comment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ class Section(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names, of which a line has as many as it likes."""
+        """Return the names, of which a line may have several."""
         return " ".join(self.lines).split()
 
 
 def sections(data: bytes | None) -> list[Section]:
-    """Return the sections of a data file, in its order."""
     found: list[Section] = []
     for line in lines(data):
         if line.startswith("["):
@@ -34,5 +33,4 @@ def sections(data: bytes | None) -> list[Section]:
 
 
 def names_of(found: Iterable[Section], kind: str) -> list[str]:
-    """Return the names in all sections of a kind."""
     return [name for section in found if section.kind == kind for name in section.names]

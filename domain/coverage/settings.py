@@ -1,4 +1,4 @@
-"""Tell who follows a setting of HTCondor's configuration here, and what the others would do, by settings.txt."""
+"""Tell what follows a setting of HTCondor's configuration here, and what the others would do, by settings.txt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _sections() -> list[Section]:
 
 
 def rows(kind: Kind) -> list[tuple[str, list[str]]]:
-    """Return the sections of a kind: what is said of some names, and the names."""
+    """Return the sections of a kind: a description, and the names that it describes."""
     return [(section.about, section.names) for section in _sections() if section.kind == kind]
 
 
@@ -40,15 +40,12 @@ def macros() -> list[str]:
 
 
 def follower(name: str) -> str | None:
-    """Return who follows a setting, by its name without a daemon's or a slot's prefix; None: nobody does."""
+    """Return what follows a setting, by its name without a daemon's or a slot's prefix; None: nothing does."""
     return _about("macro").get(name) or _about("followed").get(name)
 
 
 def unenforced(name: str) -> str | None:
-    """Return what a setting is part of that would keep something out, and does not here; None: it is none of those.
-
-    A name that merely ends in _LIMIT is for the caller to tell apart: see ``LIMIT_SUFFIX``.
-    """
+    """Return what an unenforced setting is part of, else None; callers handle names in _LIMIT (``LIMIT_SUFFIX``)."""
     return None if name.lower() in QUOTA_SETTINGS else _about("unenforced").get(name)
 
 

@@ -1,11 +1,11 @@
-"""What the entries of a job event log say: the table of their types, and the facts that each states.
+"""Read the entries of a job event log: the table of their types, and the facts that each states.
 
-An entry's text is what stands behind its time: the rest of the header line, then the lines of the body with their
-tabs, without the line of three dots. ``facts`` reads it when somebody asks, by the table ``SHAPES``; nothing is read of
-it on import. A part that is missing or that makes no sense states no fact, and no text is wrong.
+An entry's text is what follows its time: the rest of the header line, then the lines of the body with their tabs,
+without the line of three dots. ``facts`` reads it on demand, by the table ``SHAPES``; an import reads nothing of it. A
+part that is missing or makes no sense states no fact; no text is an error.
 
-Facts are texts. CPU times are in microseconds (HTCondor writes whole seconds). What the writers state and how was read
-in HTCondor's ``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
+Facts are texts. CPU times are in microseconds (HTCondor writes whole seconds). The shapes were read in HTCondor's
+``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ ENTRIES: Final[dict[int, EntryType]] = {
     45: EntryType("FILE_REMOVED", "a file that was kept for others was removed"),
     46: EntryType("DATAFLOW_JOB_SKIPPED", "it was skipped, its output being newer than its input"),
     47: EntryType("COMMON_FILES", "files that it shares with other jobs moved on"),
-    # An execution point's own event log has the same form; the numbers of its ids are of slots, not of jobs.
+    # An execution point's own event log has the same form; its ids name slots, not jobs.
     100: EntryType("EP_STARTUP", "the execution point started"),
     101: EntryType("EP_READY", "the execution point was ready"),
     102: EntryType("EP_RECONFIG", "the execution point read its configuration anew"),
@@ -84,14 +84,14 @@ ENTRIES: Final[dict[int, EntryType]] = {
     110: EntryType("EP_RESOURCE_BREAK", "a resource broke"),
     111: EntryType("EP_RESOURCE_MEND", "a resource was mended"),
 }
-"""Every type of entry that HTCondor 25 knows, by its number. It writes no more 17 to 20; older ones did."""
+"""Every type of entry that HTCondor 25 knows, by its number. It no longer writes 17 to 20; older ones did."""
 
 OF_EXECUTION_POINTS: Final = 100
-"""Numbers from here on are not of jobs."""
+"""Types from this number on are of execution points, not of jobs."""
 
 
 def words_of(number: int) -> str:
-    """What an entry of this type tells, in words."""
+    """Describe a type of entry in words."""
     return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
 
 
@@ -156,9 +156,9 @@ SHAPES: Final[dict[int, re.Pattern[str]]] = {
         47: r"Common files event: (?P<what>.*)",
     }.items()
 }
-"""Type -> the shape of its text, whose named groups are facts. A type without one has its words and its attributes."""
+"""Type -> the shape of its text, whose named groups are facts. A type without one states only words and attributes."""
 
-# Lines that can stand anywhere in a body: those of the types to which they belong are read.
+# Lines that can stand anywhere in a body; each is read for the types to which it belongs.
 _ATTRIBUTE: Final = re.compile(r"^[ \t]*([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
 _CPU: Final = re.compile(
     r"^\t+Usr (\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d\d?):(\d\d?):(\d\d?)  -  ((?:Run|Total) \w+) Usage",
@@ -192,7 +192,7 @@ WITH_TABLE: Final = frozenset({4, 5, 15})
 
 
 def facts(number: int, text: str) -> dict[str, str]:
-    """What an entry says. ``words`` is its first line, always; else what is missing is absent."""
+    """Return the facts of an entry. ``words``, its first line, is always there; missing facts are absent."""
     first, _, body = text.partition("\n")
     found = {"words": first}
     shape = SHAPES.get(number)
@@ -214,7 +214,7 @@ def facts(number: int, text: str) -> dict[str, str]:
 
 
 def _tidy(number: int, found: dict[str, str]) -> None:
-    """Where what stands there is not yet what it says."""
+    """Convert facts whose text is not yet their value."""
     if "notes" in found:
         found["notes"] = "\n".join(line.strip() for line in found["notes"].strip().split("\n"))
         if not found["notes"]:
@@ -237,8 +237,11 @@ def _cpu_times(body: str, found: dict[str, str]) -> None:
 
 
 def _resources(heading: str, rows: str, found: dict[str, str]) -> None:
-    """The table of resources: what a column holds ends where the column's name ends, counted from the colon; only what
-    was assigned begins where its name begins, and goes on to the line's end."""
+    """Read the table of resources.
+
+    A column's value ends where the column's name ends, counted from the colon; only the assigned resources begin where
+    their column's name begins, and end with the line.
+    """
     words = [word for word in re.finditer(r"\w+", heading) if word[0] in _COLUMNS]
     ends = [(_COLUMNS[word[0]], word.start(), word.end()) for word in words]
     for row in rows.split("\n"):

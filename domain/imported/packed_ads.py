@@ -1,17 +1,17 @@
-"""Ads of a real pool, packed by the hundreds: a tenth of their size, and each found in milliseconds.
+"""Pack the ads of a real pool by the hundreds: to a tenth of their size, each found in milliseconds.
 
-Rules of the form, on which logs depend:
+Logs depend on these rules of the form:
 
-* Ads with the same attributes in the same order make a group. A group's lines stand in columns: what its ads say of an
-  attribute stands together, where it compresses best; what all of them say alike stands once.
+* Ads with the same attributes in the same order make a group. A group's lines stand in columns: all values of an
+attribute together, where they compress best; a value common to all ads once.
 * The columns of all groups are sorted by their attributes, joined, and compressed as one text behind a line of JSON
-  that tells how they are arranged.
-* What is asked of ads most often (``FIELDS``) is kept a second time in an index, so that a table of 100,000 jobs is
-  made without unpacking any ad.
+that describes their order.
+* The attributes read most often (``FIELDS``) are kept again in an index, so that a table of 100,000 jobs needs no ad
+unpacked.
 * The same ads give the same bytes.
 
-An ad is text in the old ClassAd form, a line each attribute, ``Name = expression``. Nothing here parses expressions.
-The values are NamedTuples and not attrs classes: one ad is to be found in less time than attrs takes to be imported.
+An ad is text in the old ClassAd form, one line ``Name = expression`` per attribute. Nothing here parses expressions.
+The values are NamedTuples and not attrs classes: finding one ad takes less time than importing attrs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from ..events import AdsKept
 
 CHUNK: Final = 512
-"""Ads that are packed together: more compress better, and make the unpacking of one of them slower."""
+"""Ads packed together: more compress better, and make unpacking one of them slower."""
 
 BETWEEN: Final = " = "
-"""Between an attribute's name and its expression."""
+"""Separates an attribute's name from its expression."""
 HEAD: Final = "*"
-"""Before the name of what an ad's head says: no attribute begins so."""
+"""Precedes the names of a head's attributes: no attribute of an ad begins so."""
 
 FIELDS: Final[dict[str, tuple[str] | tuple[str, str]]] = {
     "cluster": ("ClusterId",),
@@ -51,16 +51,21 @@ FIELDS: Final[dict[str, tuple[str] | tuple[str, str]]] = {
     "sys_cpu": ("CumulativeRemoteSysCpu", "RemoteSysCpu"),
     "job": ("GlobalJobId",),
 }
-"""What the index says of each ad, and the attributes that say it: the first that the ad, or after ``HEAD`` its head,
-has. ``left`` is when the job left the queue."""
+"""The fields of the index, and their attributes: the first that the ad, or after ``HEAD`` its head, has.
+
+``left`` is when the job left the queue.
+"""
 
 _LEVEL: Final = 2
 
 
 class KeptAd(NamedTuple):
-    """An ad as it stood in its source: its first line's number there, its text (no line feed at the end), and what the
-    line that ends an ad in a history file says (``head``: texts without quotation marks, a line each; the kind of an
-    epoch's ad is its ``EpochAdType``)."""
+    """An ad as it stood in its source.
+
+    ``line`` is the number of its first line there, ``text`` has no line feed at the end. ``head`` holds the attributes
+    of the line that ends an ad in a history file, one a line, strings unquoted; the kind of an epoch's ad is its
+    ``EpochAdType``.
+    """
 
     line: int
     text: str
@@ -68,20 +73,22 @@ class KeptAd(NamedTuple):
 
 
 class PackedColumn(NamedTuple):
-    """What the ads of a group say in the same place: ``text`` has a line each, or one for all if they agree."""
+    """One attribute's values in the ads of a group: ``text`` has a line each, or one for all if they agree."""
 
     text: str
     single: bool
 
     def values(self, count: int) -> list[str]:
-        """What each of `count` ads says."""
+        """Return the value of each of `count` ads."""
         return [self.text] * count if self.single else self.text.split("\n")
 
 
 class Group(NamedTuple):
-    """Ads with the same attributes in the same order. ``prefixes``: what begins each line, the name and " = " (nothing
-    where a line is no attribute's), behind them the heads'; ``own``: how many lines are the ads' own; ``members``: the
-    numbers of the ads; ``columns``: what follows the prefixes."""
+    """Ads with the same attributes in the same order.
+
+    ``prefixes`` begin the lines, name and " = " (empty where a line is no attribute), behind them the heads'; ``own``
+    is the number of the ads' own lines; ``members`` the numbers of the ads; ``columns`` hold what follows the prefixes.
+    """
 
     prefixes: tuple[str, ...]
     own: int
@@ -89,7 +96,7 @@ class Group(NamedTuple):
     columns: list[PackedColumn]
 
     def said(self, name: str) -> list[str]:
-        """What the ads say of an attribute; nothing, if they do not have it."""
+        """Return the ads' values of an attribute; nothing, if they do not have it."""
         prefix = name + BETWEEN
         if prefix not in self.prefixes:
             return []
@@ -97,7 +104,7 @@ class Group(NamedTuple):
 
 
 def pack(ads: Sequence[KeptAd], groups: Sequence[Group] | None = None) -> tuple[bytes, bytes]:
-    """The ads and their index, as ``AdsKept`` keeps them. `groups`: those of these ads, where they are known."""
+    """Return the packed ads and their index, as ``AdsKept`` keeps them; `groups` are those of these ads, if known."""
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
     told: dict[str, list[str]] = {}
@@ -112,7 +119,7 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[Group] | None = None) -> tuple[
                 whole = told.setdefault(name, [""] * len(ads))
                 for member, value in zip(members, column.values(len(members)), strict=True):
                     whole[member] = value
-    columns.sort()  # no two agree in all of what stands before the column
+    columns.sort()  # no two columns agree in all fields before the column itself
     names = {name: number for number, name in enumerate(dict.fromkeys(column[0] for column in columns))}
     head = {
         "of": of,
@@ -127,7 +134,7 @@ _INDEXED: Final = frozenset(name.lower() for names in FIELDS.values() for name i
 
 @lru_cache(maxsize=4096)
 def _indexed(prefix: str) -> str:
-    """The name in lower case of an attribute that the index needs; of any other nothing."""
+    """Return the lower-case name of an attribute that the index needs; "" for any other."""
     name = prefix[: -len(BETWEEN)].lower()
     return name if name in _INDEXED else ""
 
@@ -138,8 +145,11 @@ _HEAD_LINE: Final = f"{HEAD}%s{BETWEEN}%s".__mod__
 
 
 def grouped(ads: Sequence[KeptAd]) -> list[Group]:
-    """The groups of the ads. To cut each line at its name would take most of an import's time: ads that look alike are
-    put together first, and it is seen then, column by column, whether they are."""
+    """Group the ads.
+
+    Cutting each line at its name would take most of an import's time, so ads that look alike are put together first,
+    then compared column by column.
+    """
     alike: dict[tuple[int, int, str, str, str], tuple[list[int], list[list[str]]]] = {}
     for number, ad in enumerate(ads):
         lines = ad.text.split("\n")
@@ -166,7 +176,7 @@ def _prefix(line: str) -> str:
 
 
 def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = False) -> list[PackedColumn] | None:
-    """The columns of lines; None if some line of a column does not begin as it should. `like`: all are known to."""
+    """Return the columns of lines; None if a line does not begin like its column's others. `like`: all are known to."""
     count = len(rows)
     columns = []
     for prefix, lines in zip(prefixes, zip(*rows, strict=True), strict=True):
@@ -183,7 +193,7 @@ def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = Fa
 
 
 def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[Group]:
-    """The groups of ads that only look alike."""
+    """Yield the groups of ads that only look alike."""
     found: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
         prefixes = next((p for p in found if "" not in p and all(map(str.startswith, lines, p))), None)
@@ -195,14 +205,13 @@ def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> 
 
 
 def _joined(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
-    """A head and columns, compressed. The head tells which columns have one value for all."""
+    """Compress a head and columns. The head tells which columns have one value for all."""
     head["single"] = "".join("1" if column.single else "0" for column in columns)
     parts = [json.dumps(head, separators=(",", ":")), *(column.text for column in columns)]
     return zlib.compress("\n".join(parts).encode("utf-8", "replace"), _LEVEL)
 
 
 def _parted(data: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The head, and the values of all columns."""
     head, *values = zlib.decompress(data).decode().split("\n")
     return json.loads(head), values
 
@@ -211,7 +220,7 @@ def _parted(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 class _Values(NamedTuple):
-    """Where a column's values begin among all, and whether it has one for all."""
+    """The start of a column's values among all, and whether it has one for all."""
 
     begin: int
     single: bool
@@ -221,14 +230,14 @@ class _Values(NamedTuple):
 
 
 Chosen = list[list[tuple[str, _Values]]]
-"""Of each group, attributes' names and where they are."""
+"""For each group, attributes' names and their places."""
 
 
 class Unpacked:
-    """The ads that an event keeps, taken apart as far as is needed to make any of them."""
+    """The ads that an event keeps, unpacked as far as any of them needs."""
 
     def __init__(self, data: bytes) -> None:
-        """`data`: what ``AdsKept.ads`` is."""
+        """Unpack `data`, the bytes of ``AdsKept.ads``."""
         head, self.values = _parted(data)
         self.of: list[int] = head["of"]
         names: list[str] = head["names"]
@@ -252,24 +261,24 @@ class Unpacked:
             begin += 1 if single else sizes[group]
 
     def _lines(self, number: int) -> tuple[list[str], int]:
-        """The lines of an ad, those of its head last, and how many are its own."""
+        """Return the lines of an ad, those of its head last, and how many are its own."""
         group, row, values = self.of[number], self.rows[number], self.values
         columns = zip(self.prefixes[group], self.columns[group], strict=True)
         return [prefix + values[column.at(row)] for prefix, column in columns], self.own[group]
 
     def text(self, number: int) -> str:
-        """The text of an ad, counted from 0."""
+        """Return the text of an ad, counted from 0."""
         lines, own = self._lines(number)
         return "\n".join(lines[:own])
 
     def ad(self, number: int, line: int) -> KeptAd:
-        """An ad, which began at that line of its source."""
+        """Return an ad, which began at that line of its source."""
         lines, own = self._lines(number)
         head = {name: value for name, _, value in (said[len(HEAD) :].partition(BETWEEN) for said in lines[own:])}
         return KeptAd(line, "\n".join(lines[:own]), head)
 
     def chosen(self, names: Collection[str]) -> Chosen:
-        """Where some attributes are, found in any case: of each group their names as they were asked for."""
+        """Return for each group the places of some attributes, found in any case, under their names as asked for."""
         wanted = {name.lower(): name for name in names}
         return [
             [
@@ -281,32 +290,29 @@ class Unpacked:
         ]
 
     def some(self, number: int, chosen: Chosen) -> dict[str, str]:
-        """What an ad says of the attributes that were chosen."""
         row, values = self.rows[number], self.values
         return {name: values[column.at(row)] for name, column in chosen[self.of[number]]}
 
 
 def unpack(event: AdsKept) -> list[KeptAd]:
-    """The ads that an event keeps."""
     unpacked = Unpacked(event.ads)
     return [unpacked.ad(number, line) for number, line in enumerate(index(event).lines)]
 
 
 def unpack_one(event: AdsKept, number: int) -> KeptAd:
-    """One of the ads that an event keeps, counted from 0."""
+    """Return one of the ads that an event keeps, counted from 0."""
     return Unpacked(event.ads).ad(number, index(event).lines[number])
 
 
 def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
-    """Some attributes of each ad that an event keeps, as `attributes` gives them, in a fraction of its time."""
+    """Return some attributes of each ad that an event keeps, as `attributes` does, in a fraction of its time."""
     unpacked = Unpacked(event.ads)
     chosen = unpacked.chosen(names)
     return [unpacked.some(number, chosen) for number in range(event.count)]
 
 
 def attributes(text: str, names: Collection[str]) -> dict[str, str]:
-    """The expressions of some attributes of an ad; those that it does not have are not there. Names are found in any
-    case, and given as they were asked for."""
+    """Return the expressions of an ad's attributes, found in any case, under the names asked for; omit missing ones."""
     wanted, pattern = _pattern(tuple(names))
     return {wanted[name.lower()]: value for name, value in pattern.findall(text)}
 
@@ -321,14 +327,16 @@ def _pattern(names: tuple[str, ...]) -> tuple[dict[str, str], re.Pattern[str]]:
 
 
 class Index(NamedTuple):
-    """What the index says: of each ad the number of its first line, and its fields. What an ad does not say is "", or
-    0. ``packed``: the fields' expressions as they are kept; those that no ad has are not there."""
+    """The index of packed ads: for each ad the number of its first line, and its fields; a missing value is "" or 0.
+
+    ``packed`` holds the fields' expressions as they are kept, without the fields that no ad has.
+    """
 
     lines: list[int]
     packed: dict[str, list[str]]
 
     def expressions(self, field: str) -> list[str]:
-        """The values of a field as the ads have them."""
+        """Return the values of a field as the ads have them."""
         column = self.packed.get(field)
         if column is None:
             return [""] * len(self.lines)
@@ -341,17 +349,17 @@ class Index(NamedTuple):
         ]
 
     def texts(self, field: str) -> list[str]:
-        """The values of a field that is a text, without its quotation marks."""
+        """Return the values of a string field, without its quotation marks."""
         column = self.expressions(field)
         values = {value: plain(value) for value in set(column)}
         return [values[value] for value in column]
 
     def wholes(self, field: str) -> list[int]:
-        """The values of a field that is a whole number."""
+        """Return the values of a field that is a whole number."""
         return self._numbers(field, 1)
 
     def micros(self, field: str) -> list[int]:
-        """The values of a field that is in seconds, in microseconds."""
+        """Return the values, in microseconds, of a field that is in seconds."""
         return self._numbers(field, 1_000_000)
 
     def _numbers(self, field: str, times: int) -> list[int]:
@@ -368,18 +376,18 @@ class Index(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """A text's value; what is no text in quotation marks is given as it is."""
+    """Return the value of a quoted string; any other text is returned as it is."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     return text[1:-1].replace('\\"', '"').replace("\\\\", "\\") if "\\" in text else text[1:-1]
 
 
 _MOST: Final = 1 << 63
-"""What a table can hold."""
+"""The largest number that a table can hold."""
 
 
 def _number(text: str, times: int) -> int:
-    """A number, `times` as much, rounded; 0 for what is none."""
+    """Return a number times `times`, rounded; 0 for what is no number."""
     try:
         return int(text) * times if text.isdecimal() else round(float(text) * times)
     except (ValueError, OverflowError):
@@ -387,7 +395,7 @@ def _number(text: str, times: int) -> int:
 
 
 def index(event: AdsKept) -> Index:
-    """The index of the ads that an event keeps. No ad is unpacked."""
+    """Read the index of the ads that an event keeps; no ad is unpacked."""
     head, values = _parted(event.index)
     count: int = head["count"]
     columns: dict[str, list[str]] = {}
@@ -405,8 +413,10 @@ def index(event: AdsKept) -> Index:
 
 
 def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes:
-    """The index, of the attributes that `told` has (in lower case). A GlobalJobId is kept as "#" and its first part
-    where the rest repeats what other fields say."""
+    """Pack the index of the attributes in `told` (lower-case).
+
+    A GlobalJobId is kept as "#" and its first part where the rest repeats other fields.
+    """
     columns: dict[str, list[str]] = {}
     line, steps = 0, []
     for ad in ads:

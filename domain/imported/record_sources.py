@@ -1,6 +1,6 @@
-"""What the records of a real HTCondor pool can say: the kinds of sources, and the closed lists of what each kind says.
+"""List the kinds of sources of a real HTCondor pool, and the facts that records of each kind state.
 
-An import turns records into events of these words; the audit and ``poolbook why`` read nothing else. A fact's value is
+An import turns records into events of these facts; the audit and ``poolbook why`` read nothing else. A fact's value is
 text: a job is "12.3", a claim is its public id (everything before the secret part), an instant is in microseconds.
 """
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class SourceKind(NamedTuple):
-    """A kind of source: the letter by which tables name it, what people call it, and who writes it."""
+    """A kind of source: the letter by which tables name it, its name, and who writes it."""
 
     letter: str
     name: str
@@ -73,18 +73,18 @@ OF_CYCLES: Final[dict[str, str]] = {
 
 
 class RecordPlace(NamedTuple):
-    """Where a record stands: the number of its source and its line (the first, if it has several)."""
+    """The place of a record: the number of its source and its (first) line."""
 
     source: int
     line: int
 
     @property
     def stimulus(self) -> str:
-        """The place as an event names it."""
+        """Return the place as an event names it."""
         return f"{self.source}:{self.line}"
 
 
 def place_of(stimulus: str) -> RecordPlace | None:
-    """The place that an event of an import names; None if the event is none of an import."""
+    """Return the place that an event of an import names; None for any other event."""
     source, colon, line = stimulus.partition(":")
     return RecordPlace(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None

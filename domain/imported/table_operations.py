@@ -1,4 +1,4 @@
-"""The operations of job_queue.log and Accountantnew.log, by their numbers in the file."""
+"""Number the operations of job_queue.log and Accountantnew.log as in the file."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ DELETE_ATTRIBUTE: Final = 104
 BEGIN_TRANSACTION: Final = 105
 END_TRANSACTION: Final = 106
 LOG_SEQUENCE: Final = 107
-"""The number of the file in its row, and when the first file of it was begun: the table begins anew."""
+"""The file's sequence number among its rotations, and when the first was begun: the table begins anew."""

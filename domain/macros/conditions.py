@@ -1,7 +1,7 @@
-"""``if``, ``elif``, ``else``, ``endif``: which lines of a description count.
+"""Evaluate ``if``, ``elif``, ``else`` and ``endif``, which select the lines that count.
 
 Source: the manual's page "Submitting a Job", section "Using Conditionals in the Submit Description File". A condition
-is a boolean, a number, ``defined NAME``, ``version >= x.y.z``, any of them after ``!``; nothing compound.
+is a boolean, a number, ``defined NAME``, ``version >= x.y.z``, or one of them after ``!``; nothing compound.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ class _Block:
 
 
 class Conditions:
-    """The ``if`` blocks around the present line.
-
-    :param version: the text of CondorVersion
-    """
+    """The ``if`` blocks around the present line; ``version`` is the text of CondorVersion."""
 
     def __init__(self, macros: Macros, version: str) -> None:
         self._macros = macros
@@ -61,10 +58,7 @@ class Conditions:
         return bool(self._blocks)
 
     def take(self, text: str, line: int) -> bool:
-        """Take note of a line if it is one of the four; else return False.
-
-        :raises MacroError: for a condition or a word out of place
-        """
+        """Process a line with one of the four keywords, else return False; raise MacroError for an error in it."""
         found = _KEYWORD.fullmatch(text)
         if found is None:
             return False
@@ -91,10 +85,7 @@ class Conditions:
         block.done |= block.live
 
     def end(self) -> None:
-        """The text ends here.
-
-        :raises MacroError: inside an if
-        """
+        """Check at the end of the text that no ``if`` is open; raise MacroError where one is."""
         if self._blocks:
             raise MacroError("this if has no endif", self._blocks[-1].line)
 

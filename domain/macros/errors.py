@@ -1,4 +1,4 @@
-"""The error of both languages."""
+"""Define the error of both languages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from ..errors import PoolbookError
 
 
 class MacroError(PoolbookError):
-    """A text cannot be taken: what is wrong, by which rule, and what to do.
-
-    :ivar line: the number of the text's line at fault, from 1; None where no one line is
-    """
+    """A text is refused at ``line`` (from 1; None where no one line is at fault): the fault, the rule, what to do."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")

@@ -1,8 +1,8 @@
-"""Function macros: ``$INT(...)`` and its like.
+"""Evaluate function macros: ``$INT(...)`` and the like.
 
-Source: the manual's page "Submitting a Job", section "Function Macros in the Submit Description File". An argument
-is the name of a macro if there is one of that name, else the text itself. What draws a number by chance is refused: a
-submission is a function of the description.
+Source: the manual's page "Submitting a Job", section "Function Macros in the Submit Description File". An argument is
+the name of a macro if there is one of that name, else the text itself. Functions that draw random numbers are refused:
+a submission depends on the description alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _resolved(macros: Macros, argument: str) -> str:
 
 
 def evaluated(text: str) -> object:
-    """The value of a text that needs no ad; None where it is no expression or has none."""
+    """Return the value of a text that needs no ad; None where it is no expression or has none."""
     try:
         return parse_old_value(text, strict=True).evaluate(context=Context())
     except (ClassAdSyntaxError, EvaluationError):
@@ -42,7 +42,7 @@ def evaluated(text: str) -> object:
 
 
 def whole_number(text: str) -> int | None:
-    """The integer that a text evaluates to; reals are cut, booleans count as 0 and 1."""
+    """Return the integer that a text evaluates to; reals are cut, booleans count as 0 and 1."""
     value = evaluated(text)
     return int(value) if isinstance(value, (bool, int, float)) and value == value and abs(value) < 1 << 63 else None
 
@@ -139,10 +139,7 @@ def _file(macros: Macros, function: str, body: str) -> str:
 
 
 def part_of_path(path: str, function: str, folder: str) -> str:
-    """``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)``.
-
-    :param folder: what a relative path is relative to
-    """
+    """Evaluate ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)``, a path relative to ``folder``."""
     letters = _FILE_PARTS.get(function, function[1:].lower())
     quote = ("'" if "a" in letters else '"') if "q" in letters else ""
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":

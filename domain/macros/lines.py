@@ -1,8 +1,8 @@
-"""A text cut into logical lines: blanks around them, comments and continuations are gone.
+"""Cut a text into logical lines: trimmed, without comments, continuations joined.
 
-Source: the manual's page "Submit Description File Commands" and "Introduction to Configuration", for comments and
-line continuation; the reference's reader where they are silent (a comment never continues, and one amid a continued
-line is left out of it).
+Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration", for comments and line
+continuation. Where they are silent, HTCondor's reader: a comment never continues, and one amid a continued line is left
+out of it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ _BLANKS = " \t\r\n\v\f"
 
 
 class Lines:
-    """The lines of one text, read one after the other.
+    """The lines of one text; ``name`` is its file's, empty for the description itself.
 
-    :param name: the file's name for messages; empty for the description itself
     :raises MacroError: where a line holds a NUL, which no ad, path or command line can carry
     """
 
@@ -28,14 +27,14 @@ class Lines:
             raise MacroError(f"{name or 'the description'} holds a NUL character; it must be plain text", number)
 
     def physical(self) -> str | None:
-        """The next line as it stands, blanks trimmed; None at the end."""
+        """Return the next line as it stands, blanks trimmed; None at the end."""
         if self.number == len(self._lines):
             return None
         self.number += 1
         return self._lines[self.number - 1].strip(_BLANKS)
 
     def logical(self) -> tuple[int, str] | None:
-        """The next line that is neither blank nor a comment, with the number of its first physical line."""
+        """Return the next line that is neither blank nor a comment, with the number of its first physical line."""
         while (line := self.physical()) is not None:
             if line and not line.startswith("#"):
                 return self.number, self._continued(line)

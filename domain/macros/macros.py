@@ -1,17 +1,17 @@
-"""Macros: what a description defines, and how ``$(name)`` becomes text.
+"""Hold macros: the definitions of a description, and the expansion of ``$(name)``.
 
 The rules, from the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros) and
 "Introduction to Configuration" (Macros That Will Be Expanded):
 
-- Names are compared without case. A variable of the queue statement goes before a definition of the same name, and
-  that before an automatic variable.
-- A value is expanded when it is used, not when it is defined; only a reference to the name that is being defined is
-  replaced at once, so that ``a = $(a) more`` appends.
+- Names are compared without case. A variable of the queue statement goes before a definition of the same name, and that
+  before an automatic variable.
+- A value is expanded when it is used, not when it is defined. Only a reference to the name being defined is replaced at
+  once, so that ``a = $(a) more`` appends.
 - ``$(name:default)`` yields the default where the name is undefined or empty. ``$(DOLLAR)`` yields a dollar sign that
-  starts no macro. ``$$(...)`` is kept: it is for the machine that the job gets.
+  starts no macro. ``$$(...)`` is kept: the machine of the job's match fills it in.
 
-A *template* is the text of a value in which the variables that differ from job to job are still open: 100,000 jobs
-then cost one expansion and 100,000 formattings.
+In a *template*, a value's text, the variables that differ from job to job are left open: 100,000 jobs then cost one
+expansion and 100,000 formattings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attrs import frozen
 
 from .errors import MacroError
 
-# What starts a macro, and the body of one whose name may be followed by a default.
+# The start of a macro, and the body of one whose name may be followed by a default.
 _START = re.compile(r"\$(\$?)([A-Za-z0-9_]*)(\(?)")
 _NAME = re.compile(r"[A-Za-z0-9_./]*")
 _DEFAULT = re.compile(r"[A-Za-z0-9_./$ ,\\:]*")
@@ -32,9 +32,9 @@ VALID_NAME = re.compile(r"[A-Za-z0-9_./]+")
 # Beyond these a description is a mistake or an attack; both are far above what a program would generate.
 MAX_DEPTH = 100
 MAX_LENGTH = 64_000_000
-MAX_SCANNED = 4_000_000  # characters of defaults looked at, some of them again and again
+MAX_SCANNED = 4_000_000  # characters of defaults scanned, some of them repeatedly
 
-# Stands around the number of an open variable in a template. No description holds it: see lines.py.
+# Encloses the number of an open variable in a template. No description holds it: see lines.py.
 OPEN = "\0"
 
 
@@ -48,10 +48,7 @@ class Open(Exception):
 
 @frozen
 class Definition:
-    """One line ``name = value``.
-
-    :ivar line: its number; None where it came from elsewhere than the description
-    """
+    """One line ``name = value``; ``line`` is None where it came from elsewhere than the description."""
 
     name: str
     value: str
@@ -71,10 +68,7 @@ class Macro:
 
 
 def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
-    """The macros of a text from left to right, none within another.
-
-    :raises MacroError: for a text made to take forever
-    """
+    """Yield the macros of a text from left to right, none nested; raise MacroError where scanning takes too long."""
     at, close, scanned = 0, -1, 0
     while (start := _START.search(text, at)) is not None:
         at = start.end()
@@ -105,7 +99,7 @@ def _is_file_function(function: str) -> bool:
 
 
 def _body_end(text: str, at: int, close: int) -> tuple[int, int | None]:
-    """Where the body that starts at ``at`` ends (on its bracket, if it is well formed), and its default starts."""
+    """Return where the body from ``at`` ends (on its bracket, if well formed), and where its default starts."""
     end = _NAME.match(text, at).end()  # type: ignore[union-attr]
     if text[end : end + 1] != ":":
         return end, None
@@ -125,9 +119,9 @@ Function = Callable[["Macros", str, str], str]
 class Macros:
     """The definitions of a description, at one moment of reading it.
 
-    :param automatic: the variables that every description has, under their names in small letters
-    :param functions: what ``$NAME(...)`` does: called with these macros, the name and the text in the brackets
-    :ivar used: the names, in small letters, that something refers to
+    :param automatic: the variables that every description has, by lower-case name
+    :param functions: the functions ``$NAME(...)``: called with these macros, the name and the text in the brackets
+    :ivar used: the names, in lower case, to which something refers
     """
 
     def __init__(
@@ -146,7 +140,7 @@ class Macros:
     # -- definitions -------------------------------------------------------------------------------------------------
 
     def define(self, definition: Definition) -> None:
-        """Add a definition; what it says of its own name is the value so far."""
+        """Add a definition; replace its own name in it by the value so far."""
         key = definition.name.lower()
         value = definition.value
         if "$" in value:
@@ -164,12 +158,12 @@ class Macros:
         return "".join([*out, value[at:]])
 
     def set_variables(self, variables: Mapping[str, str]) -> None:
-        """Give the variables of the queue statement their values for one job, under names in small letters."""
+        """Set the variables of the queue statement for one job, by lower-case name."""
         self._variables = variables
         self._known.clear()
 
     def lookup(self, name: str) -> str | None:
-        """What a name stands for, unexpanded; None where it is not defined."""
+        """Return a name's value, unexpanded; None where it is not defined."""
         key = name.lower()
         self.used.add(key)
         return self._lookup(key)
@@ -182,25 +176,19 @@ class Macros:
         return self._automatic.get(key) if definition is None else definition.value
 
     def value(self, name: str) -> str | None:
-        """What a name stands for, all but ``$(DOLLAR)`` expanded; None where it is not defined.
-
-        :raises MacroError: for a macro that leads back to itself
-        """
+        """Return a name's value, expanded but for ``$(DOLLAR)``, or None; raise MacroError for a circular macro."""
         return None if self.lookup(name) is None else self._named(name)
 
     # -- expansion ---------------------------------------------------------------------------------------------------
 
     def expand(self, text: str) -> str:
-        """A text with all its macros replaced.
-
-        :raises MacroError: for a macro that leads back to itself, and for a function's wrong argument
-        """
+        """Return a text with all macros replaced; raise MacroError for a circular macro or a wrong argument."""
         if "$" not in text:
             return text
         return self._dollars(self.expand_but_dollars(text))
 
     def expand_but_dollars(self, text: str) -> str:
-        """The same, ``$(DOLLAR)`` left as it is."""
+        """Expand a text, but leave ``$(DOLLAR)`` as it is."""
         if "$" not in text:
             return text
         if len(self._expanding) > MAX_DEPTH:
@@ -211,7 +199,7 @@ class Macros:
             expanded = self._expanded_once(text)
             if expanded == text or "$" not in expanded:
                 return expanded
-            text = expanded  # what stands around a value may be a macro now: $($(name))
+            text = expanded  # a value may form a macro with the text around it: $($(name))
         raise MacroError(f"macros form others more than {MAX_DEPTH} times: {text[:100]}")
 
     def _expanded_once(self, text: str) -> str:
@@ -232,7 +220,7 @@ class Macros:
         return "".join(out)
 
     def _is_kept(self, before: str, macro: str) -> bool:
-        """Whether a value that ends in a dollar makes the macro right behind it one that starts with two."""
+        """Tell whether a value that ends in a dollar turns the macro right behind it into a ``$$`` one."""
         dollars = len(before) - len(before.rstrip("$"))
         first = next(iter(macros_in("$" * dollars + macro, self._function_names)), None)
         return dollars > 0 and (first is None or first.start != dollars)
@@ -284,9 +272,9 @@ class Macros:
     # -- templates ---------------------------------------------------------------------------------------------------
 
     def template(self, text: str, open_variables: Sequence[str]) -> list[str | int] | None:
-        """A text as a list of literal pieces and, where one of ``open_variables`` stands, its index.
+        """Return a text as literal pieces and, for each open variable in it, its index in ``open_variables``.
 
-        :returns: None where the text depends on them in another way than by standing in it
+        :returns: None where the text depends on them in another way than by containing them
         """
         self.set_variables({name: f"{OPEN}{index}{OPEN}" for index, name in enumerate(open_variables)})
         try:

@@ -1,9 +1,9 @@
-"""The submit description language: from the text that a user writes to the ads of a cluster's jobs.
+"""Read the submit description language: from the text that a user writes to the ads of a cluster's jobs.
 
-Nothing here reads a file, asks the time or queues a job: what condor_submit would ask the machine comes as ``Facts``,
-the disk as ``Files``, and the outcome is a ``Submission``, a value. A text goes through ``lines`` and ``reader`` (with
-``conditions`` and ``queue``) into ``macros``; ``build`` makes ads of them, by the ``sections``, ``resources``,
-``requirements`` and the table in ``commands``.
+Nothing here reads a file, asks the time or queues a job: ``Facts`` answers for the machine, ``Files`` for the disk, and
+the result is a value, a ``Submission``. ``macros.lines`` and ``reader`` (with ``conditions`` and ``queue``) turn the
+text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resources``, ``requirements`` and the table in
+``commands``.
 """
 
 if __name__ != "poolbook.domain.submit":

@@ -1,9 +1,8 @@
-"""From commands to attributes: once for what all jobs share, and once for each value that differs.
+"""Turn commands into attributes: once for what all jobs share, and once for each value that differs.
 
-The rule: a section is worked out again only where a command that it reads, or an attribute of such a section,
-depends on a variable of the queue statement; and then once for each distinct input. A *plain* value (words of
-unsuspicious characters with single blanks between them) of a section's ``verbatim`` command needs no working out at
-all: the attribute is the value in quotes.
+A section is computed again only where a command that it reads, or an attribute of such a section, depends on a variable
+of the queue statement; and then once per distinct input. A *plain* value (words of unsuspicious characters with single
+blanks between them) of a section's ``verbatim`` command needs no computing: the attribute is the value in quotes.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Column = list[str]
 
 @frozen
 class Batch:
-    """The jobs of one queue statement: what they share, and what differs, one text for each."""
+    """The jobs of one queue statement: shared attributes, and for the others one text per job."""
 
     ad: dict[str, str]
     columns: dict[str, Column]
@@ -92,7 +91,7 @@ class Builder:
     # -- commands ----------------------------------------------------------------------------------------------------
 
     def _expand_commands(self, values: dict[str, str]) -> None:
-        """The value of each command for the first job; those that vary go to ``varying`` with all their values."""
+        """Expand each command for the first job; put those that vary into ``varying`` with all their values."""
         wanted = {command for section in self.sections for command in section.commands}
         defined = {*self.macros.definitions, *self.open[: len(self.items.variables)]}
         for command in sorted(wanted & defined):
@@ -127,7 +126,7 @@ class Builder:
             values[command] = column[0]
 
     def _formatted(self, pieces: list[str | int]) -> Column | None:
-        """A template filled in for all jobs; None where a value holds macros of its own."""
+        """Fill in a template for all jobs; None where a value holds macros of its own."""
         indexes = [piece for piece in pieces if isinstance(piece, int)]
         columns = [self._variable(index) for index in indexes]
         for index, column in zip(indexes, columns, strict=True):
@@ -179,7 +178,7 @@ class Builder:
         ad: dict[str, str],
         columns: dict[str, Column],
     ) -> None:
-        """Work a section out for all jobs; what turns out to be the same for all goes to ``ad``."""
+        """Compute a section for all jobs; attributes that are the same for all go to ``ad``."""
         needed = _needed(section, chain)
         names = sorted({command for one in needed for command in one.commands if command in self.varying})
         if needed == [section] and section.verbatim is not None and section.verbatim.decides(names):
@@ -228,7 +227,7 @@ class Builder:
 
 
 def _is_plain(column: Column) -> bool:
-    """Whether each value is words of unsuspicious characters with single blanks between them; no null file."""
+    """Tell whether each value is words of unsuspicious characters with single blanks between them; no null file."""
     text = "\n".join(["", *column, ""])
     blanks = any(blank in text for blank in _UNPLAIN_BLANKS)
     return not blanks and _UNPLAIN.search(text) is None and "/dev/null" not in column
@@ -241,7 +240,7 @@ def _run(section: Section, job: Job, before: Mapping[str, str]) -> dict[str, str
 
 
 def _needed(section: Section, chain: list[Section]) -> list[Section]:
-    """The sections, in order, whose attributes this one looks at, and what they look at in turn; itself the last."""
+    """Return, in order, the sections whose attributes this one reads, directly or through others; itself the last."""
     needed = [section]
     for one in reversed(chain[:-1]):
         if any(later.reads_any(set(one.sets)) for later in needed):
@@ -250,7 +249,7 @@ def _needed(section: Section, chain: list[Section]) -> list[Section]:
 
 
 def _spelling(ad: Mapping[str, str], columns: Mapping[str, Column], attribute: str) -> str:
-    """The name under which an attribute already stands: names are compared without case."""
+    """Return the name under which an attribute already stands: names are compared without case."""
     if attribute in ad or attribute in columns:
         return attribute
     low = attribute.lower()
@@ -276,7 +275,7 @@ def _facts(facts: Facts) -> dict[str, str]:
 
 
 def _sections_for(macros: Macros, items: Items) -> list[Section]:
-    """The sections of every job and those of the commands present, in the order in which they take effect."""
+    """Return the sections of every job and of the commands present, in the order in which they take effect."""
     commands = {*macros.definitions, *(name.lower() for name in items.variables)}
     middle = [section for section in MIDDLE if not commands.isdisjoint(section.commands) or section.reads]
     own = [name for name in commands if name.startswith("my.")]
@@ -285,7 +284,7 @@ def _sections_for(macros: Macros, items: Items) -> list[Section]:
 
 
 def _attribute_name(macros: Macros, command: str) -> str:
-    """The attribute that ``MY.name`` sets, spelled as other commands that make it spell it."""
+    """Return the attribute that ``MY.name`` sets, spelled as other commands that make it spell it."""
     definition = macros.definitions.get(command)
     name = (definition.name if definition is not None else command)[len("my.") :]
     if not _IDENTIFIER.fullmatch(name):
@@ -297,6 +296,6 @@ def _attribute_name(macros: Macros, command: str) -> str:
 
 
 def known_commands() -> frozenset[str]:
-    """All commands that mean something, in small letters."""
+    """Return all commands that have a meaning, in lower case."""
     sections = [*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS]
     return frozenset(command for section in sections for command in section.commands)

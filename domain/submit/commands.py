@@ -1,8 +1,7 @@
-"""The commands that become one attribute each: a table of their names, the attribute, and what the value is.
+"""List the commands that become one attribute each: their names, the attribute, and the type of the value.
 
-The rule: each attribute is set by the first of its commands that has a value; the attribute's own name is a command
-too. Source: the manual's page "Submit Description File Commands", one entry for each command, and "Job ClassAd
-Attributes".
+The first of an attribute's commands that has a value sets it; the attribute's own name is a command too. Source: the
+manual's pages "Submit Description File Commands", one entry per command, and "Job ClassAd Attributes".
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What the value of a command is, and how it comes to stand in the ad."""
+    """The type of a command's value, and how it is written to the ad."""
 
     EXPRESSION = "an expression"
     TEXT = "a text, as it stands"
@@ -135,12 +134,12 @@ SIMPLE: tuple[Command, ...] = (
     Command("LocalFiles", "local_files", T),
 )
 
-# What every job's ad begins with; times, owner and versions come from the facts.
+# Every job's ad begins with these; times, owner and versions come from the facts.
 BASE: tuple[tuple[str, str], ...] = (
     ("MyType", '"Job"'),
     ("TargetType", '"Machine"'),
     ("JobSubmitMethod", "0"),
-    # The queue, not the submitter, says whose a job is.
+    # The queue, not the submitter, says who owns a job.
     ("Owner", "undefined"),
     ("RemoteWallClockTime", "0.0"),
     ("RemoteUserCpu", "0.0"),
@@ -168,7 +167,7 @@ BASE: tuple[tuple[str, str], ...] = (
     ("JobPrio", "0"),
 )
 
-# Commands of what is not here, each with what to do instead.
+# Commands of features that are not here, each with what to do instead.
 REFUSED: tuple[tuple[str, str], ...] = (
     ("container_image", "containers are not supported; run the container's command as the executable of a vanilla job"),
     ("docker_image", "containers are not supported; run the container's command as the executable of a vanilla job"),

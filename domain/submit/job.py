@@ -1,7 +1,7 @@
-"""The job as its ad is being built: what the sections read, and where they write.
+"""Hold the job while its ad is built: its commands, and the attributes made so far.
 
-A *section* makes some attributes out of some commands. It names the commands and the attributes that it reads, so
-that what differs from job to job can be told from what does not: see ``build``.
+A *section* makes some attributes out of some commands. It names the commands and the attributes that it reads, so that
+``build`` can tell what differs from job to job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .text import expression_text, string_text
 class Job:
     """One job: its commands' values, expanded, and the attributes made so far.
 
-    :ivar values: command in small letters to value; none is empty
+    :ivar values: command in lower case to value; none is empty
     :ivar made: the attributes that the present section makes
     """
 
@@ -42,7 +42,7 @@ class Job:
         self.made: dict[str, str] = {}
 
     def value(self, *commands: str) -> str | None:
-        """The value of the first of the commands that has one."""
+        """Return the value of the first of the commands that has one."""
         for command in commands:
             value = self.values.get(command)
             if value is not None:
@@ -53,7 +53,7 @@ class Job:
         return self.made.get(name) or self.before.get(name)
 
     def wrong(self, command: str, rule: str) -> SubmitError:
-        """The error that a command's value breaks a rule."""
+        """Return the error that a command's value breaks a rule."""
         definition = self.definitions.get(command)
         value = self.values.get(command, "")
         shown = value if len(value) <= 80 else f"{value[:77]}..."
@@ -91,13 +91,13 @@ class Job:
         self.made[attribute] = string_text(value)
 
     def kilobytes(self, path: str) -> int:
-        """The size of a file, rounded up; 0 for a URL and for what is not there."""
+        """Return a file's size in kilobytes, rounded up; 0 for a URL or a missing file."""
         size = None if "://" in path else self.files.size(path)
         return 0 if size is None else (size + 1023) // 1024
 
 
 def truth_of(value: str) -> bool | None:
-    """A value as a boolean: a word for it, or an expression that is one."""
+    """Return a value as a boolean: a word for it, or an expression that is one."""
     word = {"true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}.get(value.lower())
     if word is not None:
         return word
@@ -110,13 +110,13 @@ def _first_line(problem: Exception) -> str:
 
 
 def stripped(value: str) -> str:
-    """Without the blanks around it, and without the double quotes around it."""
+    """Strip the blanks around a value, and then its double quotes."""
     value = value.strip()
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
 
 
 def full_path(path: str, folder: str) -> str:
-    """An absolute path, repeated slashes made one."""
+    """Return an absolute path, with repeated slashes made one."""
     joined = path if path.startswith("/") else f"{folder}/{path}"
     while "//" in joined:
         joined = joined.replace("//", "/")
@@ -127,27 +127,24 @@ Action: TypeAlias = Callable[[Job], None]
 
 
 class Verbatim(NamedTuple):
-    """A section's one attribute is, for a plain value (see ``build``) of a command, just the value as a string.
-
-    :ivar others: the commands that are not even looked at where that one has a value
-    """
+    """The command whose plain value is a section's one attribute; ``others`` do not matter where it has a value."""
 
     command: str
     attribute: str
     others: tuple[str, ...]
 
     def decides(self, varying: Collection[str]) -> bool:
-        """Whether nothing else that varies has a say."""
+        """Tell whether no other varying command matters."""
         return self.command in varying and all(name == self.command or name in self.others for name in varying)
 
 
 @frozen
 class Section:
-    """Some attributes, and how they are made.
+    """A function that makes some attributes, and what it reads.
 
-    :ivar commands: the commands that it reads, in small letters
+    :ivar commands: the commands that it reads, in lower case
     :ivar sets: the attributes that it may make
-    :ivar reads: the attributes made before which it looks at; ``Request*`` stands for all that begin so
+    :ivar reads: the attributes made before that it reads; ``Request*`` stands for all that begin so
     """
 
     action: Action = field(repr=False)

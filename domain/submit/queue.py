@@ -1,8 +1,8 @@
-"""The queue statement: how many jobs, and what its variables are for each.
+"""Read the queue statement: how many jobs, and the values of its variables for each.
 
 Source: the manual's pages "Submit Description File Commands" (queue) and "Submitting a Job" (Submitting Many Similar
-Jobs With One Queue Command). In what these leave open HTCondor 25.14 decides, so ``queue 0`` gives one job; but a
-blank line in a list is no item here, where it repeats the item before it there.
+Jobs With One Queue Command). Where these are silent HTCondor 25.14 decides, so ``queue 0`` gives one job; but a blank
+line in a list is no item here, where HTCondor repeats the item before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME
 from .submit_context import Files, SubmitError
 
-# A larger cluster is a slip of the hand: each job that differs from the others costs memory of its own.
+# A larger cluster is a typing error: each job that differs from the others costs memory of its own.
 MAX_JOBS = 5_000_000
 
 _STATEMENT = re.compile(r"(?:queue(?=\s|$)|iter(?:a(?:te?)?)?(?=\s|$))\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -36,7 +36,7 @@ _MATCHES: dict[str, bool | None] = {"files": False, "dirs": True, "any": None}
 
 @frozen
 class Items:
-    """What a queue statement asks for.
+    """The jobs and items of a queue statement.
 
     :ivar count: jobs for each item
     :ivar variables: their names as written
@@ -54,24 +54,24 @@ class Items:
         return self.count * len(self.indexes)
 
     def column(self, variable: int) -> Sequence[str]:
-        """A variable's value for each job."""
+        """Return a variable's value for each job."""
         return self.spread(self.rows[variable])
 
     def spread(self, values: Sequence[str]) -> Sequence[str]:
-        """One value for each item, made one for each job."""
+        """Repeat one value per item for each of the item's jobs."""
         if self.count == 1:
             return values
         return list(chain.from_iterable([value] * self.count for value in values))
 
 
 def arguments_of(line: str) -> str | None:
-    """What follows the word queue (or iterate) in a line; None where the line is no queue statement."""
+    """Return the text after the word queue (or iterate) in a line; None where the line is no queue statement."""
     found = _STATEMENT.fullmatch(line)
     return found[1] if found else None
 
 
 def read_queue(text: str, line: int | None, lines: Lines | None, files: Files, warn: Callable[[str], None]) -> Items:
-    """The meaning of a queue statement.
+    """Read a queue statement.
 
     :param text: its arguments, macros expanded
     :param lines: where the lines of a list in brackets follow; None where none can
@@ -134,7 +134,7 @@ def _qualifiers(how: str, text: str, line: int | None) -> tuple[bool | None, sli
 
 
 def _listed(how: str, text: str, line: int | None, lines: Lines | None, files: Files) -> list[str]:
-    """The items of the list as they are written; for `from` each is a line."""
+    """Return the items of the list as written; for `from` each is a line."""
     if text.startswith("("):
         if text.endswith(")"):
             found = [text[1:-1]]
@@ -195,7 +195,7 @@ def _matching(
 
 
 def _columns(items: list[str], count: int) -> tuple[Sequence[str], ...]:
-    """Items cut into their columns: at a comma or blank, the last column being all that is left."""
+    """Cut items into their columns: at a comma or blank, the last column being the rest."""
     if count == 1:
         return (items,)
     split, last = _COLUMN.split, count - 1

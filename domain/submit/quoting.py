@@ -1,8 +1,8 @@
-"""Arguments and environments: the two ways to write each, and what stands in the ad.
+"""Read and write arguments and environments, in either syntax, for a description and for an ad.
 
-Source: the manual's page "Submit Description File Commands", arguments and environment. In double quotes is the new
-syntax: blanks separate, single quotes hold together, a repeated quote of either kind is one. Without them is the old
-one: blanks separate arguments, semicolons variables, a backslash precedes a double quote.
+Source: the manual's page "Submit Description File Commands", arguments and environment. The new syntax is in double
+quotes: blanks separate, single quotes group, a doubled quote of either kind is one. The old one has none: blanks
+separate arguments, semicolons variables, a backslash precedes a double quote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def in_new_syntax(value: str) -> bool:
 
 
 def unquoted(value: str) -> str:
-    """What is between the double quotes of the new syntax."""
+    """Return the text between the double quotes of the new syntax."""
     text = value.strip()
     body = text[1:-1].replace('""', "")
     if len(text) < 2 or text[-1] != '"' or '"' in body:
@@ -28,7 +28,7 @@ def unquoted(value: str) -> str:
 
 
 def old_arguments(value: str) -> str:
-    """The text of Args for arguments in the old syntax."""
+    """Return the text of Args for arguments in the old syntax."""
     if '"' in value:
         value = value.replace('\\"', "\0")
         if '"' in value:
@@ -40,10 +40,7 @@ def old_arguments(value: str) -> str:
 
 
 def environment_of(value: str) -> dict[str, str | None]:
-    """The variables that a value of the command environment sets, in either syntax.
-
-    An entry without ``=`` that holds a ``$$()`` is kept as it is: its value here is None.
-    """
+    """Return an environment's variables, in either syntax; an entry without ``=`` that holds a ``$$()`` has None."""
     if in_new_syntax(value):
         entries = split(unquoted(value))
     else:
@@ -64,16 +61,12 @@ def environment_of(value: str) -> dict[str, str | None]:
 
 
 def environment_text(variables: Mapping[str, str | None]) -> str:
-    """The text of Environment."""
     ordered = sorted(variables.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape"))
     return join(name if text is None else f"{name}={text}" for name, text in ordered)
 
 
 def old_environment_text(variables: Mapping[str, str | None]) -> str:
-    """The text of Env, whose delimiter is a semicolon.
-
-    :raises QuotingError: where a value holds what the old syntax cannot say
-    """
+    """Return the text of Env, delimited by semicolons; raise QuotingError where the old syntax cannot hold a value."""
     entries = [name if text is None else f"{name}={text}" for name, text in sorted(variables.items())]
     for entry in entries:
         if ";" in entry or "\n" in entry:
@@ -82,7 +75,7 @@ def old_environment_text(variables: Mapping[str, str | None]) -> str:
 
 
 def imported(wanted: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the user's environment that a list of patterns names; those after ! are left out."""
+    """Return the variables of the user's environment that a list of patterns names; leave out those after !."""
     patterns = [pattern for pattern in re.split(r"[,;\s]+", wanted) if pattern]
     refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     taken = [pattern for pattern in patterns if not pattern.startswith("!")]

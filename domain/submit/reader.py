@@ -1,9 +1,9 @@
-"""Reading a description: its lines become definitions and queue statements.
+"""Read a description: its lines become definitions and queue statements.
 
-The rule: a line is a condition (see ``conditions``), ``include : FILE``, ``warning : ...``, ``error : ...``, a queue
-statement, or a definition: ``name = value``, ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``,
-``+Attribute = expression``. Source: the manual's pages "Submitting a Job" and "Introduction to Configuration"; the
-order in which a line is tried is the reference's.
+A line is a condition (see ``conditions``), ``include : FILE``, ``warning : ...``, ``error : ...``, a queue statement,
+or a definition: ``name = value``, ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``,
+``+Attribute = expression``. Source: the manual's pages "Submitting a Job" and "Introduction to Configuration";
+HTCondor's order of trying them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DIRECTIVES = ("include", "use", "error", "warning")
 class Reader:
     """Reads descriptions into macros.
 
-    :param queued: called at each queue statement with what it asks for; the macros then hold what stood before it
+    :param queued: called at each queue statement with its items; the macros then hold what stood before it
     :param append: lines to be read before each queue statement takes effect
     """
 
@@ -50,7 +50,6 @@ class Reader:
         self._warn = warn
 
     def read(self, lines: Lines, depth: int = 0) -> None:
-        """Read all lines of a text."""
         conditions = Conditions(self.macros, self.facts.version)
         while (found := lines.logical()) is not None:
             number, text = found
@@ -69,7 +68,6 @@ class Reader:
             raise _placed(problem, problem.line or 0, lines.name) from None
 
     def queue(self, arguments: str, number: int | None, lines: Lines | None) -> None:
-        """Take a queue statement."""
         for text in self._append:
             self._appended(text)
         self.statements += 1

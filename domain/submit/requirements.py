@@ -1,8 +1,8 @@
-"""The job's Requirements: what its owner asks, and the clauses that a submission adds.
+"""Make the job's Requirements: the owner's expression, and the clauses that a submission adds.
 
-The rule: each clause of the table is added unless the owner's expression already speaks of the slot's attribute.
-Source: the manual's page "Submit Description File Commands", requirements and request_*; order and wording of the
-clauses as HTCondor 25.14 makes them.
+Each clause of the table is added unless the owner's expression refers to the slot's attribute. Source: the manual's
+page "Submit Description File Commands", requirements and request_*; order and wording of the clauses as in HTCondor
+25.14.
 """
 
 from __future__ import annotations
@@ -50,10 +50,7 @@ def _requirements(job: Job) -> None:
 
 
 def _spoken_of(job: Job, text: str) -> set[str]:
-    """The slot's attributes, in small letters, that an expression refers to.
-
-    :raises SubmitError: where it refers to the job's own Requirements
-    """
+    """Return the slot's attributes, in lower case, that a text reads; raise SubmitError for its own Requirements."""
     if not text:
         return set()
     ad = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})
@@ -106,7 +103,7 @@ def _added(job: Job, spoken: set[str], vanilla: bool) -> Iterator[str]:
 
 
 def _above(text: str, bound: float) -> bool:
-    """Whether a request asks for more than that; an expression may."""
+    """Tell whether a request asks for more than the bound; an expression may."""
     value = literal(text)
     return not isinstance(value, (int, float)) or value > bound
 
@@ -120,7 +117,7 @@ def _obsolete(job: Job, attribute: str, resource: str) -> None:
 
 
 def _resources(job: Job, spoken: set[str]) -> Iterator[str]:
-    """The clauses of GPUs and of resources that a pool defines."""
+    """Yield the clauses of GPUs and of resources that a pool defines."""
     names = sorted({*job.before, *job.made}, key=str.lower)
     for name in names:
         tag = name[len("Request") :]
@@ -169,7 +166,7 @@ def _transfer(job: Job, spoken: set[str]) -> Iterator[str]:
 
 
 def _methods(job: Job) -> list[str]:
-    """The kinds of URL from and to which the job's files go, but for those whose plugins it brings along."""
+    """Return the URL schemes of the job's files, without those whose plugins the job brings along."""
     urls = (literal_string(job.attribute("TransferInput")) or "").split(",")
     urls.append(literal_string(job.attribute("OutputDestination")) or "")
     remaps = (literal_string(job.attribute("TransferOutputRemaps")) or "").split(";")

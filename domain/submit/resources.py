@@ -1,7 +1,7 @@
-"""What a job asks of its slot: ``request_*``, and the files that it brings along.
+"""Make the job's requests (``request_*``) and its file transfer attributes.
 
-Source: the manual's page "Submit Description File Commands", request_cpus and its neighbours, and the entries of
-file transfer. Memory counts in megabytes, disk in kilobytes; a suffix K, M, G or T (a B may follow) says otherwise.
+Source: the manual's page "Submit Description File Commands", request_cpus and its neighbours, and the entries of file
+transfer. Memory counts in megabytes, disk in kilobytes, unless a suffix K, M, G or T (a B may follow) is given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .text import expression_text, literal_string
 _AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,18})?(?:\.([0-9]{0,3})[0-9]*)?\s*(?:([KMGT])B?)?\s*", re.IGNORECASE)
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
-# The requests that every job has: command, attribute, the setting of its default, what the number counts in bytes.
+# The requests that every job has: command, attribute, setting of the default, unit in bytes.
 _REQUESTS = (
     ("request_cpus", "RequestCpus", "JOB_DEFAULT_REQUESTCPUS", 0),
     ("request_gpus", "RequestGPUs", "JOB_DEFAULT_REQUESTGPUS", 0),
@@ -29,11 +29,11 @@ _SPECIAL = {command for command, *_ in _REQUESTS}
 _MISSPELT = {"request_cpu": "request_cpus", "request_gpu": "request_gpus", "request_mem": "request_memory"}
 _NOT_RESOURCES = {"request_gpu_memory", "request_gpus_memory"}
 _ALIKE = 0.85
-"""How much of a command (of 1) must be that of another to be taken for it, misspelt."""
+"""The least similarity (up to 1) of a command to another to count as misspelled."""
 
 
 def amount(text: str, unit: int) -> tuple[int, bool] | None:
-    """A quantity in the unit of so many bytes, rounded up, and whether it names its unit; None: it is an expression."""
+    """Return an amount in units of ``unit`` bytes, rounded up, and whether it names its unit; None: an expression."""
     found = _AMOUNT.fullmatch(text)
     if found is None or (found[1] is None and not found[2]):
         return None
@@ -78,7 +78,7 @@ def _requested(job: Job, command: str, value: str, unit: int) -> str:
 
 
 def requests(commands: Iterable[str]) -> list[Section]:
-    """The sections of all requests: those of every job, and one for each ``request_NAME`` among the commands."""
+    """Return the sections of all requests: those of every job, and one per ``request_NAME`` among the commands."""
     sections = [_request(*row) for row in _REQUESTS]
     for command in commands:
         tag = command.removeprefix("request_")
@@ -162,7 +162,7 @@ _WHEN = {"on_exit": "ON_EXIT", "on_exit_or_evict": "ON_EXIT_OR_EVICT", "on_succe
 
 
 def _transfer(job: Job) -> None:
-    """Whether, when and what files go with the job, and how large they are."""
+    """Set whether, when and which files are transferred, and their size."""
     inputs, outputs = _list(job, "transfer_input_files"), _list(job, "transfer_output_files")
     should, when = _should_and_when(job)
     job.set_string("ShouldTransferFiles", should)

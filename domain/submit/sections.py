@@ -1,7 +1,7 @@
-"""The program, its files and what becomes of it: the attributes that need more than the table of simple commands.
+"""Make the attributes that need more than the table of simple commands: program, files, exit, retries.
 
-Source: the manual's page "Submit Description File Commands", the entry of each command, and for defaults that it
-leaves open the ads of HTCondor 25.14.
+Source: the manual's page "Submit Description File Commands", the entry of each command; for defaults that it leaves
+open, the ads of HTCondor 25.14.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _status(job: Job) -> None:
 
 
 def _stream(attribute: str, word: str) -> Action:
-    """The section of stdin, stdout or stderr; ``word`` is input, output or error."""
+    """Return the section of stdin, stdout or stderr; ``word`` is input, output or error."""
     transfer_attribute, stream_attribute = f"Transfer{attribute}", f"Stream{attribute}"
 
     def action(job: Job) -> None:
@@ -135,7 +135,7 @@ def _rank(job: Job) -> None:
 
 
 def _retries(job: Job) -> None:
-    """max_retries, success_exit_code and retry_until make OnExitRemove, with what on_exit_remove says beside it."""
+    """Make OnExitRemove of max_retries, success_exit_code and retry_until, beside on_exit_remove."""
     remove, hold = job.value("on_exit_remove", "onexitremove"), job.value("on_exit_hold", "onexithold")
     remove_command = "on_exit_remove" if job.value("on_exit_remove") else "onexitremove"
     hold_text = job.expression("on_exit_hold" if job.value("on_exit_hold") else "onexithold") if hold else None
@@ -173,7 +173,7 @@ def _until(job: Job) -> Iterator[str]:
 
 
 def _in_brackets(text: str) -> str:
-    """An operand of ||: in brackets where it would come apart otherwise."""
+    """Put an operand of || in brackets where it would come apart otherwise."""
     return f"({text})" if "?" in re.sub(r"=\?=", "", text) else text
 
 
@@ -243,7 +243,6 @@ def _deferral(job: Job) -> None:
 
 
 def simple(command: Command) -> Section:
-    """The section of one row of the table."""
     return Section(_simple_action(command), command.commands, (command.attribute,), _READS.get(command.kind, ()))
 
 
@@ -284,7 +283,7 @@ def _text(job: Job, name: str, value: str, kind: Kind) -> str:
 
 
 def _afterwards(job: Job) -> None:
-    """What follows from other attributes."""
+    """Set attributes that follow from others."""
     if job.attribute("JobUniverse") == "5" and job.attribute("JobLeaseDuration") is None:
         lease = job.facts.setting("JOB_DEFAULT_LEASE_DURATION")
         if lease:
@@ -302,7 +301,7 @@ def _afterwards(job: Job) -> None:
 
 
 def forced(command: str, attribute: str) -> Section:
-    """The section of ``+Attribute``: it goes before what any other command made of it."""
+    """Return the section of ``+Attribute``, which overrides any other command's value."""
 
     def action(job: Job) -> None:
         if job.value(command) is None:

@@ -1,4 +1,4 @@
-"""Signals by name and number, as Linux has them."""
+"""Know signals by name and number, as Linux has them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _BY_NUMBER = MappingProxyType({str(number): name for name, number in NUMBERS.ite
 
 
 def signal_name(value: str) -> str | None:
-    """The name of a signal given by number or by name in any case; None where there is no such signal."""
+    """Return the name of a signal given by number or by name in any case; None where there is no such signal."""
     name = _BY_NUMBER.get(value.strip(), value.strip().upper())
     return name if name in NUMBERS else None

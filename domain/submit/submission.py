@@ -1,4 +1,4 @@
-"""What comes of a description: the ads of its jobs, as HTCondor's queue would have them from condor_submit."""
+"""Turn a description into the ads of its jobs, as condor_submit would send them to the schedd."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .unsupported import EXPRESSIONS, is_read, message
 class Submission:
     """The jobs of one cluster.
 
-    :ivar ad: attribute to expression text, for all that is the same in every job
-    :ivar columns: attribute to one text for each job, for all that is not; ``undefined`` where a job lacks it
-    :ivar warnings: for the user, in the order in which they came up
+    :ivar ad: attribute to expression text, where it is the same in every job
+    :ivar columns: attribute to one text per job for all others; ``undefined`` where a job lacks it
+    :ivar warnings: for the user, in the order in which they arose
     """
 
     ad: dict[str, str]
@@ -36,7 +36,7 @@ class Submission:
     warnings: list[str] = field(factory=list)
 
     def ad_of(self, proc: int) -> dict[str, str]:
-        """The whole ad of one job, ClusterId and ProcId included."""
+        """Return the whole ad of one job, ClusterId and ProcId included."""
         if not 0 <= proc < self.count:
             raise IndexError(f"there is no job {proc}: this submission has jobs 0 to {self.count - 1}")
         own = {name: column[proc] for name, column in self.columns.items()}
@@ -52,7 +52,7 @@ def parse_submit(
     append: Sequence[str] = (),
     queue: str | None = None,
 ) -> Submission:
-    """The jobs that a submit description asks for.
+    """Return the jobs that a submit description asks for.
 
     :param macros: ``name=value`` arguments of the command line: known before the first line is read
     :param append: lines to be read after the description's own, before its queue statement takes effect
@@ -71,7 +71,7 @@ def from_mapping(
     count: int = 1,
     items: Sequence[Mapping[str, object]] | None = None,
 ) -> Submission:
-    """The jobs that a mapping of submit commands asks for; a value is what would stand right of the equals sign.
+    """Return the jobs that a mapping of submit commands asks for; its values stand right of the equals sign.
 
     :param count: jobs for each item
     :param items: for each item the values of the queue statement's variables; the first item names them
@@ -100,7 +100,7 @@ def _items_of(items: Sequence[Mapping[str, object]] | None, count: int) -> Items
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Raise as a SubmitError, too, what the description's macros are refused for."""
+    """Convert errors of the description's macros to SubmitErrors."""
     try:
         yield
     except MacroError as problem:
@@ -189,7 +189,7 @@ class _Cluster:
             if key in meaningful or "." in key or _is_request(key) or is_read(key):
                 continue
             where = "" if definition.line is None else f", line {definition.line}"
-            # An attribute's name, which is a command too, is left out where the command itself is near.
+            # Leave out an attribute's name, which is a command too, where the command itself is near.
             close = sorted(close_names(key[:60], known, 4, 0.75), reverse=True)
             near = {name.replace("_", ""): name for name in close}.values()
             meant = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -204,7 +204,6 @@ def _is_request(key: str) -> bool:
 
 
 def _merged(batches: list[Batch]) -> Batch:
-    """The jobs of several queue statements as one cluster."""
     if len(batches) == 1:
         return batches[0]
     names = dict.fromkeys(name for batch in batches for name in (*batch.ad, *batch.columns))
@@ -222,7 +221,7 @@ def _merged(batches: list[Batch]) -> Batch:
 
 
 def _automatic(facts: Facts) -> dict[str, str]:
-    """The variables that every description has (the manual's page "Submitting a Job")."""
+    """Return the variables that every description has (the manual's page "Submitting a Job")."""
     day = datetime.fromtimestamp(facts.now, UTC)
     cluster = str(facts.cluster)
     return {
@@ -257,7 +256,7 @@ def _automatic(facts: Facts) -> dict[str, str]:
 
 
 def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
-    """What ``condor_submit -dry-run:full`` writes of the jobs, or ``-verbose``: one text for each job."""
+    """Yield for each job the text that ``condor_submit -dry-run:full`` writes of it, or ``-verbose``."""
     for proc in range(submission.count):
         ad = submission.ad_of(proc)
         lines = [f"{name} = {printed(ad[name])}\n" for name in sorted(ad, key=str.lower)]

@@ -1,4 +1,4 @@
-"""What a submission asks of the world, handed in as values; and how it says no."""
+"""Hold, as values, all that a submission asks of the machine; and its errors and warnings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..state.settings import SUBMISSION
 
 @define(kw_only=True)
 class Facts:
-    """What condor_submit would ask the machine, its user and its configuration.
+    """The facts that condor_submit asks of the machine, its user and its configuration.
 
     :param now: the time of submission, seconds since the epoch
-    :param iwd: the absolute path of the directory in which the user stands
+    :param iwd: the absolute path of the user's working directory
     :param version: text of CondorVersion, as ``$CondorVersion: 25.14.1 ... $``
     :param platform: text of CondorPlatform
     :param environment: for ``$ENV()`` and ``getenv``
     :param submit_file: JobSubmitFile and ``$(SUBMIT_FILE)``; empty where the description is no file
-    :param settings: configuration that differs from ``settings.SUBMISSION``, under its name in capitals
+    :param settings: configuration that differs from ``settings.SUBMISSION``, by upper-case name
     """
 
     now: int
@@ -39,7 +39,7 @@ class Facts:
     settings: Mapping[str, str] = field(factory=dict)
 
     def setting(self, name: str) -> str:
-        """A configuration entry; empty where it is not set."""
+        """Return a configuration entry; empty where it is not set."""
         value = self.settings.get(name)
         return SUBMISSION[name] if value is None else value
 
@@ -48,24 +48,21 @@ class Files(Protocol):
     """The view of the disk that a submission needs. Relative paths are relative to ``Facts.iwd``."""
 
     def read(self, path: str) -> str:
-        """A file's text.
-
-        :raises OSError: where it cannot be read
-        """
+        """Return a file's text; raise OSError where it cannot be read."""
 
     def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        """The paths that match, sorted; a directory's ends in a slash.
+        """Return the paths that match, sorted; a directory's ends in a slash.
 
-        :param directories: True: only directories; False: only what is none; None: both
+        :param directories: True: only directories; False: no directories; None: both
         """
 
     def size(self, path: str) -> int | None:
-        """Bytes of a file, or of all files below a directory; None where there is no such file."""
+        """Return the bytes of a file, or of all files below a directory; None where there is no such file."""
 
 
 class SubmitWarning(UserWarning):
-    """Something in a description has no effect, or another one than may be meant; the jobs are submitted."""
+    """Part of a description has no effect, or perhaps an unintended one; the jobs are submitted."""
 
 
 class SubmitError(MacroError):
-    """A description cannot be submitted: what is wrong, by which rule, and what to do."""
+    """A description cannot be submitted: the fault, the rule, and what to do."""

@@ -1,8 +1,8 @@
-"""Texts of expressions: from a description's values to what stands in an ad, and to what is printed.
+"""Convert texts of expressions from a description's form to an ad's, and to HTCondor's printed form.
 
-A description is read by the rules of ClassAds of the old form, in which a backslash is a character like others; an
-ad's texts here are such that ``poolbook.domain.classad.parse`` reads the same expression. The two forms differ in
-strings with backslashes or control characters, and only there.
+A description follows the rules of old-form ClassAds, in which a backslash is an ordinary character;
+``poolbook.domain.classad.parse`` reads an ad's texts. The two differ only in strings with backslashes or control
+characters.
 """
 
 from __future__ import annotations
@@ -15,25 +15,19 @@ from ..classad.syntax import parse_old_value
 from ..classad.tree import Literal
 from ..classad.unparse import quoted, unparse_exactly, unparse_old
 
-# Texts of literals that are already as they are printed: they are by far the most, and need no parser.
+# Literals already as printed: most texts are, and need no parser.
 _AS_IT_IS = re.compile(r"-?(?:0|[1-9][0-9]{0,17})|true|false|undefined|\"[^\"\\\x00-\x1f\x7f-\U0010ffff]*\"")
 _DIFFERS = re.compile(r"[\\\x00-\x1f\x7f-\U0010ffff]")
 
 
 def read_expression(text: str) -> Expression:
-    """The expression that a value of a description holds.
-
-    :raises ClassAdSyntaxError: where it holds none
-    """
+    """Parse a value of a description; raise ClassAdSyntaxError where it is no expression."""
     return parse_old_value(text, strict=True)
 
 
 @lru_cache(maxsize=1024)
 def expression_text(text: str) -> str:
-    """The text for an ad of the expression that a value holds.
-
-    :raises ClassAdSyntaxError: where it holds none
-    """
+    """Convert a value's expression to an ad's text; raise ClassAdSyntaxError where it is no expression."""
     return text if _AS_IT_IS.fullmatch(text) else text_of(read_expression(text))
 
 
@@ -43,17 +37,16 @@ def text_of(expression: Expression) -> str:
 
 
 def string_text(value: str) -> str:
-    """The text for an ad of a string."""
     return quoted(value, '"')
 
 
 def printed(text: str) -> str:
-    """An ad's text as HTCondor's tools print it."""
+    """Return an ad's text as HTCondor's tools print it."""
     return unparse_old(parse(text)) if _DIFFERS.search(text) else text
 
 
 def literal(text: str | None) -> object:
-    """The value of an ad's text if it is a literal; else None."""
+    """Return the value of an ad's text if it is a literal; else None."""
     if text is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Warn of what a description asks for that nothing here acts on yet, in one message for its user.
+"""Warn a user of commands that nothing here acts on yet, in one message.
 
-``coverage.job_attributes`` says which attributes those are, and ``coverage.machine_attributes`` which of a slot's no
-slot has. What counts is the ad: a command that leaves everything as it would be without it is not told.
+``coverage.job_attributes`` lists those attributes, and ``coverage.machine_attributes`` the slot attributes that no slot
+has. The ad counts: a command that changes nothing is not reported.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
     "TransferOutput": ("transfer_output_files", "transferoutputfiles"),
     "WhenToTransferOutput": ("when_to_transfer_output",),
 }
-"""Attribute to the commands that ask for it, beside its own name."""
+"""Attribute to the commands that set it, beside its own name."""
 
 EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
 """The commands whose expressions read the attributes of slots."""
 
 
 def is_read(command: str) -> bool:
-    """Tell whether HTCondor reads a command that makes no attribute here: then it is no typo."""
+    """Tell whether HTCondor reads a command that makes no attribute here, so that it is no typo."""
     return command in commands("the parser") or _has_no_effect(command)
 
 
@@ -57,7 +57,7 @@ def _has_no_effect(command: str) -> bool:
 def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, str]) -> str:
     """Return one message that names all that is not followed; empty: there is nothing.
 
-    :param written: the commands that were given, in small letters (``my.name`` for ``+name``), to how they were spelled
+    :param written: the given commands, in lower case (``my.name`` for ``+name``), to their spelling
     :param expressions: ``requirements`` and ``rank`` as their owner wrote them, macros expanded
     """
     idle = _asked(batch, {**attributes("not acted on"), **attributes("partly followed")}, written)
@@ -86,10 +86,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[str, str]) -> list[str]:
-    """Return the commands by which an attribute of a table has a value that asks for something, as they were spelled.
-
-    :param table: attributes with the texts that ask for nothing
-    """
+    """Return, as spelled, the commands that set an attribute of ``table`` to a text that asks for something."""
     found: dict[str, None] = {}
     for attribute, nothing in table.items():
         if not nothing.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
@@ -99,7 +96,7 @@ def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[s
 
 
 def _in_vain(batch: Batch) -> Iterator[str]:
-    """Yield the abilities that no slot here has and without which no slot is good enough for some of the jobs."""
+    """Yield the abilities that no slot here has and that some jobs require."""
     own = _own(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
@@ -113,7 +110,7 @@ def _in_vain(batch: Batch) -> Iterator[str]:
 
 
 def _own(batch: Batch) -> set[str]:
-    """Return the attributes of the jobs themselves, in small letters."""
+    """Return the attributes of the jobs themselves, in lower case."""
     return {name.lower() for name in (*batch.ad, *batch.columns)}
 
 

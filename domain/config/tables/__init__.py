@@ -1,7 +1,7 @@
-"""HTCondor's defaults and configuration templates, which stand in no file of a pool.
+"""Read HTCondor's defaults and configuration templates, which stand in no file of a pool.
 
-The tables are facts of HTCondor 25.14.1. They stand in files of HTCondor's own form beside this module, to be compared
-with what its condor_config_val prints; each is read once, when it is first asked for.
+The tables are facts of HTCondor 25.14.1. They stand beside this module in HTCondor's own form, to be compared with the
+output of condor_config_val; each is read on first use.
 """
 
 if __name__ != "poolbook.domain.config.tables":
@@ -34,7 +34,7 @@ class Template(NamedTuple):
 
 @lru_cache(maxsize=1)
 def defaults() -> Mapping[str, Default]:
-    """Return all defaults under their names in small letters; those of one daemon alone as ``daemon.name``."""
+    """Return all defaults by lower-case name; those of one daemon alone as ``daemon.name``."""
     found: dict[str, Default] = {}
     rest = iter(lines(get_data(__package__, "defaults.conf")))
     for line in rest:
@@ -49,13 +49,13 @@ def defaults() -> Mapping[str, Default]:
 
 @lru_cache(maxsize=1)
 def without_default() -> tuple[str, ...]:
-    """Return the names that mean something and have no default; a site chooses the ``<N>`` of ``SLOT_TYPE_<N>``."""
+    """Return the known names that have no default; a site chooses the ``<N>`` of ``SLOT_TYPE_<N>``."""
     return tuple(lines(get_data(__package__, "names_without_default.txt")))
 
 
 @lru_cache(maxsize=1)
 def templates() -> Mapping[tuple[str, str], Template]:
-    """Return all templates under their category and name in small letters."""
+    """Return all templates by category and name in lower case."""
     found: dict[tuple[str, str], Template] = {}
     text = "\n".join(lines(get_data(__package__, "templates.conf")))
     for block in text.removeprefix("[").split("\n["):
