@@ -95,7 +95,6 @@ def _ad_of(element: Element) -> str:
 
 
 def _value(element: Element) -> str:
-    """Return the value of an XML element as an expression."""
     text = element.text or ""
     match element.tag:
         case "s":

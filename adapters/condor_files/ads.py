@@ -67,7 +67,6 @@ class AdsReader:
         return {"form": self._form, "people": self._people, "torn": self._torn}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """Return the events of the whole ads at the beginning of `data`, and the length of those ads in bytes."""
         self._events = []
         end = data.rfind(b"\n") + 1
         text = data[:end].decode("utf-8", "replace")

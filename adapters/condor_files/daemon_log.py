@@ -81,7 +81,6 @@ class DaemonLog:
         return {"lines": self._lines.state(), "books": deepcopy(self._remembered)}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """Return the events of the whole lines of `data`, and the length of those lines in bytes."""
         events: list[Event] = []
         self._events = events
         for line, at, text in self._lines.split(data, events):

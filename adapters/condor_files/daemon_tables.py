@@ -117,7 +117,6 @@ class TableReader:
         return {"at": self._at, "number": self._number, "cut": self._cut}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """Return the events of the whole transactions at the beginning of `data`, and their length in bytes."""
         events: list[Event] = []
         position = 0
         while (line := self._next(data, position)) is not None:

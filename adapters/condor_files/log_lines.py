@@ -89,7 +89,7 @@ class LogLines:
         self._untimed = int(state.get("untimed", 0))
         self._last = _SAVED if state.get("saved", False) else ""
         self._follows = bool(state.get("follows", line == 0 and self._clock.last > 0))
-        """Whether the next record is the first of its part, and another part precedes."""
+        """True if the next record is the first of its part, and another part precedes."""
 
     def state(self) -> State:
         """Return the state from which another ``LogLines`` continues."""

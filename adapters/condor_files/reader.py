@@ -24,7 +24,7 @@ State = dict[str, Any]
 """JSON: texts, numbers, lists, and dicts with texts as keys."""
 
 KEPT = 200
-"""How much of a refused record is kept, in characters."""
+"""Characters of a refused record that are kept."""
 
 
 @frozen

@@ -92,7 +92,7 @@ class StartLogReader:
         self.source = source
         self.machine = str(state.get("machine", source.machine))
         self._fresh = bool(state.get("fresh", False))
-        """Whether everything that this startd's slots did was read."""
+        """True if everything that this startd's slots did was read."""
         self._slots = {
             name: _LoggedSlot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
             for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()
@@ -161,7 +161,6 @@ class StartLogReader:
         return events, self.lines.consumed
 
     def _any(self, text: str) -> None:
-        """Take any line."""
         if found := _OF_SLOT.match(text):
             handler = _ON_SLOT.get(found[3])
             if handler is not None:
@@ -359,12 +358,10 @@ class StartLogReader:
             self._settle()
 
     def on_exit(self, text: str) -> None:
-        """Take the last line of a startd."""
         if found := _EXIT.search(text):
             self._end({"how": self._how or f"status {found[2]}", "status": found[2], "pid": found[1] or ""})
 
     def on_error(self, text: str) -> None:
-        """Take a startd's fatal error."""
         if text.startswith('ERROR "'):
             self._end({"how": text})
 

@@ -111,8 +111,8 @@ COMPARISON_RULES: Final[tuple[ComparisonRule, ...]] = (
 
 
 def trace(folder: Path) -> Trace:
-    """Read what happened to the startds of a folder. :raises FileNotFoundError: it has no StartLog, or one without a
-    slot"""
+    """Read what happened to the startds of a folder. Raise FileNotFoundError if it has no StartLog, or one without a
+    slot."""
     files = TraceFiles(folder)
     data = files.data("StartLog")
     if data is None:

@@ -222,7 +222,7 @@ def _set(at: int, user: str, what: str, value: str) -> Event:
 
 
 def negotiator(files: TraceFiles) -> CycleReader:
-    """Read the folder's NegotiatorLog. :raises FileNotFoundError: it has none"""
+    """Read the folder's NegotiatorLog. Raise FileNotFoundError if it has none."""
     data = files.data(LOG)
     if data is None:
         raise FileNotFoundError(f"{files.folder}: there is no {LOG}, nor {LOG}.gz: without it no cycle is known")
@@ -290,7 +290,7 @@ class _AccountingRead:
     usage: dict[str, float] = Factory(dict)
     earlier: list[CountedClaim] = Factory(list)
     counts: bool = False
-    """Whether the claims were counted again. A reconfigured negotiator updates priorities by the ``earlier`` claims."""
+    """True if the claims were counted again. A reconfigured negotiator updates priorities by the ``earlier`` claims."""
 
     @property
     def held(self) -> list[CountedClaim]:

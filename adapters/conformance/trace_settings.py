@@ -88,7 +88,6 @@ def _changes(files: TraceFiles, run: StartdRun, number: int, known: Configuratio
 
 
 def _written(text: str) -> str:
-    """Return an expression as ads have it."""
     return unparse(parse(text)) if text else ""
 
 

@@ -36,8 +36,8 @@ class _NoFiles:
 
 
 def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
-    """Return the submission of a scenario's line to a pool of these settings. :raises PlayError: no job can be like
-    that"""
+    """Return the submission of a scenario's line to a pool of these settings. Raise PlayError if no job can be like
+    that."""
     count = int(step.options.get("count", "1"))
     wishes = {_WISHES[name]: text for name, text in step.options.items() if name in _WISHES}
     description = {"executable": "/bin/sleep", "arguments": "1", "transfer_executable": "false", **wishes}

@@ -43,7 +43,6 @@ def system() -> Ad:
 
 
 def _equipment(machine: ScenarioMachine) -> Equipment:
-    """Return the detected equipment of a machine."""
     volume = Volume("disk", machine.disk, machine.disk)
     return Equipment(machine.cores, machine.memory, machine.memory * 1024, {"": volume}, system())
 
@@ -111,15 +110,15 @@ class ScenarioMachines:
         return list(dict.fromkeys(warning for warnings in found for warning in warnings))
 
     def joining(self, id: str, machine: ScenarioMachine) -> AddMachine:
-        """Return the stimulus that adds the machine to the pool. :raises PlayError: its configuration is invalid"""
+        """Return the stimulus that adds the machine to the pool. Raise PlayError if its configuration is invalid."""
         try:
             return offer(id, machine.name, self.configuration(machine), _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
 
     def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
-        """Return the stimulus with which the machine reads its configuration again. :raises PlayError: its
-        configuration is invalid"""
+        """Return the stimulus with which the machine reads its configuration again. Raise PlayError if its
+        configuration is invalid."""
         machine, there = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
@@ -133,7 +132,7 @@ class ScenarioMachines:
         return self.scenario.machines[0].name
 
     def configured(self, id: str, line: int) -> ConfigurePool:
-        """Return the stimulus with which the pool reads the configuration. :raises PlayError: it is invalid"""
+        """Return the stimulus with which the pool reads the configuration. Raise PlayError if it is invalid."""
         try:
             first = self.machine(self.first)
             return ConfigurePool(id, followed(lambda daemon: self.configuration(first, daemon)))

@@ -19,8 +19,8 @@ MOST_AT_ONCE = 10_000
 
 
 def play(simulation: Simulation) -> bool:
-    """Play the scenario to its end; return whether all expectations were met. :raises PlayError: a line asks for
-    something impossible"""
+    """Play the scenario to its end; return whether all expectations were met. Raise PlayError if a line asks for
+    something impossible."""
     simulation.begin()
     good = True
     for step in simulation.scenario.steps:

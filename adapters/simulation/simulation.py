@@ -55,7 +55,7 @@ class Simulation:
     hear: Callable[[PlayEvent], None]
     dialect: str = ""
     steady: bool = True
-    """Whether time jumps to when a rule of the policy may hold; if not, each round is held, which takes long."""
+    """True: time jumps to when a rule of the policy may hold. False: each round is held, which takes long."""
     transcript: Transcript = field(init=False)
     world: VirtualWorld = field(init=False)
     engine: Engine = field(init=False)
@@ -93,7 +93,6 @@ class Simulation:
             raise PlayError(refused, line)
 
     def join(self, name: str) -> None:
-        """Add the machine to the pool."""
         refused = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))
         if refused:
             raise PlayError(refused, self.machines.machine(name).line)
@@ -107,7 +106,7 @@ class Simulation:
         return [step.machine] if step.machine else [machine.name for machine in self.scenario.machines]
 
     def slots(self, step: ScenarioStep) -> list[str]:
-        """Return the slots that a line names. :raises PlayError: there are none"""
+        """Return the slots that a line names. Raise PlayError if there are none."""
         known = self.engine.state.slots
         if step.thing in known:
             return [step.thing]

@@ -44,7 +44,7 @@ class UnknownAccount(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        """Whether all usage meanwhile is unknown; else it is a slot or two, for one cycle."""
+        """True if all usage meanwhile is unknown; else only that of a slot or two, for one cycle."""
         return self.name in ("unknown", "missing")
 
 

@@ -91,7 +91,7 @@ class Report:
 
     @property
     def agrees(self) -> bool:
-        """Whether the priorities agree to four digits, and no match differs without a reason."""
+        """True if the priorities agree to four digits, and no match differs without a reason."""
         return not self.unexplained and all(off(some) < DIGITS for some in (self.samples, self.named))
 
 
@@ -316,7 +316,6 @@ class _Tally:
 
 
 def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:
-    """Return the real matches and ours."""
     return Counter(_numbered(cycle.matches)), Counter(_numbered(found.matches))
 
 

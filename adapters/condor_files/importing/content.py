@@ -112,7 +112,6 @@ class Prefix:
         return self.offset == offset
 
     def take(self, piece: bytes) -> None:
-        """Advance by a piece that was read."""
         self.sum.update(piece if self.offset else lasting(piece))
         self.offset += len(piece)
 

@@ -86,7 +86,6 @@ class ImportSession:
             first = False
 
     def close(self) -> None:
-        """Release the log."""
         self._close()
 
     def __enter__(self) -> Self:
