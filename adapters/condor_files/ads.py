@@ -3,7 +3,7 @@
 The beginning of a file tells its form:
 
 * Lines ``Name = expression``. In the daemons' history files a line ``*** ...`` ends each ad and names its job. In the
-output of a tool with -long a blank line does. The next ad follows at once.
+  output of a tool with -long a blank line does. The next ad follows at once.
 * JSON and XML, as the tools print them: see ``ad_objects``.
 
 An ad is kept as text, and no expression is parsed. It is refused if one of its lines is no attribute, or if an

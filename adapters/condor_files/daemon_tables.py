@@ -4,13 +4,13 @@ A line is an operation: a number and its operands. Operations between 105 and 10
 or not at all. An operation outside of them is a transaction of its own.
 
 * A file begins with 107 (its sequence number, and when the first file was begun). Behind it comes the whole table, then
-its changes. So a table begins anew at each event with a 107.
+  its changes. So a table begins anew at each event with a 107.
 * A transaction without its 106 at the end of the file is left: the daemon may still be writing it. It is refused as a
-whole if another one begins first.
+  whole if another one begins first.
 * A line of a transaction that makes no sense is refused alone. One outside of transactions is judged when the next line
-is there: whoever trimmed the file may have cut it.
+  is there: whoever trimmed the file may have cut it.
 * Lines do not say when they were written. An event's instant is the latest that its own or an earlier line states
-(``DATES``). So it is never too late, and may be too early by as long as no date was written.
+  (``DATES``). So it is never too late, and may be too early by as long as no date was written.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@ An entry has one of three forms, and a file may mix them: the classic one (a hea
 an XML ad, or a JSON object (``job_event_log_ads`` turns both into the classic text). The rules:
 
 * An entry that does not end before the next one begins was torn: it is refused, and the next one is read. A torn
-classic entry may end in the middle of a line, with the next header right behind it. Such headers are searched only in
-lines that daemons write: a reason, a note or a path is its user's text, whatever it looks like. A header within a line
-must have 0 as its third number, as in all that HTCondor writes of jobs.
+  classic entry may end in the middle of a line, with the next header right behind it. Such headers are searched only in
+  lines that daemons write: a reason, a note or a path is its user's text, whatever it looks like. A header within a
+  line must have 0 as its third number, as in all that HTCondor writes of jobs.
 * A time without a year, or in the hour that is repeated when daylight saving ends, follows from the time before it
-(``log_times.LogClock``). The first time of an EventLog follows from its header's ``ctime``, any other from when the
-file was modified.
+  (``log_times.LogClock``). The first time of an EventLog follows from its header's ``ctime``, any other from when the
+  file was modified.
 * The EventLog's header (an entry 008 of no job) becomes no event: HTCondor rewrites it in place when it rotates the
-log.
+  log.
 * A marker that lines were taken out becomes a ``SourceGap`` in front of the next entry.
 * Bytes that are no UTF-8 stand in the text as ``\\xff``.
 """

@@ -4,13 +4,13 @@ A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12
 behind an ``@``; the log gives that as the alias of the startd's address. These lines are read:
 
 * "Changing state", "Changing activity", "Changing state and activity" (or "Reverting", when a claim is taken back): a
-transition. Whatever is not named stays as it is. If the slot's state is unknown (the log begins in the middle, or lines
-were taken out) or impossible here, the HTCondor table decides what is possible. The line holds even if it does not
-follow from the one before: the audit judges that.
+  transition. Whatever is not named stays as it is. If the slot's state is unknown (the log begins in the middle, or
+  lines were taken out) or impossible here, the HTCondor table decides what is possible. The line holds even if it does
+  not follow from the one before: the audit judges that.
 * "State change", "Called deactivate_claim()" and the like: the reasons of the transition that follows. Reasons without
-one are reported when the slot or the startd ends.
+  one are reported when the slot or the startd ends.
 * "no longer needed, deleting": the deletion of a slot, which is a transition, too; some logs also have a line to
-Delete.
+  Delete.
 * The creation of slots, the steps of a claim, the starters; the startd's start and end.
 
 A startd that starts has only new slots, in Owner/Idle. Those of the one before are gone, which no line says.

@@ -1,7 +1,7 @@
 """Read the files of a golden trace besides its StartLog.
 
 * ``timeline.txt``: each command with its time, as the person or script at the pool noted it. It gives the owner's
-sensor readings ("owner file now"), and the order of snapshots and reconfigurations.
+  sensor readings ("owner file now"), and the order of snapshots and reconfigurations.
 * ``scenario.conf``: the configuration, laid over ``BASE``. Other ``*.conf`` files are later configurations.
 * ``machine-ads-N.txt``: the output of condor_status -long at the N-th snapshot.
 * Job ads, from the histories and condor_q -long. A job's final ad serves for its whole life.

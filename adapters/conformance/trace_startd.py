@@ -6,12 +6,12 @@ KILL, the end of a retirement, of a claim's worklife or of a drain leave no stim
 of the policy, an ``EvaluatePolicies`` stands, whatever the policy said. The rules:
 
 * A claim's request stands where it was accepted; later lines give its user and job. Refused requests say too little of
-themselves and are left out.
+  themselves and are left out.
 * A better match's claim is requested when the log says that it preempts; when it takes over is the startd's decision.
 * The schedd's word that its job is done ends nothing while the job's starter is still there.
 * The report of a starter that is already being reaped comes too late to count.
 * The owner's sensor reads its input each second. A change within the second of a run counts from the next run, unless
-the policy decided something before it.
+  the policy decided something before it.
 * A lease that expires shows a silent schedd: it was last heard at least one lease before.
 * A slot that stops benchmarking has done so because its benchmarks are over.
 

@@ -4,7 +4,7 @@
 * ``visibility`` finds which changes of slots a cycle had seen.
 * ``accountant`` and ``account_walk`` keep the accounts from cycle to cycle.
 * ``redecide`` holds our cycle on the real one's state of the pool; ``compare`` names the reason of each difference;
-``report`` prints it.
+  ``report`` prints it.
 
 ``adapters/conformance/trace_cycles`` reads a recording from files. Nothing here is special to one recording.
 """

@@ -38,9 +38,9 @@ BATCH = 5_000
 BATCH_BYTES = 8 << 20
 """Bytes read between two appends at most, which a crash repeats."""
 LONGEST_RECORD = 16 << 20
-"""Refuse a record that has not ended after so many bytes ..."""
+"""Refuse a record that has not ended after so many bytes."""
 LONGEST_TRANSACTION = 256 << 20
-"""... or after so many in the queue: a submission of a million jobs is one transaction."""
+"""The same for job_queue.log, where a submission of a million jobs is one transaction."""
 
 
 class ReaderClass(NamedTuple):
