@@ -1,12 +1,9 @@
-"""Taking a log's negotiation cycles again: does what the log said before each still decide what it says of it?
+"""Hold a log's negotiation cycles again: does the log before each still decide what it says of the cycle?
 
-A cycle's input is the state that the events before it make, and its instant. So the log is folded once, in its order;
-where a cycle stands, it is held again on the state before it, and both are compared in every field. What the log has is
-what is folded on, but for reasons that are not those of the cycle: so one altered cycle does not make all later ones
-differ.
-
-A cycle that left no event cannot be told. One that only brought the priorities up to date does not say in which time
-zone it was held: it is compared as far as that is no matter.
+A cycle's input is its instant, and the state folded from the events before it. So the log is folded once, in order.
+Each cycle is held again on the state before it, and compared in every field. Then the logged cycle is folded, with the
+new one's rejection reasons: so one altered cycle does not make all later ones differ. A cycle without an event cannot
+be found. One that only updated priorities does not give its time zone, and is compared as far as that does not matter.
 """
 
 from __future__ import annotations
@@ -28,14 +25,13 @@ from ..domain.state.state import State
 
 Told = tuple[int, e.Event]
 MOST = 20
-"""So many differences are kept; all are counted."""
+"""The number of differences that are kept; all are counted."""
 _NOTHING = "nothing"
 
 
 @frozen
 class RecheckDifference:
-    """A cycle that comes out otherwise: at ``position`` the log has ``logged`` of ``what``, where now it is ``again``.
-    It is the first thing in which they differ."""
+    """The first difference of a cycle at ``position``: the log has ``logged`` of ``what``, and now it is ``again``."""
 
     position: int
     at: int
@@ -46,9 +42,9 @@ class RecheckDifference:
 
 @define
 class RecheckedCycles:
-    """What came of taking cycles again: how many were ``taken``, and how many were not, since a version with other
-    rules decided them; how many of those taken differ, and the first differences. ``stopped`` says why the rest of the
-    log was not looked at."""
+    """The result of holding cycles again. ``taken`` counts the cycles held, ``others`` those that a version with other
+    rules decided, ``differing`` those of ``taken`` that differ. ``stopped`` says why the rest of the log was not read.
+    """
 
     taken: int = 0
     others: int = 0
@@ -62,10 +58,10 @@ class RecheckedCycles:
 
 
 def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
-    """Take each cycle of a whole log again. Raises nothing of its own, whatever the events say.
+    """Hold each cycle of a whole log again. Raise no error of its own, whatever the events say.
 
     :param events: all of the log's events, in order, each with its position
-    :param tell: told after each cycle where in the log it stands, and how many were taken
+    :param tell: called after each cycle with its position and the number of cycles held
     """
     found, state, zones = RecheckedCycles(), State(), _Zones()
     for _, members in groupby(events, lambda told: told[1].stimulus):
@@ -87,8 +83,8 @@ def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = No
 
 
 def _begin(group: Sequence[Told]) -> int:
-    """Where the events of a cycle begin among those of one stimulus; behind them all if none was held. (Before another
-    half-life is in force, priorities are brought up to date without a cycle.)"""
+    """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
+    another half-life is in force, priorities are updated without a cycle."""
     told = {type(event) for _, event in group}
     if told.isdisjoint((e.PrioritiesUpdated, e.CycleHeld)) or e.PoolConfigured in told:
         return len(group)
@@ -98,14 +94,14 @@ def _begin(group: Sequence[Told]) -> int:
 
 @define
 class _Zones:
-    """The offset from UTC of the last cycle that says one, and its rules."""
+    """The UTC offset of the last cycle that gives one, and its rules."""
 
     offset: int | None = None
     rules: int = RULES
 
 
 def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Zones) -> Sequence[Told]:
-    """Hold a cycle again on the state before it, and compare. Returns the events to go on with."""
+    """Hold a cycle again on the state before it, and compare; return the events to fold."""
     position, first = group[0]
     held = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
     logged = held[0][1] if held else None
@@ -139,7 +135,7 @@ def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Z
     return [(place, right if event is logged else event) for place, event in group]
 
 
-# Where two cycles differ: what it is, and what it is in each
+# -- Differences between two cycles: what differs, and its two values
 
 
 def _differs(
@@ -178,7 +174,7 @@ def _of_names(what: str, logged: Mapping[str, Any], again: Mapping[str, Any]) ->
 
 
 def _in_order(what: str, logged: Sequence[Any], again: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
-    """The first place where two lists of matches or reasons differ, and there in what."""
+    """Yield the first difference of two lists of matches or reasons."""
     for number in range(max(len(logged), len(again))):
         left, right = (each[number] if number < len(each) else None for each in (logged, again))
         if left == right:

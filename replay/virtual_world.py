@@ -1,8 +1,7 @@
-"""A world without processes: a clock that is set by hand, jobs that run for as long as they are said to, and machines
-whose sensors say what they are told to say.
+"""Simulate a world without processes: a clock set by hand, jobs of a given run time, sensors of given readings.
 
-The live pool's own code runs in it: nothing of a decision knows whether its world is real. Time stands still while the
-pool decides and jumps to the next instant at which something happens.
+The live pool's own code runs in it. Time stands still while the pool decides, and jumps to the next instant at which
+something happens.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from ..domain.state.job_ad import unquoted
 
 SECOND = 1_000_000
 EPOCH = 1_800_000_000 * SECOND
-"""Where a virtual clock begins unless it is told otherwise: in January 2027."""
+"""Default start of a virtual clock: January 2027."""
 
 
 @frozen
 class Behaviour:
-    """What a job's processes do: run for ``seconds`` and end with ``code`` or by ``signal``; told softly to end, they
-    do so after ``grace`` seconds, or never (None). ``failure``: they cannot be started, and why. ``lost``: they vanish
-    at their end without a record. ``immortal``: no signal ends them. ``load``: what they add to the load average of
-    their machine while they are not stopped."""
+    """The behaviour of a job's processes. They run ``seconds`` and end with ``code`` or by ``signal``, after a soft
+    signal within ``grace`` seconds, or never (None). ``failure``: why they cannot be started. ``lost``: they vanish
+    without a record. ``immortal``: no signal ends them. ``load``: their part of the machine's load average while not
+    suspended."""
 
     seconds: float = 60.0
     code: int = 0
@@ -41,7 +40,7 @@ class Behaviour:
 
 @frozen
 class Speed:
-    """What a machine's benchmarks find: MIPS and KFLOPS, and how many seconds they run."""
+    """The result of a machine's benchmarks: MIPS and KFLOPS, and their run time in seconds."""
 
     mips: int = 20_000
     kflops: int = 1_500_000
@@ -55,8 +54,8 @@ Behave = Callable[[Launch], Behaviour]
 
 
 def sleeps(launch: Launch) -> Behaviour:
-    """The behaviour that a job's ad asks for: `sleep N` runs N seconds, anything else a minute; an attribute
-    VirtualSeconds, VirtualCode or VirtualGrace says otherwise."""
+    """Return the behaviour for a job's ad: `sleep N` runs N seconds, anything else a minute; the attributes
+    VirtualSeconds, VirtualCode and VirtualGrace override it."""
     ad = launch.job_ad
     arguments = unquoted(ad.get("Args") or ad.get("Arguments") or "").split()
     seconds = 60.0
@@ -76,7 +75,7 @@ class _VirtualRun:
     left: int
     since: int
     ends: Sequence[Stimulus] = ()
-    """What comes in at its end, if it is not the pool's own."""
+    """The stimuli at its end, if it is not the pool's own."""
     running: bool = True
     version: int = 0
     killed_by: int | None = None
@@ -84,20 +83,20 @@ class _VirtualRun:
 
 @define
 class VirtualWorld:
-    """The world of a simulation; ``behave`` says what each job does. ``simulated``: the sensors say the same until
-    ``set_readings`` is called or ``wait`` returns something, so that nobody need ask before."""
+    """The world of a simulation; ``behave`` gives each job's behaviour. ``simulated``: readings change only through
+    ``set_readings`` or when ``wait`` returns something, so that nobody need ask before."""
 
     behave: Behave = sleeps
     clock: int = EPOCH
     simulated: bool = True
     speeds: dict[str, Speed] = field(factory=dict)
-    """What benchmarks find, by machine."""
+    """Machine -> the result of its benchmarks."""
     _readings: dict[str, Readings] = field(factory=dict)
     _stirred: set[str] = field(factory=set)
     _loads: dict[str, dict[str, float]] = field(factory=dict)
-    """By machine: what the jobs on its slots add to its load; what runs without any is not here."""
+    """Machine -> slot -> the load of its job, if there is any."""
     _loaded: dict[str, Readings] = field(factory=dict)
-    """The readings of a machine with the load of its jobs."""
+    """Machine -> its readings with the load of its jobs."""
     _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
@@ -110,7 +109,7 @@ class VirtualWorld:
         return self.clock
 
     def sense(self, machine: str) -> Readings:
-        """What was set for the machine, and on top of it the load that its jobs make."""
+        """Return the readings set for the machine, plus the load of its jobs."""
         loads = self._loads.get(machine)
         if not loads:
             return self._readings.get(machine, NOTHING_READ)
@@ -123,7 +122,7 @@ class VirtualWorld:
         return known
 
     def set_readings(self, machine: str, readings: Readings) -> None:
-        """What the machine's sensors say from now on."""
+        """Set the readings of a machine from now on."""
         self._readings[machine] = readings
         self._loaded.pop(machine, None)
         self._stirred.add(machine)
@@ -138,7 +137,7 @@ class VirtualWorld:
         self.plan(self.clock + round(speed.seconds * SECOND), done)
 
     def plan(self, at: int, stimulus: Stimulus) -> None:
-        """Let `stimulus` come in at the instant `at`: what happens outside of the pool and is no job's own end."""
+        """Let `stimulus` come in at the instant `at`: an event outside of the pool, other than a job's own end."""
         self._serial += 1
         heapq.heappush(self._planned, (at, self._serial, stimulus))
 
@@ -162,8 +161,7 @@ class VirtualWorld:
             self._begin(launch.key, launch.slot, behaviour, ())
 
     def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
-        """A job that is not of this pool runs on a slot, and hears signals under this key; ``ends`` is what comes in
-        when it is over."""
+        """Run a job of another pool on a slot; it gets signals under this key, and ``ends`` come in when it is over."""
         self._begin(key, slot, behaviour, ends)
 
     def _begin(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
@@ -172,7 +170,7 @@ class VirtualWorld:
         self._plan(key, run)
 
     def _burden(self, run: _VirtualRun, load: float) -> None:
-        """From now on the run makes this load."""
+        """Set the load of a run from now on."""
         if run.behaviour.load:
             machine = run.slot.partition("@")[2]
             loads = self._loads.setdefault(machine, {})
@@ -208,7 +206,7 @@ class VirtualWorld:
         self._plan(key, run)
 
     def _kill(self, key: str, run: _VirtualRun, hard: bool) -> None:
-        if not run.running:  # what is stopped goes on to hear of it
+        if not run.running:  # a suspended process goes on to get the signal
             self._resume(key, run)
         grace = 0.0 if hard else run.behaviour.grace
         if grace is not None:
@@ -220,7 +218,7 @@ class VirtualWorld:
         pass
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        """Jump to the next thing that happens, `until` at most, and return all that happens then."""
+        """Jump to the next event, `until` at most, and return all stimuli of that instant."""
         came: list[Stimulus] = []
         if self._started:
             came, self._started = self._started, came
@@ -241,7 +239,7 @@ class VirtualWorld:
         return came
 
     def next(self) -> int | None:
-        """When the next thing happens by itself: a job's end, or what was planned; None if nothing does."""
+        """Return the instant of the next job's end or planned stimulus, or None."""
         end = self._next_end()
         if not self._planned:
             return end

@@ -1,11 +1,8 @@
-"""HTCondor's own files, read: a module for each family of formats, which turns bytes into events.
+"""Read HTCondor's own files: a module for each family of formats turns bytes into events.
 
-Every reader is a ``Reader`` (``reader``): it is fed a source piece by piece, never opens a file, and can be stopped at
-any byte and go on later. Nothing here decides what a folder holds, joins sources or judges what they say: that is for
-``adapters/condor_files/importing`` and ``replay/forensics/audit``.
-
-``stimuli``, with the modules that begin with ``trace_``, takes a folder of such files the other way: not what a real
-startd did, but what happened to it is read from its log, and happens to a machine of our own.
+Every reader is a ``SourceReader`` (``reader``): it is fed a source piece by piece, never opens a file, and can be
+stopped at any byte and continued later. ``importing`` decides what a folder holds and joins sources;
+``replay/forensics/audit`` judges what they say.
 """
 
 if __name__ != "poolbook.adapters.condor_files":

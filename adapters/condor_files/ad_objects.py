@@ -1,4 +1,4 @@
-"""Ads in the forms of JSON (an array, or an object a line) and XML, cut out of a text that may end within one."""
+"""Cut ads printed as JSON (an array, or an object a line) or as XML out of a text that may end within one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 class CutAd(NamedTuple):
-    """An ad's place in the text, and the ad in the form of lines; or why it is none. Neither: what may stand between
-    ads stands there."""
+    """The place of an ad in the text, and either its text in old syntax or the error; both are empty between ads."""
 
     begin: int
     end: int
@@ -29,7 +28,7 @@ _AGAIN = re.compile(r"\n(?=\{)")
 
 
 def of_json(text: str) -> Iterator[CutAd]:
-    """The ads of a text in JSON. What is none reaches to the next line that begins with an ad."""
+    """Yield the ads of a JSON text. An error reaches to the next line that begins with an ad."""
     decoder = json.JSONDecoder()
     at = 0
     while True:
@@ -62,7 +61,7 @@ _PASSED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
 
 
 def of_xml(text: str) -> Iterator[CutAd]:
-    """The ads of a text in XML, each from a line ``<c>`` to a line ``</c>``."""
+    """Yield the ads of an XML text, each from a line ``<c>`` to a line ``</c>``."""
     at = 0
     while True:
         while passed := _PASSED.match(text, at):
@@ -96,7 +95,6 @@ def _ad_of(element: Element) -> str:
 
 
 def _value(element: Element) -> str:
-    """An element's value as an expression."""
     text = element.text or ""
     match element.tag:
         case "s":
@@ -122,4 +120,4 @@ def _value(element: Element) -> str:
 
 
 FORMS: Final[dict[str, Callable[[str], Iterator[CutAd]]]] = {"json": of_json, "xml": of_xml}
-"""What cuts the ads out of a text, by the form's name."""
+"""Form -> the function that cuts a text in this form into ads."""

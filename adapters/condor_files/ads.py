@@ -1,18 +1,18 @@
-"""Ads as HTCondor leaves and prints them: the histories, and what condor_q, condor_status and condor_userprio print.
+"""Read ads: the history files, and the output of condor_q, condor_status and condor_userprio.
 
-The forms, told apart by how a file begins:
+The beginning of a file tells its form:
 
-* lines ``Name = expression``. In the history files of the daemons a line ``*** ...`` ends each ad and says of whom it
-  is; where a tool printed them with -long, a blank line does. The first line of an ad follows the end of another.
+* Lines ``Name = expression``. In the daemons' history files a line ``*** ...`` ends each ad and names its job. In the
+  output of a tool with -long a blank line does. The next ad follows at once.
 * JSON and XML, as the tools print them: see ``ad_objects``.
 
-An ad is kept as text: no expression is read here. It is refused where a line is no attribute's, or where an attribute
-stands twice, as when a daemon died while it wrote and another ad follows at once. Between ads may stand: a line
-``### ...``, behind which tables for people are passed over; and a line that says that something was taken out of the
-file (``## trimmed ...``, between ads, or ``...... trimmed ...``, in the middle of one), which is a gap.
+An ad is kept as text, and no expression is parsed. It is refused if one of its lines is no attribute, or if an
+attribute stands twice: the daemon died while it wrote, and another ad follows at once. Two kinds of lines may stand
+between ads. Behind ``### ...`` come tables for people, which are skipped. ``## trimmed ...`` between ads, and ``......
+trimmed ...`` within one, say that lines were taken out; this is a gap.
 
-Ads are kept by the hundreds (``domain/imported/packed_ads``). How many together depends on how the file was read; the
-ads do not.
+Ads are packed by the hundreds (``domain/imported/packed_ads``). The size of a pack depends on how the file was read;
+the ads do not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, g
 from .reader import SourceFile, State, is_private, without_secrets
 
 LONGEST: Final = 1 << 25
-"""So many bytes without the end of an ad are no ad: they are refused."""
+"""Refuse so many bytes without the end of an ad."""
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("history", "startd_history"), (f"{HEAD}CurrentTime", f"{HEAD}CompletionDate", "CompletionDate")),
@@ -35,10 +35,9 @@ TIMES: Final[dict[str, tuple[str, ...]]] = {
     "machine_ads": ("MyCurrentTime", "LastHeardFrom"),
     "submitter_ads": ("LastUpdate", "LastHeardFrom"),
 }
-"""The attributes (of ads, or after ``HEAD`` of what stands behind them) that tell when ads of a kind were written: the
-latest instant that any of them states."""
+"""Kind -> the attributes (of the ad, or after ``HEAD`` of the line that ends it) that date it; the latest counts."""
 
-# What can stand between ads begins with a blank line or with one of these.
+# Whatever can stand between ads begins with a blank line or with one of these.
 _END = re.compile(r"\n(?=\n|\*\*\* |#|\.\.\.)")
 _GAP = re.compile(r"(?:#{1,3}|\.{3,})\s*(trimmed\b.*?)[\s.]*$", re.I)
 _PAIR = re.compile(r'(\w+) ?= ?("(?:[^"\\]|\\.)*"|\S+)')
@@ -51,7 +50,7 @@ _UNSURE = re.compile(r"\s*\[?\s*")
 
 
 class AdsReader:
-    """Reads a file of ads of any form."""
+    """Reads a file of ads in any form."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self._source = source
@@ -59,7 +58,7 @@ class AdsReader:
         state = state or {}
         self._form: str = state.get("form", "")
         self._people: bool = state.get("people", False)  # tables for people may stand here
-        self._torn: bool = state.get("torn", False)  # the rest of an ad follows whose beginning is missing
+        self._torn: bool = state.get("torn", False)  # the beginning of the ad that goes on here is missing
         self._events: list[Event] = []
         self._ads: list[KeptAd] = []
         self._secret = False
@@ -68,7 +67,6 @@ class AdsReader:
         return {"form": self._form, "people": self._people, "torn": self._torn}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """The events of the whole ads at the beginning of `data`, and how many bytes these were."""
         self._events = []
         end = data.rfind(b"\n") + 1
         text = data[:end].decode("utf-8", "replace")
@@ -123,7 +121,7 @@ class AdsReader:
         return at
 
     def _block(self, ad: str, mark: str) -> None:
-        """Lines of an ad, and the line behind them, which is left to `_between` if it does not end the ad."""
+        """Take the lines of an ad and the line behind them, unless `_between` takes that one."""
         line = self.line + 1
         self.line += ad.count("\n") + 1
         if mark.startswith("*** "):
@@ -136,7 +134,7 @@ class AdsReader:
             self._keep()
 
     def _between(self, mark: str) -> None:
-        """A line between ads."""
+        """Take a line between ads."""
         self.line += 1
         gap = _GAP.match(mark)
         if gap is not None:
@@ -158,7 +156,7 @@ class AdsReader:
     # -- Ads as JSON and XML -----------------------------------------------------------------------------------------
 
     def _objects(self, text: str) -> int:
-        """Take the ads of a file of another form; return where the unfinished one begins."""
+        """Take the ads in JSON or XML; return where the unfinished one begins."""
         from .ad_objects import FORMS
 
         begun = self.line
@@ -175,10 +173,10 @@ class AdsReader:
         self.line = begun + text.count("\n", 0, at)
         return at
 
-    # -- What was read -----------------------------------------------------------------------------------------------
+    # -- Packing ----------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Pack the ads that were read, but for those that make no sense."""
+        """Pack the ads that were read, without those that are refused."""
         ads, self._ads = self._ads, []
         if self._secret or self._form != "lines":
             ads = [ad if "#" not in ad.text else KeptAd(ad.line, without_secrets(ad.text), ad.head) for ad in ads]
@@ -194,7 +192,7 @@ class AdsReader:
         self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed, index))
 
     def _sound(self, ads: list[KeptAd], groups: list[Group]) -> list[KeptAd]:
-        """The ads without private attributes, and without those ads that are to be refused."""
+        """Return the ads without private attributes; refuse those with an invalid line or an attribute twice."""
         kept = dict(enumerate(ads))
         for group in filter(_odd, groups):
             names = [prefix[: -len(BETWEEN)] for prefix in group.prefixes[: group.own]]
@@ -227,7 +225,7 @@ def _odd(group: Group) -> bool:
 
 @lru_cache(maxsize=256)
 def _odd_names(prefixes: tuple[str, ...]) -> bool:
-    """Whether there is something about the attributes of an ad: their names, one twice, or a private one."""
+    """Tell whether an ad has a name that is none, an attribute twice, or a private attribute."""
     return (
         len(set(map(str.lower, prefixes))) < len(prefixes)
         or not all(map(_ATTRIBUTE.fullmatch, prefixes))
@@ -236,11 +234,11 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
 
 
 def _head(mark: str) -> dict[str, str]:
-    """What a line ``*** ...`` says. The word that stands there alone, if there is one, is the kind of an epoch's ad."""
+    """Return the attributes of a line ``*** ...``. A word that stands there alone is the type of an epoch ad."""
     words = mark.split(" ")
     if len(words) % 3 == 1 and words[2::3] == ["="] * (
         len(words) // 3
-    ):  # as the schedd writes it: *** Name = value Name = value
+    ):  # the schedd's form: *** Name = value Name = value
         values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
         return dict(zip(words[1::3], values, strict=True))
     head = {name: plain(value) for name, value in _PAIR.findall(mark)}
@@ -250,13 +248,13 @@ def _head(mark: str) -> dict[str, str]:
 
 
 def _latest(groups: list[Group], names: tuple[str, ...]) -> int:
-    """The latest instant (microseconds) that the attributes state; 0 if none does."""
+    """Return the latest instant (microseconds) that the attributes state, or 0."""
     values = [value for group in groups for name in names for value in set(group.said(name))]
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
 
 
 def _without_lines(data: bytes, end: int, left: str) -> int:
-    """Where the lines `left`, which are the last before `end`, begin in `data`."""
+    """Return where the lines `left`, the last ones before `end`, begin in `data`."""
     count = left.count("\n")
     if not count:
         return end

@@ -1,6 +1,6 @@
-"""A daemon's log read by a table: a message's first word says which patterns it may fit, and the pattern what is done.
+"""Read a daemon's log by a table of patterns: a message's first word selects the patterns to try.
 
-Most messages of a daemon are of no interest, and cost one look into a dict. A reader is a class with a table of its own
+Most messages of a daemon match none, and cost one look-up in a dict. A reader is a class with a table of its own
 (``PATTERNS``) and a method for each row.
 """
 
@@ -20,8 +20,7 @@ from .reader import SourceFile, State, without_secrets
 
 @frozen
 class LogMessage:
-    """A message that fits a pattern: where and when it stands, and the pattern's groups by their names (one that is
-    not there is empty)."""
+    """A message that matches a pattern: its line, instant, and the pattern's groups by name ("" if absent)."""
 
     line: int
     at: int
@@ -32,7 +31,7 @@ class LogMessage:
 
 
 Rows = Sequence[tuple[str, str]]
-"""Pattern and the name of the method that takes what fits it. The first word of a pattern is plain text."""
+"""Pattern, and the name of the method that takes a match. The first word of a pattern is plain text."""
 
 DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
@@ -42,7 +41,7 @@ DAEMON_LIFE: Rows = (
     (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_shutdown"),
     (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
 )
-"""What every daemon says of its own beginning and end."""
+"""The messages of every daemon's start, reconfiguration and end."""
 
 
 class MessageRule(NamedTuple):
@@ -51,7 +50,7 @@ class MessageRule(NamedTuple):
 
 
 def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
-    """The rules by the first word of the messages that they are for."""
+    """Return the rules by the first word of the messages that they match."""
     rules: dict[str, tuple[MessageRule, ...]] = {}
     for pattern, method in (row for group in rows for row in group):
         word = re.split(r" |\\\.", pattern, maxsplit=1)[0].replace("\\", "")
@@ -61,8 +60,8 @@ def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
 
 
 class DaemonLog:
-    """The base of the readers of daemons' logs. A subclass has ``PATTERNS`` and the methods that these name, and keeps
-    what it has to remember in ``_remembered`` (JSON)."""
+    """The base of the readers of daemons' logs. A subclass has ``PATTERNS`` and the methods named there, and keeps its
+    state in ``_remembered`` (JSON)."""
 
     PATTERNS: ClassVar[dict[str, tuple[MessageRule, ...]]] = {}
     DAEMON: ClassVar[str] = ""
@@ -82,7 +81,6 @@ class DaemonLog:
         return {"lines": self._lines.state(), "books": deepcopy(self._remembered)}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """The events of the whole lines of `data`, and how many bytes these were."""
         events: list[Event] = []
         self._events = events
         for line, at, text in self._lines.split(data, events):
@@ -107,20 +105,20 @@ class DaemonLog:
         """Look at any message before it is taken."""
 
     def _forget(self) -> None:
-        """Lines are missing: what was remembered may no longer hold."""
+        """Drop what was remembered: lines are missing, so it may no longer hold."""
         self._remembered = {}
 
     def place(self, line: int) -> str:
         return f"{self.source.number}:{line}"
 
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
-        """Tell something of a job: of the one that the message names, or of another."""
+        """Report something of a job: the one that the message names, or `job`."""
         cluster, _, proc = (job or said["job"]).partition(".")
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
         place = self.place(said.line)
         self._events.append(JobReported(said.at, "reported", place, int(cluster), int(proc), what, facts))
 
-    # -- a daemon's life
+    # -- The daemon's start and end
 
     def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0) -> None:
         place = self.place(line or said.line)

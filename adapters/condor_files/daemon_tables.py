@@ -1,16 +1,16 @@
-"""job_queue.log and Accountantnew.log: the tables that the schedd and the negotiator keep, as they write them down.
+"""Read job_queue.log and Accountantnew.log, the transaction logs of the schedd and the negotiator.
 
-A line is an operation: a number, then what it is about. Operations between 105 and 106 are one transaction, which holds
-whole or not at all; an operation outside of them is a transaction of its own.
+A line is an operation: a number and its operands. Operations between 105 and 106 are one transaction, which holds whole
+or not at all. An operation outside of them is a transaction of its own.
 
-* A file begins with 107 (the number of the file in its row, and when the first of them was begun), which only ever
-  stands there: behind it comes the whole table, then what changes. So where an event has a 107, the table begins anew.
-* A transaction whose 106 is missing at the end of the file is left: the daemon may be writing it. One in whose middle
-  the next one begins was never finished; it is refused as a whole.
+* A file begins with 107 (its sequence number, and when the first file was begun). Behind it comes the whole table, then
+  its changes. So a table begins anew at each event with a 107.
+* A transaction without its 106 at the end of the file is left: the daemon may still be writing it. It is refused as a
+  whole if another one begins first.
 * A line of a transaction that makes no sense is refused alone. One outside of transactions is judged when the next line
-  is there, for it may have been cut by whoever trimmed the file.
-* Lines do not say when they were written. An event's instant is the latest that any of its own or an earlier line
-  states (``DATES``), so it is never too late, and may be too early by as long as no date was written.
+  is there: whoever trimmed the file may have cut it.
+* Lines do not say when they were written. An event's instant is the latest that its own or an earlier line states
+  (``DATES``). So it is never too late, and may be too early by as long as no date was written.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ DATES: Final = frozenset(
         "StartTime",
     )
 )
-"""The attributes, in lower case, by which the daemons date what they write (seconds since the epoch)."""
+"""The attributes (lower case) that hold a date which a daemon writes (seconds since the epoch)."""
 
 LATER = 86_400
-"""A date that lies farther behind the instant of the import than this (seconds) is a mistake."""
+"""Ignore a date that is later than the import by more than this (seconds): it is a mistake."""
 
-# What a line is, by its number, and whether it must be there: the key, the attribute, the text.
+# Operation -> its operands: key, attribute, text. A group () stands for an operand that it lacks.
 _FORMS: Final = {
     NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
     DESTROY_AD: re.compile(rb"(\S+)()()\s*"),
@@ -87,12 +87,12 @@ _FORMS: Final = {
 }
 _NUMBER = re.compile(rb"[ \t]*(10[1-7])(?![^ \t\r#])[ \t]*")
 _TRIMMED = re.compile(rb"(?:#+|\.{3,})[ \t]*trimmed")
-# What ends a transaction: its 106, the next one's 105, or a place where something was cut out.
+# The end of a transaction: its 106, the next one's 105, or a place where something was cut out.
 _ENDS = re.compile(rb"^[ \t]*(?:106(?![^ \t\r\n#])|105(?![^ \t\r\n])|(?:#+|\.{3,})[ \t]*trimmed)", re.MULTILINE)
 
 
 class _TableLine(NamedTuple):
-    """A line of the file: its number in it, where it stands in the data and where the next one does, and its bytes."""
+    """A line of the file: its number, where it and the next one begin in the data, and its bytes."""
 
     number: int
     begin: int
@@ -109,7 +109,7 @@ class TableReader:
         self._source = source
         self._at: int = state.get("at", 0)
         self._number: int = state.get("number", 0)
-        # Behind a cut, until the next transaction begins: what stands there may be the rest of something.
+        # Behind a cut, up to the next transaction, a line may be the rest of something.
         self._cut: bool = state.get("cut", False) and line > 0
         self._names: dict[bytes, str] = {}
 
@@ -117,7 +117,6 @@ class TableReader:
         return {"at": self._at, "number": self._number, "cut": self._cut}
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """The events of the whole transactions at the beginning of `data`, and how many bytes these were."""
         events: list[Event] = []
         position = 0
         while (line := self._next(data, position)) is not None:
@@ -134,7 +133,7 @@ class TableReader:
         return _TableLine(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
 
     def _take(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
-        """Read what begins with `line`; return where the next thing begins, None if this one is not complete."""
+        """Read what begins with `line`; return where it ends, or None if it is not complete."""
         if _TRIMMED.match(line.text):
             events.append(self._gap(line))
             self._cut = True
@@ -153,7 +152,7 @@ class TableReader:
         return line.end
 
     def _nonsense(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
-        """A line outside of transactions that is no operation: refused, unless it is blank or was cut."""
+        """Refuse a line outside of transactions that is no operation, unless it is blank or was cut."""
         if line.text.strip():
             follower = self._next(data, line.end, line.number + 1)
             if follower is None:
@@ -164,13 +163,14 @@ class TableReader:
         return line.end
 
     def _transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
-        """A transaction; `begin` is the line of its 105."""
+        """Read the transaction that begins with the 105 in `begin`; return where it ends, or None if it is not
+        complete."""
         found = _ENDS.search(data, begin.end)
         if found is None or (last := data.find(b"\n", found.start())) < 0:
             return None
         self._cut = False
         if found[0].strip() != b"106":
-            # The next one begins inside of it, or it was cut: what is there of it never held, or is not known.
+            # The next transaction begins inside of this one, or its end was cut out: it never held, or nobody knows.
             if found[0].strip() == b"105":
                 events.append(self._refused(begin, "a transaction that was never finished"))
             self.line = begin.number + data.count(b"\n", begin.end, found.start())
@@ -200,7 +200,7 @@ class TableReader:
         return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
 
     def _name(self, text: bytes) -> str:
-        """A key or attribute: the same few come again and again, and are kept once."""
+        """Return a key or attribute as text; the same few come again and again and are kept once."""
         name = self._names.get(text)
         if name is None:
             if len(self._names) > 100_000:
@@ -221,7 +221,7 @@ class TableReader:
         return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(kept))
 
     def _date(self, text: str) -> None:
-        """Take an instant into account, unless it is none."""
+        """Advance the table's instant to a date, unless `text` is none."""
         text = text.strip()
         if not text.isdecimal() or not text.isascii() or len(text) > 12:
             return

@@ -1,17 +1,17 @@
-"""Job event logs, a user's own and the pool-wide EventLog: entries as HTCondor writes them, also torn ones.
+"""Read job event logs, a user's own and the pool-wide EventLog, including torn entries.
 
 An entry has one of three forms, and a file may mix them: the classic one (a header line, a body, a line of three dots),
-an XML ad, or a JSON object (both become the text of the classic form: ``userlog_ads``). The rules:
+an XML ad, or a JSON object (``job_event_log_ads`` turns both into the classic text). The rules:
 
-* Where an entry begins is always known, so one that does not end before the next begins was torn: it is refused, and
-  the next one is read. A torn classic entry may end in the middle of a line, the next one's header right behind it.
-  That is looked for only in lines that daemons write of their own: a reason, a note or a path is its user's text, and
-  whatever it looks like stays text. Nor does a header begin an entry within another if its third number is not 0, as
-  it is in all that HTCondor writes of jobs.
-* A time without a year, or in the hour that is repeated when daylight saving ends, is understood by the time before it
-  (``times.Clock``); the first one of an EventLog by its header's ``ctime``, else by when the file was modified.
-* The EventLog's header (an entry 008 of no job) becomes no event. HTCondor writes it anew, in place and with the same
-  length, when the log is rotated: what it said first and says last may differ.
+* An entry that does not end before the next one begins was torn: it is refused, and the next one is read. A torn
+  classic entry may end in the middle of a line, with the next header right behind it. Such headers are searched only in
+  lines that daemons write: a reason, a note or a path is its user's text, whatever it looks like. A header within a
+  line must have 0 as its third number, as in all that HTCondor writes of jobs.
+* A time without a year, or in the hour that is repeated when daylight saving ends, follows from the time before it
+  (``log_times.LogClock``). The first time of an EventLog follows from its header's ``ctime``, any other from when the
+  file was modified.
+* The EventLog's header (an entry 008 of no job) becomes no event: HTCondor rewrites it in place when it rotates the
+  log.
 * A marker that lines were taken out becomes a ``SourceGap`` in front of the next entry.
 * Bytes that are no UTF-8 stand in the text as ``\\xff``.
 """
@@ -30,9 +30,9 @@ from .log_times import LogClock, compiled
 from .reader import SourceFile, State, without_secrets
 
 LONGEST: Final = 1 << 22
-"""Bytes after which what has no end is no entry. Real ones are below 100 kB."""
+"""Refuse so many bytes without the end of an entry. Real entries are below 100 kB."""
 _REMEMBERED: Final = 10_000
-"""So many times are remembered with their instants."""
+"""The number of times whose instants are cached."""
 
 _HEADER: Final = re.compile(
     r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
@@ -40,7 +40,7 @@ _HEADER: Final = re.compile(
     re.ASCII,
 )
 _WITHIN: Final = ".000) "
-"""What each header has that may begin an entry within another."""
+"""A part of every header that may begin an entry within another."""
 _TIME: Final = re.compile(
     r"(?:\d\d(?P<old>/)\d\d|\d{4}-\d\d-\d\d)(?P<t>[ T])[\d:]{8}(?:\.(?P<fraction>\d{1,6}))?(?P<offset>Z|[+-][\d:]+)?",
     re.ASCII,
@@ -49,9 +49,9 @@ _MARKER: Final = re.compile(r"## trimmed here|\.{6} trimmed")
 _GLOBAL: Final = re.compile(r"Global JobLog:\s+ctime=(\d{1,10}) id=(\S*) sequence=(\d{1,9})")
 _BLANK: Final = re.compile(rb"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rb"\n(?=<c>|\{|\d{3} \(-?\d{1,9}\.|## trimmed here|\.{6} trimmed)")
-"""Where something else begins than the ad before."""
+"""The beginning of anything that may follow an ad."""
 _OTHERS: Final = ((b"\n<c>", b"<c>"), (b"\n{", b"{"))
-"""How an entry in another form than the classic begins, and what is searched for first, being faster to find."""
+"""The beginnings of entries in XML and JSON, each after a shorter text that is faster to find."""
 _PROLOGUE: Final = (b"<?", b"<!", b"<classads>", b"</classads>")
 
 # All lines of these types are the daemons' own; of the others the first line, and those that look like theirs.
@@ -60,21 +60,21 @@ _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
 _OWN_LINE: Final = re.compile(r"\t\tUsr |\t\d+  -  |\t   \S|\tPartitionable |\.{1,3}\d{3} ")
 
 _MARKED: Final = "trimmed"
-"""What every marker has."""
+"""A part of every marker."""
 
 _Entry = tuple[int, int, int, int, str, str]
 """Number, cluster, proc, subproc, time, text."""
 
 
 class _Segment:
-    """Lines that belong together: an entry (``whole``: its end was seen), a marker, or what is neither."""
+    """Lines that belong together: an entry (``whole`` if its end was seen), a marker, or something else."""
 
     def __init__(self, index: int, kind: str, first: str) -> None:
         self.index, self.kind, self.lines, self.whole = index, kind, [first], False
 
 
 def _may_be_xml(data: bytes, at: int) -> bool:
-    """Whether what begins here is of the XML form, or may come to be when more of it is there."""
+    """Tell whether XML begins at `at`, or may begin there once more bytes follow."""
     begin = data[at : at + 11]
     return any(begin.startswith(sign) or sign.startswith(begin) for sign in (b"<c>", *_PROLOGUE))
 
@@ -124,7 +124,7 @@ class JobEventLogReader:
         return end - begin
 
     def _marker(self, data: bytes, at: int) -> int:
-        """Takes a line that says that lines were taken out, or one of dots without an entry."""
+        """Take a marker, or a line of dots without an entry; return its length in bytes, or 0."""
         if data[at : at + 1] not in (b"#", b".") or (end := data.find(b"\n", at, at + 1000)) < 0:
             return 0
         words = data[at:end].decode("utf-8", "backslashreplace").rstrip("\r")
@@ -140,7 +140,7 @@ class JobEventLogReader:
             self._gap = [line, words.strip("#. "), self._clock.last]
 
     def _add(self, entry: _Entry, line: int, events: list[Event]) -> str:
-        """Takes an entry, behind the gap in front of it. Gives what is wrong with it, nothing if it was taken."""
+        """Take an entry and the gap in front of it; return the error, or "" if it was taken."""
         number, cluster, proc, subproc, when, text = entry
         header = _GLOBAL.match(text) if number == 8 and cluster < 0 else None
         if header is not None:
@@ -163,7 +163,7 @@ class JobEventLogReader:
         return ""
 
     def _instant(self, when: str) -> int:
-        """The instant of a time as an entry states it. Raises ``ValueError`` if there is none."""
+        """Return the instant (microseconds) of an entry's time. Raise ``ValueError`` if there is no such time."""
         found = _TIME.fullmatch(when)
         if found is None:
             raise ValueError(f"no time: {when!r}")
@@ -176,7 +176,7 @@ class JobEventLogReader:
     # The classic form
 
     def _classic(self, data: bytes, at: int, events: list[Event]) -> int:
-        """Takes the entries from `at` to the last one with an end; all, if one in another form begins behind them."""
+        """Take the entries up to the last complete one, or all if XML or JSON follows; return their bytes."""
         window = min(len(data), at + LONGEST)
         starts = (start for start, sign in _OTHERS if data.find(sign, at, window) >= 0)
         others = [found for start in starts if (found := data.find(start, at, window)) >= 0]
@@ -191,7 +191,7 @@ class JobEventLogReader:
         pieces = text.split("\n...\n")
         pieces.pop()
         headers = text.count(_WITHIN)
-        if not self._clock.last:  # the first time of a log, or its header, may need to be thought about
+        if not self._clock.last:  # the first time of a log, or its header, needs the slow path
             headers -= pieces[0].count(_WITHIN)
             self._walk_to_dots(pieces.pop(0), events)
         plain = headers == len(pieces) and self._gap is None and _MARKED not in text
@@ -201,8 +201,8 @@ class JobEventLogReader:
         return end - at
 
     def _fast(self, pieces: list[str], events: list[Event]) -> bool:
-        """Whether each piece is just one entry; then all are taken. (There are as many headers as pieces, which is
-        known already: so if each piece begins with one, none has a second.)"""
+        """Take all pieces if each is just one entry, and tell whether so. There are as many headers as pieces. So if
+        each piece begins with one, none has a second."""
         line, before, match, known = self.line + 1, self._clock.last, _HEADER.match, self._known
         at, runs, taken, last = before, list[tuple[str, list[Taken]]](), list[Taken](), ""
         add = taken.append
@@ -242,7 +242,7 @@ class JobEventLogReader:
         return True
 
     def _remember(self, when: str) -> int:
-        """The instant of a time, which is remembered if the same text can mean no other instant."""
+        """Return the instant of a time; cache it if the same text can mean no other instant."""
         at = self._instant(when)
         if when[2] != "/" and self._is_plain(at):
             if len(self._known) >= _REMEMBERED:
@@ -251,7 +251,7 @@ class JobEventLogReader:
         return at
 
     def _is_plain(self, at: int) -> bool:
-        """Whether clocks showed the time of this instant only once."""
+        """Tell whether clocks showed this local time only once."""
         local = datetime.fromtimestamp(at // 1_000_000, self._source.zone)
         return local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
 
@@ -260,7 +260,7 @@ class JobEventLogReader:
         self.line += 1
 
     def _walk(self, text: str, ended: bool, events: list[Event]) -> None:
-        """Takes what stands before a line of dots (or, not `ended`, before something else), line by line."""
+        """Take line by line the lines before a line of dots, or (not `ended`) before anything else."""
         lines = text.split("\n")
         segments = _segments(lines)
         if segments and ended:
@@ -285,7 +285,7 @@ class JobEventLogReader:
     # Ads
 
     def _prologue(self, data: bytes, at: int) -> int:
-        """Takes a line around the ads of an XML log."""
+        """Take a line around the ads of an XML log; return its length in bytes, or 0."""
         end = data.find(b"\n", at, at + LONGEST)
         if end < 0 or not data.startswith(_PROLOGUE, at):
             return 0
@@ -293,7 +293,8 @@ class JobEventLogReader:
         return end + 1 - at
 
     def _ad(self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]) -> int:
-        """Takes an entry that is written as an ad: in one line, or up to a line that begins with `close`."""
+        """Take an ad: one line, or the lines up to one that begins with `close`; return its bytes, 0 if it is
+        unfinished."""
         window = min(len(data), at + LONGEST)
         end = data.find(b"\n", at, window) + 1
         if end and not data[at:end].rstrip().endswith(close):
@@ -317,7 +318,7 @@ class JobEventLogReader:
 
 
 def _last_end(data: bytes, at: int, limit: int) -> int:
-    """Where the last line of dots ends, 0 if there is none."""
+    """Return where the last line of dots ends, or 0."""
     dots, returned = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
     return max(dots + 5 if dots >= 0 else 0, returned + 6 if returned >= 0 else 0)
 
@@ -328,7 +329,7 @@ def _lines(data: bytes) -> str:
 
 
 def _segments(lines: list[str]) -> list[_Segment]:
-    """What stands before a line of dots, entry by entry."""
+    """Cut the lines before a line of dots into entries, markers and the rest."""
     segments: list[_Segment] = []
     now: _Segment | None = None
     for index, line in enumerate(lines):
@@ -359,7 +360,7 @@ def _segments(lines: list[str]) -> list[_Segment]:
 
 
 def _begin_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str] | None:
-    """The header of an entry in a line, if it cannot be a user's own text."""
+    """Return the header of an entry in a line, unless it may be a user's own text."""
     if now is None and (header := _HEADER.match(line)) is not None:
         return header
     if _WITHIN not in line:

@@ -1,7 +1,7 @@
-"""Entries of a job event log that are written as ads, XML or JSON: each becomes the text that the classic form has.
+"""Turn the entries of a job event log that are XML or JSON ads into the text of the classic form.
 
-So whoever reads entries reads one form. What an ad leaves out (it has no place for it, or its writer had nothing to
-say) is left out. The attributes' names and forms are those of ``toClassAd`` in HTCondor's ``condor_event.cpp`` (25.14).
+What an ad leaves out is left out. The names and forms of the attributes are those of ``toClassAd`` in HTCondor's
+``condor_event.cpp`` (25.14).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 Values = dict[str, Any]
-"""An ad's attributes by their names: texts, numbers, booleans, None, nested ads, and ``ExpressionText``."""
+"""An ad's attributes by name: texts, numbers, booleans, None, nested ads, and ``ExpressionText``."""
 Entry = tuple[int, int, int, int, str, str]
 """Number, cluster, proc, subproc, time, text."""
 
 
 class Unreadable(Exception):
-    """An ad that is no entry; the text says why."""
+    """An ad is no entry; the text says why."""
 
 
 class ExpressionText(str):
@@ -40,7 +40,7 @@ _UNITS: Final = {"Memory": "(MB)", "Disk": "(KB)", "TimeExecute": "(s)", "TimeSl
 
 
 def entry_of_json(text: str) -> Entry:
-    """The entry that a JSON object is. Raises ``Unreadable``."""
+    """Return a JSON object as an entry. Raise ``Unreadable``."""
     try:
         ad = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -51,7 +51,7 @@ def entry_of_json(text: str) -> Entry:
 
 
 def entry_of_xml(text: str) -> Entry:
-    """The entry that an XML ad is. Raises ``Unreadable``."""
+    """Return an XML ad as an entry. Raise ``Unreadable``."""
     try:
         tree = ElementTree.fromstring(text)
         return _entry(_xml_ad(tree))
@@ -60,7 +60,7 @@ def entry_of_xml(text: str) -> Entry:
 
 
 def _plain(value: Any) -> Any:
-    """A value of JSON with the expressions in it marked."""
+    """Return a JSON value with its expressions as ``ExpressionText``."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -114,7 +114,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(ad: Values, name: str, before: str = "\n\t") -> str:
-    """A line of its own with a text, nothing if there is none. It stays one line, as HTCondor's own writing has it."""
+    """Return a text as a line of its own, or "". Line ends become ``|``, as in HTCondor's own writing."""
     value = ad.get(name)
     return "" if value in (None, "") else before + str(value).replace("\n", "|").replace("\r", " ")
 
@@ -128,7 +128,7 @@ _WORDS: Final = {None: "undefined", True: "true", False: "false"}
 
 
 def _unparsed(value: Any) -> str:
-    """A value as an ad's line has it."""
+    """Return a value as ClassAd text."""
     if isinstance(value, ExpressionText):
         return str(value)
     if isinstance(value, str):
@@ -183,7 +183,7 @@ def _how_ended(ad: Values) -> str:
 
 
 def _resources(ad: Values) -> str:
-    """The table of resources, from the attributes that HTCondor makes of it."""
+    """Return the table of resources, from the attributes that HTCondor makes of it."""
     table: dict[str, list[str]] = {}
     for name in sorted(ad.keys() - _NOT_RESOURCES, key=str.lower):
         for column, (head, tail) in enumerate((("", "Usage"), ("Request", ""), ("", ""), ("Assigned", ""))):
@@ -295,7 +295,7 @@ def _changed(ad: Values) -> str:
 
 
 def _other(ad: Values) -> str:
-    """An entry that nobody reads more of than its attributes: its words, then those."""
+    """Return the words and attributes of an entry whose type has no form of its own here."""
     words = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
     return words + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
@@ -327,4 +327,4 @@ _TEXTS: Final[dict[int, Callable[[Values], str]]] = {
     38: _reasoned("Job Materialization Resumed"),
     46: _reasoned("Dataflow job was skipped."),
 }
-"""Type -> its text in the classic form."""
+"""Event type -> the function that writes its text in the classic form."""

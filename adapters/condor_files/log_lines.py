@@ -1,13 +1,13 @@
-"""What the logs of all daemons have in common: lines with a time before them, cut into records.
+"""Cut the logs of all daemons into records: a line with a time.
 
-A line begins with its time (``times``), its milliseconds with D_SUB_SECOND, then what DEBUG's flags ask for, in this
-order: ``(fd:7)``, ``(pid:123)``, ``(tid:1)``, ``(cid:4)``, ``(bt:a3f0:7)``, ``(D_ALWAYS:2)``; then the message. A line
-without a time goes on with the message before it. No message that is read here says anything beyond its first line, so
-such lines are passed over, whatever they look like.
+A line begins with its time (``log_times``), its milliseconds with D_SUB_SECOND, then what DEBUG's flags ask for, in
+this order: ``(fd:7)``, ``(pid:123)``, ``(tid:1)``, ``(cid:4)``, ``(bt:a3f0:7)``, ``(D_ALWAYS:2)``; then the message. A
+line without a time continues the message before it, and is skipped: no message that is read says more than its first
+line.
 
-A line that says that lines were taken out is a gap: a ``SourceGap`` stands where it stood, and a reader is told. So is
-the beginning of a rotated log's next part, unless the part before ends in the same moment with its being saved: daemons
-name parts by the second, so that of two in one second the older is lost.
+A line that says that lines were taken out is a gap: it becomes a ``SourceGap``, and the reader gets ``GAP``. The
+beginning of a rotated log's next part is a gap, too, unless the part before it was saved at the same moment: daemons
+name parts by the second, so two of one second overwrite each other.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .log_times import KNOWN, LogClock, TimeFormat, compiled
 from .reader import SourceFile, State
 
 GAP: Final = "\0gap"
-"""The text of the record that stands for a gap: what was known of the things in the log need no longer be so."""
+"""The text of a record that stands for a gap: what was known from the log may no longer hold."""
 
 LONGEST = 1 << 20
-"""A line of so many bytes is no message: it is refused, and what is left of it passed over."""
+"""Refuse a line of so many bytes, and skip the rest of it."""
 ODD = 8
-"""After so many odd lines within a piece, the rest of it is read line by line."""
+"""After so many odd lines in a piece, the rest of the piece is read line by line."""
 PATIENCE = 100
-"""A file with so many lines before the first that has a time is one whose times are not understood."""
+"""After so many lines without a known time, a file's times count as not understood."""
 
 Record = tuple[int, int, str]
 """Line, instant (microseconds), message."""
@@ -45,7 +45,7 @@ _MOMENT = 1_000_000
 
 
 class _LineFormat(NamedTuple):
-    """A format of times, and what cuts a text of whole lines into (time, fraction, message, line without a time)."""
+    """A time format, and the pattern that cuts whole lines into (time, fraction, message, line without a time)."""
 
     form: TimeFormat
     lines: re.Pattern[str]
@@ -64,15 +64,15 @@ def _cut(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | N
 
 
 class LogLines:
-    """The records of one log, or chain of rotated logs. A reader owns one, and reads so::
+    """The records of one log, or of a chain of rotated logs. A reader owns one, and reads so::
 
         events: list[Event] = []
         for line, at, text in self.lines.split(data, events):
             events.append(...)
         return events, self.lines.consumed
 
-    Gaps and refusals are put into ``events`` where they belong. ``text`` is ``GAP`` for a gap.
-    Raises ``ValueError`` if the source's ``time_format`` is none.
+    Gaps and refusals are put into ``events`` in place; the ``text`` of a gap is ``GAP``.
+    Raises ``ValueError`` if the source's ``time_format`` cannot be read.
     """
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
@@ -89,10 +89,10 @@ class LogLines:
         self._untimed = int(state.get("untimed", 0))
         self._last = _SAVED if state.get("saved", False) else ""
         self._follows = bool(state.get("follows", line == 0 and self._clock.last > 0))
-        """Whether the next record is the first of its part, with another part before it."""
+        """True if the next record is the first of its part, and another part precedes."""
 
     def state(self) -> State:
-        """What later ``LogLines`` have to be given."""
+        """Return the state from which another ``LogLines`` continues."""
         name = next((name for name, shape in self._shapes.items() if shape is self._using), "")
         state: State = {"at": self._clock.last, "format": name}
         return state | {key: value for key, value in self._rest().items() if value}
@@ -108,7 +108,7 @@ class LogLines:
         return self._clock.last
 
     def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:
-        """The records of the whole lines of `data`. ``consumed`` and ``state`` hold when all of them were taken."""
+        """Yield the records of the whole lines of `data`. ``consumed`` and ``state`` hold once all were taken."""
         start = 0
         if self._long:
             start = data.find(b"\n") + 1 or len(data)
@@ -130,7 +130,7 @@ class LogLines:
 
     def _piece(self, data: bytes, events: list[Event]) -> Iterator[Record]:
         text = data.decode("utf-8", "backslashreplace")
-        if "\0" in text:  # a file system's hole
+        if "\0" in text:  # a hole of the file system
             text = text.replace("\0", "")
         if "\r" in text:
             text = text.replace("\r\n", "\n")
@@ -149,7 +149,7 @@ class LogLines:
                 done, odd = done + 1, odd + 1
 
     def _quickly(self, text: str, shape: _LineFormat) -> Iterator[Record]:
-        """The records of lines whose times are of one format, as far as nothing else comes."""
+        """Yield the records of lines in one time format, up to the first line that needs `_one`."""
         instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
         for stamp, fraction, message, other in shape.lines.findall(text):
             if stamp:
@@ -169,8 +169,8 @@ class LogLines:
         self.line, self._last = line, last
 
     def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
-        """How a line begins with a time: the format, the time, its fraction, the message. The format in use goes first;
-        another one must make sense after the times before."""
+        """Return the format, time, fraction and message of a line, or None. The format in use goes first. Another one
+        must fit the times before."""
         if self._using is not None and (found := _cut(self._using, text)):
             return found
         if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
@@ -187,7 +187,7 @@ class LogLines:
         return not self.at or self.at - day <= at <= max(self.source.now, self.at) + day
 
     def _one(self, text: str, events: list[Event]) -> Iterator[Record]:
-        """The record of a line of which nothing is known yet."""
+        """Yield the record of a line in an unknown format."""
         self.line += 1
         found = self._recognized(text)
         if found is None:
@@ -210,15 +210,15 @@ class LogLines:
         yield self.line, at + int(fraction.ljust(6, "0")), message
 
     def _is_next(self, later: int) -> bool:
-        """Whether a part that begins so much later than the last one ended is the next one."""
+        """Tell whether a part that begins so much `later` (microseconds) directly follows the last one."""
         return self._last.startswith(_SAVED) and 0 <= later <= _MOMENT
 
     def _without_time(self, text: str, events: list[Event]) -> None:
-        """A line without a time: a marker, part of the message before, or nothing that can be read."""
+        """Take a line without a time: a marker, part of the message before, or one to refuse."""
         if _MARKER.match(text):
             self._gap = True
         elif self._using is None and text.strip():
             self._untimed += 1
-            cut = text[0].isspace() and self._untimed < PATIENCE  # the rest of a message whose beginning is not there
+            cut = text[0].isspace() and self._untimed < PATIENCE  # the rest of a message whose beginning is missing
             if not self._gap and not cut and self._untimed in (1, PATIENCE):
                 events.append(self.source.refused(self.line, "it does not begin with a time that is known", text))

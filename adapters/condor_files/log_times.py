@@ -1,8 +1,8 @@
-"""The times that a daemon writes before its messages: a strftime format compiled to a parser.
+"""Read the times before a daemon's messages: compile a strftime format to a parser.
 
 The usual formats are known (``KNOWN``); DEBUG_TIME_FORMAT gives any other. Names of days and months are those of the C
-locale. A time lacks its zone, and says not whether it is the first or second pass through the hour that daylight saving
-repeats; an old format lacks the year. ``LogClock`` finds these from the times before.
+locale. A time lacks its zone, and in the hour that daylight saving repeats it does not say which pass it is. An old
+format lacks the year. ``LogClock`` derives these from the times before.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ KNOWN: Final = (
     "(%s)",
     "%s",
 )
-"""The formats that are recognized without being told: HTCondor's own, its older one without a year, ISO 8601, and
-LOGS_USE_TIMESTAMP's."""
+"""The formats that are recognized: HTCondor's, its older one without a year, ISO 8601, LOGS_USE_TIMESTAMP's."""
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _BACK = 60_000_000
-"""So far a clock may be set back in the repeated hour without being taken for its second pass, in microseconds."""
+"""A clock set back by up to this (microseconds) in the repeated hour does not begin its second pass."""
 _DAY = 86_400
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
-# directive -> (what it looks like, the field that it gives; none: passed over)
+# directive -> (pattern, field; "": ignored)
 _DIRECTIVES: Final[dict[str, tuple[str, str]]] = {
     "Y": (r"\d{4}", "year"),
     "y": (r"\d\d", "short_year"),
@@ -81,8 +80,7 @@ _DAYS = ({"day", "month"}, {"day", "month_name"}, {"day_of_year"})
 
 
 class TimeFormat(NamedTuple):
-    """A strftime format: what a time in it looks like (``shape``, without groups), what its parts are (``fields``), and
-    whether it ends with its seconds."""
+    """A strftime format: ``shape`` matches a time, without groups; ``fields`` has a group for each part."""
 
     text: str
     shape: str
@@ -92,10 +90,7 @@ class TimeFormat(NamedTuple):
 
 @cache
 def compiled(text: str) -> TimeFormat:
-    """What reads the times of a strftime format.
-
-    Raises ``ValueError`` for one that cannot be read, or that leaves out the day or the hour.
-    """
+    """Compile a strftime format. Raise ``ValueError`` if it cannot be read, or lacks the day or the hour."""
     whole = text.strip('"')
     while any(short in whole for short in (f"%{name}" for name in _SHORT)):
         whole = re.sub(r"%([cDFRrTxX+])", lambda found: _SHORT[found[1]], whole)
@@ -121,11 +116,9 @@ def compiled(text: str) -> TimeFormat:
 
 
 class LogClock:
-    """Turns the times of one file (or chain of rotated files), in their order, into instants in microseconds.
-
-    ``last`` is the instant of the last one (0: none yet). ``limit`` is when the file was modified, in seconds: what has
-    no year is not later than a day after it.
-    """
+    """Turns the times of one file (or chain of rotated files), in their order, into instants in microseconds. ``last``
+    is the instant of the last one (0: none yet). ``limit`` is when the file was modified (seconds): a time without a
+    year is at most a day later."""
 
     def __init__(self, zone: tzinfo, limit: float, last: int) -> None:
         self.zone = zone
@@ -134,10 +127,10 @@ class LogClock:
         self._base = ("", "", 0)
 
     def instant(self, form: TimeFormat, stamp: str) -> int:
-        """The instant of a time that has the format's shape. Raises ``ValueError`` if there is no such time."""
+        """Return the instant of a time of the format's shape. Raise ``ValueError`` if there is no such time."""
         if not form.seconds_last:
             at = self._read(form, stamp)
-        else:  # a second is only added to its minute: zones change at whole minutes
+        else:  # add the seconds to the minute: zones change at whole minutes
             text, minute, at = self._base
             if minute != stamp[:-2] or text != form.text:
                 at = self._read(form, stamp[:-2] + "00")
@@ -157,7 +150,7 @@ class LogClock:
         for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._years():
             try:
                 found_ones.append(self._local(_date(fields, year) + _time(fields), fields))
-            except (ValueError, OverflowError):  # a day of February may be none of the year's
+            except (ValueError, OverflowError):  # 29 February of another year
                 continue
         if not found_ones:
             raise ValueError(f"no such time: {stamp!r}")
@@ -166,8 +159,8 @@ class LogClock:
         return next((at for at in possible if at >= earliest), possible[0])
 
     def _years(self) -> list[int]:
-        """The years of a time that says none, most likely first: the first that is not before the time before (or,
-        without one, the last that is not after the file's modification)."""
+        """Return the possible years of a time that lacks one, most likely first. That is the first one not before the
+        time before; without that, the last one not after the file's modification."""
         latest = datetime.fromtimestamp(max(self.limit, 0) + _DAY, self.zone).year
         if not self.last:
             return [latest, *range(latest - 1, latest - 9, -1)]
@@ -181,7 +174,7 @@ class LogClock:
             return _micros(when.replace(tzinfo=_offset(offset)))
         first, second = (when.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
         at = _micros(first)
-        if second.utcoffset() == first.utcoffset() or _micros(second) < at:  # the second: a time that no clock showed
+        if second.utcoffset() == first.utcoffset() or _micros(second) < at:  # <: a time that no clock showed
             return at
         if zone and second.tzname() == zone != first.tzname():
             return _micros(second)

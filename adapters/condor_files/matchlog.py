@@ -1,9 +1,8 @@
-"""MatchLog: what each negotiation matched, and what it rejected and why. The NegotiatorLog has the same lines, if the
-negotiator was told to log matches.
+"""Read the MatchLog: matches, and rejections with their reasons.
 
-A request stands for as many jobs as are alike (their autocluster): the job that a line names is the first of them, and
-need not be the one that is run on the slot. ``source`` is the address of the schedd that has the job, ``startd`` that
-of the slot's startd.
+The NegotiatorLog has the same lines if the negotiator was told to log matches. A request stands for all jobs of an
+autocluster: the job that a line names is the first of them, and need not be the one that runs on the slot. ``source``
+is the address of the job's schedd, ``startd`` that of the slot's startd.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""NegotiatorLog: the cycles with their numbers, what was matched and rejected, each submitter's share, and what
-administrators set.
+"""Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and condor_userprio's settings.
 
-How much stands there depends on NEGOTIATOR_DEBUG. The lines of matches are MatchLog's and are here only if matches are
-logged; without them, what was requested and what it was "successfully matched" with says the same, but for rejections.
-The numbers of the pie and of its slices are there with D_FULLDEBUG; they keep the names that the negotiator gives them.
+NEGOTIATOR_DEBUG decides how much stands there. The lines of matches are MatchLog's and are here only if matches are
+logged. Otherwise the lines of the request and of "Successfully matched with" give the matches, but no rejections. The
+numbers of the pie and its slices need D_FULLDEBUG; they keep the negotiator's names.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ SETTINGS: Rows = (
     (r"Deleting accounting record of (?P<user>\S+)", "_deleted"),
 )
 EVERYONE = "*"
-"""The submitter of which something is told that is set for all of them."""
+"""The submitter of an event that is about all of them."""
 
 
 class NegotiatorLogReader(MatchLogReader):
-    """Reads a NegotiatorLog. ``_remembered``: the cycle, the block of numbers that is being read, who is negotiated
-    with and for which job, and the slot of the last match."""
+    """Reads a NegotiatorLog. ``_remembered``: the cycle, the current block of numbers, the submitter and job in
+    negotiation, the last match's slot."""
 
     PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES)
 
@@ -107,7 +106,7 @@ class NegotiatorLogReader(MatchLogReader):
         self._count("rejections")
 
     def _successfully(self, said: LogMessage) -> None:
-        """The end of a match: it was told already, or is told here, as far as it is known."""
+        """Report a match, unless its "Matched" line did already."""
         if self._remembered.pop("matched", None) == said["slot"] or "job" not in self._remembered:
             return
         facts = {
@@ -126,7 +125,7 @@ class NegotiatorLogReader(MatchLogReader):
     # -- the pie and its slices
 
     def _before(self, line: int, at: int, text: str) -> None:
-        """A block of numbers is over where something else comes, if its last number did not."""
+        """End the block of numbers if another line comes before its last number."""
         if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
             self._block_over()
 

@@ -1,12 +1,12 @@
-"""What every reader of a file of HTCondor's is: bytes in, events out, to be stopped and continued at any byte.
+"""The interface of every reader of HTCondor's files: bytes in, events out, interruptible at any byte.
 
-The rules, which ``tests/importing`` holds for each reader:
+The rules, which ``tests/importing`` checks for each reader:
 
-* ``read`` takes whole records from the beginning of what it is given, and says how many bytes they were. What is left
-  is given again with more behind it. So the events do not depend on where the pieces were cut.
+* ``read`` takes whole records from the beginning of its data, and returns their length in bytes. The rest is given
+  again with more behind it. So the events do not depend on where the pieces were cut.
 * An unfinished record at the end is left, whether or not anything will ever follow.
 * A record that makes no sense becomes a ``SourceRefused`` with its line, and the next one is read. Nothing raises.
-* ``state`` is all that a reader made later has to be given to go on as if it had never stopped.
+* ``state`` is all that a later reader needs to continue as if this one had never stopped.
 * Secrets of claims never leave a reader: see ``without_secrets``.
 """
 
@@ -21,17 +21,16 @@ from attrs import frozen
 from ...domain.events import Event, SourceRefused
 
 State = dict[str, Any]
-"""JSON: texts, numbers, lists and dicts with texts as keys."""
+"""JSON: texts, numbers, lists, and dicts with texts as keys."""
 
 KEPT = 200
-"""So much of a record that could not be read is kept, in characters."""
+"""Characters of a refused record that are kept."""
 
 
 @frozen
 class SourceFile:
-    """What is being read. ``modified`` is the file's time of modification (seconds), for times without a year;
-    ``now`` the instant of the import in microseconds; ``time_format`` is DEBUG_TIME_FORMAT where the user says it,
-    else empty: readers know the usual ones by themselves."""
+    """A file to read. ``modified`` is its modification time (seconds), for times without a year; ``now`` the instant of
+    the import (microseconds); ``time_format`` is DEBUG_TIME_FORMAT if the user gives it, else ""."""
 
     number: int
     path: str
@@ -43,21 +42,22 @@ class SourceFile:
     time_format: str = ""
 
     def refused(self, line: int, words: str, text: str, at: int = 0) -> SourceRefused:
-        """The event of a record that could not be read."""
+        """Return the event of a record that could not be read."""
         text = without_secrets(text[:KEPT])
         return SourceRefused(at or self.now, "refused", f"{self.number}:{line}", self.number, line, words, text)
 
 
 class SourceReader(Protocol):
-    """Reads one source. ``line`` is the number of lines that were read so far."""
+    """Reads one source. ``line`` is the number of lines read so far."""
 
     line: int
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
-        """`state` is what an earlier reader of this source, or of the one that it continues, left; None at first."""
+        """Continue from `state`, which an earlier reader of this source, or of the one it continues, left; None at
+        first."""
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """The events of the whole records at the beginning of `data`, and how many bytes these were."""
+        """Return the events of the whole records at the beginning of `data`, and their length in bytes."""
 
     def state(self) -> State: ...
 
@@ -87,20 +87,18 @@ _NAMED = re.compile(
 """A private attribute with its value, as ads, tables, JSON and XML write it. In prose ("Received ClaimId from ...") no
 value stands behind the name."""
 _STEMS = ((b"claimid", b"publicclaimid"), (b"capability", b""), (b"transferkey", b""), (b"_condor_priv", b""))
-"""What a text with a private attribute has, and what it may have without one."""
+"""A part of every private attribute's name, and the public name that also contains it."""
 
 
 def is_private(name: str) -> bool:
-    """Whether an attribute is not to be kept."""
+    """Tell whether an attribute is private and must not be kept."""
     name = name.lower()
     return name in PRIVATE or name.startswith("_condor_priv")
 
 
 def hidden(data: bytes) -> bytes:
-    """The bytes of any file, every secret in them replaced by as many dots: what a reader gets to see.
-
-    Here, before anything is read, since it is not for each reader to know in which corner of which record one stands.
-    """
+    """Return the bytes of a file with every secret in them replaced by as many dots. This is done before reading, so
+    that no reader has to know where in a record a secret may stand."""
     if b"#" in data:
         data = _CLAIM.sub(lambda found: found[1] + b"." * len(found[2]), data)
     lower = data.lower()
@@ -115,5 +113,5 @@ def _dots(found: re.Match[bytes]) -> bytes:
 
 
 def without_secrets(text: str) -> str:
-    """The text, each claim id in it cut to its public part, as HTCondor itself prints it."""
+    """Return the text with each claim id cut to its public part, as HTCondor itself prints it."""
     return _SECRET.sub(r"\1...", text) if "#" in text else text

@@ -1,10 +1,10 @@
-"""SchedLog: which shadow was started for which job on which slot, how it ended, and when a claim was given back.
+"""Read the SchedLog: the shadow of each job and slot, its exit, and the release of claims.
 
 * A shadow that has ended one job may be given the next one on the same claim: it reports how the first ended, and
-  switches. When it ends itself it says so again, of the last one.
-* A shadow that was killed leaves no job in its line: it is that of the line in which it was started.
-* A schedd that finds its jobs running when it begins knows their claims, but no longer their slots' names: with
-  D_FULLDEBUG the claim's id tells the name that it had before. Without, there is none.
+  switches. When it exits it reports its last job again.
+* The line of a shadow that was killed names no job: it is that of the line in which it was started.
+* A schedd that finds its jobs running when it starts knows their claims, but not their slots' names. With D_FULLDEBUG
+  the claim's id leads to the earlier name. Without, there is none.
 * Users and slots are as written there: a user without the domain.
 """
 
@@ -28,12 +28,12 @@ SHADOWS: Rows = (
 )
 
 Held = dict[str, str]
-"""A claim that a shadow uses: slot, user and claim, as far as they are known."""
+"""The claim that a shadow uses: slot, user and claim, as far as they are known."""
 
 
 class SchedLogReader(DaemonLog):
-    """Reads a SchedLog. ``_remembered``: the shadows that run, by pid (job and claim); the claim that was last given
-    another job; and the slots of the claims, by their ids."""
+    """Reads a SchedLog. ``_remembered``: the running shadows' jobs and claims by pid, the claim last given another job,
+    slots by claim id."""
 
     PATTERNS = table(DAEMON_LIFE, SHADOWS)
     DAEMON = "schedd"
@@ -85,7 +85,7 @@ class SchedLogReader(DaemonLog):
             self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["words"]}, job)
 
     def _forgotten(self, said: LogMessage) -> None:
-        """The record of a match is gone, with its job's number unless the claim had none any more."""
+        """Report a deleted match record. Without a job in it, the claim was released."""
         if "-" in said["job"]:
             self._released(said)
         else:

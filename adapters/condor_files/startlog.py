@@ -1,18 +1,19 @@
-"""A StartLog: what a startd says of its slots.
+"""Read the StartLog: a slot's transitions, its claims and starters, and the startd's start and end.
 
-A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. Its whole name has the
-machine's behind an ``@``, which the log gives as the alias of the startd's address. Of the lines these are read:
+A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. Its full name has the machine's
+behind an ``@``; the log gives that as the alias of the startd's address. These lines are read:
 
 * "Changing state", "Changing activity", "Changing state and activity" (or "Reverting", when a claim is taken back): a
-  transition. What is not named stays as it is. Where it is not known what the slot was (the log begins in the middle,
-  or lines were taken out), or it cannot have been that, it is what the dialect's table leaves as possible. What the
-  line says stands, even if it does not follow from the line before: that is for the audit.
-* "State change", "Called deactivate_claim()" and the like: the reasons of the transition that follows; reasons without
-  one are told when the slot or the startd ends.
-* "no longer needed, deleting": a slot's end, which is a transition, too; sometimes it is also told as one, to Delete.
-* The birth of slots, the steps of a claim, the starters; the startd's beginning and end.
+  transition. Whatever is not named stays as it is. If the slot's state is unknown (the log begins in the middle, or
+  lines were taken out) or impossible here, the HTCondor table decides what is possible. The line holds even if it does
+  not follow from the one before: the audit judges that.
+* "State change", "Called deactivate_claim()" and the like: the reasons of the transition that follows. Reasons without
+  one are reported when the slot or the startd ends.
+* "no longer needed, deleting": the deletion of a slot, which is a transition, too; some logs also have a line to
+  Delete.
+* The creation of slots, the steps of a claim, the starters; the startd's start and end.
 
-A startd that begins has new slots only, in Owner/Idle; those of the one before are gone, which no line says.
+A startd that starts has only new slots, in Owner/Idle. Those of the one before are gone, which no line says.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 CAUSE: Final = "reported"
 DAEMON: Final = "startd"
 REASONS: Final = 8
-"""So many reasons are kept of those that precede a transition: the last ones."""
+"""The number of reasons that are kept for the next transition: the last ones."""
 UNREADABLE: Final = "a transition that cannot be read"
 GENERAL: Final = 1_000_000
-"""So long, in microseconds, what was said of the whole machine is why slots leave that have no reason of their own."""
+"""The time (microseconds) for which a message about the whole machine is the reason of transitions without one."""
 
 _STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
 _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
@@ -53,8 +54,8 @@ _NAMED: Final = {"Swap": "VirtualMemory"}
 
 @define
 class _LoggedSlot:
-    """What is known of a slot: its whole name, its pair ("" if it is not known), the reasons that no transition has had
-    yet (place, instant, words), its job, and who asks for it."""
+    """A slot as far as it is known. ``pair`` is "" if unknown; ``reasons`` (place, instant, words) are those of the
+    next transition; ``schedd`` asks for it."""
 
     name: str
     pair: str = ""
@@ -65,7 +66,7 @@ class _LoggedSlot:
 
 @define
 class _StartdBanner:
-    """A startd that begins, as far as its banner was read."""
+    """The banner of a startd that starts, as far as it was read."""
 
     place: str
     at: int
@@ -74,7 +75,7 @@ class _StartdBanner:
 
 @define
 class _NewSlot:
-    """A slot that begins, until the line of its resources."""
+    """A new slot, until the line of its resources."""
 
     place: str
     at: int
@@ -83,7 +84,7 @@ class _NewSlot:
 
 
 class StartLogReader:
-    """Reads StartLogs: see the module. Refuses a transition's line that does not say from where to where."""
+    """Reads StartLogs. Refuses a line of a transition that does not say from where to where."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
@@ -91,7 +92,7 @@ class StartLogReader:
         self.source = source
         self.machine = str(state.get("machine", source.machine))
         self._fresh = bool(state.get("fresh", False))
-        """Whether all that this startd's slots did was read."""
+        """True if everything that this startd's slots did was read."""
         self._slots = {
             name: _LoggedSlot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
             for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()
@@ -103,7 +104,7 @@ class StartLogReader:
         self._birth = _NewSlot(**state["birth"]) if "birth" in state else None
         self._events: list[Event] = []
         self._moves: dict[str, tuple[str, str, str]] = {}
-        """What a line says -> what changes, from, to; only of words that the table knows."""
+        """Message -> what changes, from, to. Only words of the table get in, so that no log makes it grow."""
         self._line, self._at = 0, 0
 
     @property
@@ -139,7 +140,7 @@ class StartLogReader:
                 self._line, self._at = line, at
                 self._any(text)
                 continue
-            # A line of a slot that is known, as most are: what most of them say was said before.
+            # A line of a known slot, as most are; most messages were seen before.
             move = moves.get(message)
             if move is None:
                 handler = _ON_SLOT.get(message.partition(" ")[0])
@@ -160,7 +161,6 @@ class StartLogReader:
         return events, self.lines.consumed
 
     def _any(self, text: str) -> None:
-        """Take any line."""
         if found := _OF_SLOT.match(text):
             handler = _ON_SLOT.get(found[3])
             if handler is not None:
@@ -170,13 +170,13 @@ class StartLogReader:
         if handler_of_all is not None:
             handler_of_all(self, text)
 
-    # What is known
+    # -- State
 
     def _place(self) -> str:
         return f"{self.source.number}:{self._line}"
 
     def _settle(self) -> None:
-        """Tell what was held back for lines that did not come."""
+        """Report a start or a new slot that was waiting for lines that did not come."""
         if self._begun is not None:
             begun, self._begun = self._begun, None
             self._daemon("began", begun.facts, begun.at, begun.place)
@@ -184,7 +184,7 @@ class StartLogReader:
             self._born({})
 
     def _slot(self, name: str) -> _LoggedSlot:
-        """The slot of that name in the log; in Owner/Idle if it is new and the startd's beginning was read."""
+        """Return the slot by its name in the log; a new one is in Owner/Idle if the startd's start was read."""
         self._settle()
         slot = self._slots.get(name)
         return self._add(name, BORN if self._fresh else "") if slot is None else slot
@@ -194,7 +194,7 @@ class StartLogReader:
         return slot
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
-        """What was said before a transition, and is said of it."""
+        """Return the reason of a transition: what was said before it."""
         if slot.reasons:
             said = " / ".join(words for _, _, words in slot.reasons)
             slot.reasons = []
@@ -210,7 +210,7 @@ class StartLogReader:
         self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, said, kept))
 
     def _forget(self) -> None:
-        """The slots are others from here on, or not known any more. Reasons that were followed by nothing are told."""
+        """Drop the slots: they are others from here on, or unknown. Report reasons that no transition followed."""
         self._settle()
         for slot in self._slots.values():
             for place, at, words in slot.reasons:
@@ -219,7 +219,7 @@ class StartLogReader:
         self._starters.clear()
         self._general = (0, "")
 
-    # Slots
+    # -- Slots
 
     def on_step(self, name: str, job: str, text: str) -> None:
         found = _STEP.match(text)
@@ -337,7 +337,7 @@ class StartLogReader:
         self._events.append(SlotDestroyed(self._at, CAUSE, place, slot.name))
         del self._slots[name]
 
-    # The startd
+    # -- The startd
 
     def on_banner(self, text: str) -> None:
         begun = self._begun
@@ -358,12 +358,10 @@ class StartLogReader:
             self._settle()
 
     def on_exit(self, text: str) -> None:
-        """The last line of a startd."""
         if found := _EXIT.search(text):
             self._end({"how": self._how or f"status {found[2]}", "status": found[2], "pid": found[1] or ""})
 
     def on_error(self, text: str) -> None:
-        """A startd that gives up says why, and no more."""
         if text.startswith('ERROR "'):
             self._end({"how": text})
 
@@ -383,7 +381,7 @@ class StartLogReader:
             self._daemon("reconfigured", {}, self._at, self._place())
 
     def on_general(self, text: str) -> None:
-        """What is said of the whole machine, and is why its slots change."""
+        """Remember a message about the whole machine as the reason why its slots change."""
         if text.startswith(OF_THE_MACHINE):
             self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
 

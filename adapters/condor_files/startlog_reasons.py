@@ -1,4 +1,4 @@
-"""The lines of a StartLog that give the reason of a transition, or tell of a slot and change nothing."""
+"""Recognize lines of a StartLog that give the reason of a transition, or tell of a slot without changing it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
 
 @lru_cache(1_000)
 def reason_of(text: str) -> str:
-    """What a line says of why; most lines say one of a few things."""
+    """Return the reason that a line gives. The cache helps as most lines give one of a few."""
     return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
 
 

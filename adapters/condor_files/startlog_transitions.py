@@ -1,7 +1,7 @@
-"""The transitions of a StartLog: from where to where a line says that a slot went.
+"""Read the transitions of a StartLog: from which pair of state and activity to which a slot went.
 
-A line names what changes: the state, the activity, or both. What it does not name stays as it is. Where the slot's
-state is unknown, or cannot be what the line begins with, the dialect's table says what is possible.
+A line names the state, the activity, or both. What it does not name stays as it is. If the slot's state is unknown, or
+contradicts the line, the HTCondor table says what is possible.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final
 from ...domain.state_machines import DELETED, HTCONDOR_25, classify
 
 _LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
-"""Which state is supposed first of those in which a change of activity is possible."""
+"""The order in which states are tried in which a change of activity is possible."""
 CHANGES: Final = {
     "state and activity": re.compile(r"\w+/\w+ \w+/\w+"),
     "state": re.compile(r"\w+ \w+"),
     "activity": re.compile(r"\w+ \w+"),
 }
 TRANSITIONS: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
-"""(pair, what changes, from, to) as a log has it -> source, target, row, and the pair that is known after it. Only of
-words that the table knows, so that no log makes it grow."""
+"""(pair, what changes, from, to) as logged -> source, target, row, and the pair known after it ("": not certain). Only
+words of the table get in, so that no log makes it grow."""
 
 
 def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, str, str] | None:
-    """From where to where a line says that a slot went, by which row ("": none), and where it is then ("" if that is
-    not certain). None if the line does not say that."""
+    """Return source, target, row ("": none) and the pair known after a transition ("": not certain), or None if
+    unreadable."""
     if not CHANGES[what].fullmatch(f"{old} {new}"):
         return None
     likely = [
@@ -43,7 +43,7 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
 
 
 def _ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
-    """From where to where a slot may have gone, most likely first: what the line does not name stays as it was."""
+    """Return the possible sources and targets, most likely first. What the line does not name stays as it was."""
     if what == "state and activity":
         return [(old, new)]
     state, _, activity = pair.partition("/")

@@ -1,11 +1,9 @@
-"""Golden traces: what a real startd did, and what a machine of ours does when the same happens to it.
+"""Compare golden traces: the transitions of a real startd with ours on the same stimuli.
 
-``trace`` reads from a folder what happened to its startd from outside (``trace_startd``), and its configuration
-(``trace_settings``). ``play`` lets it happen to the live engine in virtual time (``trace_play``). ``compare`` compares
-the slots' transitions with those of the StartLog. Nothing here is special to a folder.
-
-Where the two cannot be equal although the policy is, a rule of ``COMPARISON_RULES`` says what is left out, and why. A
-rule applies wherever it fits, and is counted.
+``trace`` reads the stimuli (``trace_startd``) and the configuration (``trace_settings``) from a folder. ``play`` feeds
+them to the live engine in virtual time (``trace_play``). ``compare`` compares the slots' transitions with the
+StartLog's. If the two must differ although the policy is the same, a rule of ``COMPARISON_RULES`` leaves the difference
+out, in every folder, and is counted.
 """
 
 from __future__ import annotations
@@ -41,8 +39,7 @@ class Trace:
 
 @frozen
 class ComparisonRule:
-    """A difference that is not the policy's. ``apply`` takes the real transitions of a slot and ours, and returns both
-    without what it is about."""
+    """A difference that is not the policy's: ``apply`` removes it from a slot's real transitions and from ours."""
 
     name: str
     why: str
@@ -53,7 +50,7 @@ class ComparisonRule:
 
 @frozen
 class TraceDifference:
-    """The first entry in which a slot's sequences differ: its number from 1, what the real one was and what ours."""
+    """The first difference of a slot: the entry's number from 1, the real transition and ours."""
 
     slot: str
     entry: int
@@ -66,9 +63,8 @@ class TraceDifference:
 
 @frozen
 class TraceComparison:
-    """A folder's slots and the number of their real entries, how many of those are the ``same`` before the first that
-    differs, whether all are ``equal``, the first difference of each slot that has one, how often each rewrite was
-    needed, and what the pool refused."""
+    """The result of a folder. ``same`` counts, of the real ``entries``, those before the first difference of each slot;
+    ``rewrites`` counts the uses of each rule."""
 
     folder: str
     slots: int
@@ -115,10 +111,8 @@ COMPARISON_RULES: Final[tuple[ComparisonRule, ...]] = (
 
 
 def trace(folder: Path) -> Trace:
-    """What happened to the startds of a folder.
-
-    :raises FileNotFoundError: it has no StartLog, or one that tells of no slot
-    """
+    """Read what happened to the startds of a folder. Raise FileNotFoundError if it has no StartLog, or one without a
+    slot."""
     files = TraceFiles(folder)
     data = files.data("StartLog")
     if data is None:
@@ -130,7 +124,7 @@ def trace(folder: Path) -> Trace:
 
 
 def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[PlayedTransition], list[RefusedStimulus]]]:
-    """What the slots of each of the trace's startds would have done, and the stimuli that were refused."""
+    """Return our transitions, and the refused stimuli, for each startd of the trace."""
     played = []
     for run in found.runs:
         if run.slots:
@@ -142,7 +136,7 @@ def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[PlayedTransiti
 
 
 def recorded(found: Trace) -> list[list[PlayedTransition]]:
-    """What the slots of each of the trace's startds did."""
+    """Return the recorded transitions for each startd of the trace."""
     source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
     data = found.files.data("StartLog") or b""
     events, _ = StartLogReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
@@ -159,7 +153,7 @@ def recorded(found: Trace) -> list[list[PlayedTransition]]:
 
 
 def compare(folder: Path, dialect: str = DIALECT) -> TraceComparison:
-    """Put what the slots of a folder's startds did beside what ours do of the same."""
+    """Compare the recorded transitions of a folder with ours."""
     found = trace(folder)
     differences: list[TraceDifference] = []
     rewrites: dict[str, int] = defaultdict(int)
@@ -196,7 +190,7 @@ def _rewritten(
 
 
 def _same(real: list[PlayedTransition], ours: list[PlayedTransition]) -> int:
-    """How many entries are equal before the first that is not."""
+    """Return the number of equal entries before the first difference."""
     pairs = zip(real, ours, strict=False)
     found = (n for n, (a, b) in enumerate(pairs) if (a.source, a.target) != (b.source, b.target))
     return next(found, min(len(real), len(ours)))

@@ -1,4 +1,4 @@
-"""The commands to a startd, as its log names and numbers them."""
+"""Map the commands to a startd, as its log names and numbers them, to stimuli."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from ...domain.ports import stimuli as s
 
 HOLDER: Final = "schedd"
-"""Who holds the claims: one access point, of which the log knows no name."""
+"""The holder of all claims: one access point, whose name the log lacks."""
 ADMINISTRATOR: Final = "root"
 SCHEDULES: Final = ((20, "Fast"), (10, "Quick"))
-"""From which number of HowFast on a drain has which schedule; below them it is Graceful."""
+"""The least HowFast of each drain schedule; below them it is Graceful."""
 COMPLETION_NUMBERS: Final = {"1": "resume", "2": "exit", "3": "restart", "4": "reconfig"}
-"""What the numbers of ResumeOnCompletion mean; any other: nothing."""
+"""The numbers of ResumeOnCompletion; any other means nothing."""
 COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
     "RELEASE_CLAIM": s.ReleaseClaim,
     "VACATE_CLAIM": lambda id, slot: s.VacateSlot(id, ADMINISTRATOR, slot),
@@ -24,4 +24,4 @@ COMMANDS: Final[Mapping[str, Callable[[str, str], s.Stimulus]]] = {
     "DEACTIVATE_CLAIM_FORCIBLY": lambda id, slot: s.DeactivateClaim(id, slot, fast=True),
     "MATCH_INFO": s.NotifyMatch,
 }
-"""The commands that a startd tells by their names, whether it obeys ("received") or not ("ignoring")."""
+"""The commands that a startd logs by name, whether it obeys ("received") or not ("ignoring")."""

@@ -1,8 +1,7 @@
-"""Golden traces of cycles: what a folder of a real pool's records tells of its negotiator, and what ours makes of it.
+"""Read golden traces of negotiation cycles from a folder of a real pool's records.
 
-``record`` puts together what happened: to the machines (played to machines of ours, as ``trace_play`` does it, since
-those go the way of the recorded ones), to the queue (``trace_queue``) and to the negotiator (``trace_negotiator``).
-``replay/conformance`` compares. Nothing here is special to a folder.
+``record`` joins the machines' events (replayed by ``trace_play``, as ours follow the recorded ones), the queue
+(``trace_queue``) and the negotiator (``trace_negotiator``). ``replay/conformance`` compares.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from .trace_queue import queue
 from .trace_settings import configuration
 
 DOMAIN: Final = "localhost"
-"""The recorded pools' UID_DOMAIN, where no log of a startd tells another."""
+"""The recorded pools' UID_DOMAIN, unless a startd's log gives another."""
 
 
 def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
-    """What a folder tells.
+    """Return a folder's recording.
 
     :raises FileNotFoundError: it has no StartLog or no NegotiatorLog
-    :raises ConfigError: its configuration cannot be taken
+    :raises ConfigError: its configuration is invalid
     """
     found = trace(folder)
     log, accounts = negotiator(found.files), AccountReader(found.files)
@@ -56,7 +55,7 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
 
 
 def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
-    """What a pool of ours makes of what happened to the machines."""
+    """Yield the events of a pool of ours to whose machines the same happened."""
     founded = False
     for run, moves in zip(found.runs, recorded(found), strict=True):
         if not run.slots:
@@ -74,8 +73,7 @@ def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
 
 
 def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list[e.Event]:
-    """The events, each transition of a slot at the instant at which the real slot went through it, as long as that
-    leaves a log that makes sense."""
+    """Return the events, each transition at the real slot's instant, unless that makes a log that cannot be folded."""
     real: dict[str, deque[PlayedTransition]] = defaultdict(deque)
     for move in moves:
         real[move.slot].append(move)
@@ -97,7 +95,7 @@ def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list
 
 
 def _counting(pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission]) -> Iterator[e.Event]:
-    """The events of the pool, each claim with the submitter that its job counts for."""
+    """Yield the pool's events, each claim with its job's submitter."""
     submitters = {one.event.cluster: one.event.submitter for one in jobs}
     of_claims: dict[str, str] = {}
     for event in pool:
@@ -112,7 +110,7 @@ def _counting(pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission]) -> It
 
 
 def _configured(found: Trace, heard: Sequence[int]) -> Iterator[e.Event]:
-    """The reconfigurations of which the folder has the text, when the negotiator ``heard`` of them."""
+    """Yield the reconfigurations whose text the folder has, when the negotiator ``heard`` of them."""
     files, run = found.files, found.runs[0]
     before = offered(configuration(files, run, 0))
     for number, at in enumerate(files.reconfigured, 1):
@@ -125,7 +123,7 @@ def _configured(found: Trace, heard: Sequence[int]) -> Iterator[e.Event]:
 
 
 def _settings(events: Iterable[e.Event]) -> Iterator[e.Event]:
-    """The events in their order, without what cannot be taken."""
+    """Yield the events in order, without invalid settings."""
     for event in sorted(events, key=lambda one: one.at):
         if isinstance(event, e.PoolConfigured):
             fit = {name: text for name, text in event.settings.items() if not unfit(name, text)}

@@ -1,10 +1,10 @@
-"""A folder that holds what a real pool left behind: the files that a golden trace needs besides its StartLog.
+"""Read the files of a golden trace besides its StartLog.
 
-* ``timeline.txt``: each command with its time, as the person (or the script) at the pool noted it. Read of it: when the
-  owner's sensor was given what to say ("owner file now"), and the order of snapshots and reconfigurations.
+* ``timeline.txt``: each command with its time, as the person or script at the pool noted it. It gives the owner's
+  sensor readings ("owner file now"), and the order of snapshots and reconfigurations.
 * ``scenario.conf``: the configuration, laid over ``BASE``. Other ``*.conf`` files are later configurations.
-* ``machine-ads-N.txt``: what condor_status -long said at the N-th snapshot.
-* the job ads: what the histories and condor_q -long said. A job's ad at its end serves for its whole life.
+* ``machine-ads-N.txt``: the output of condor_status -long at the N-th snapshot.
+* Job ads, from the histories and condor_q -long. A job's final ad serves for its whole life.
 
 Each file may be gzipped, and any but the StartLog may be missing.
 """
@@ -38,11 +38,10 @@ UPDATE_INTERVAL = 5
 POLLING_INTERVAL = 1
 RUNBENCHMARKS = 0
 """
-"""What the recorded pools were configured with before their scenario's own file: the last line is the distribution's
-own for a pool of one machine."""
+"""The recorded pools' configuration before the scenario's own. The last line is the default of a one-machine pool."""
 
 JOB_ADS: Final = ("history.ads", "q-*.ads", "epoch_history", "startd_history")
-"""The files with jobs' ads, those first that tell most of a job."""
+"""The files with job ads, the most detailed first."""
 
 _ENTRY: Final = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d) (.*)")
 _TOLD: Final = re.compile(r"owner file now: (.*)")
@@ -54,7 +53,7 @@ _STATIC: Final = frozenset({'"static"', '"partitionable"'})
 
 @frozen
 class TimelineEntry:
-    """What the timeline says of an instant."""
+    """A dated line of the timeline."""
 
     at: int
     words: str
@@ -62,8 +61,7 @@ class TimelineEntry:
 
 @frozen
 class AdSnapshot:
-    """The ads of a machine's slots, static and partitionable, at an instant; ``reconfigurations``: how many of them the
-    timeline tells before it."""
+    """The ads of a machine's static and partitionable slots at an instant, after so many ``reconfigurations``."""
 
     at: int
     ads: tuple[Ad, ...]
@@ -77,14 +75,14 @@ class TraceFiles:
         self.folder = folder
 
     def data(self, name: str) -> bytes | None:
-        """A file's bytes, unpacked; None if there is none of that name."""
+        """Return a file's bytes, unpacked; None if there is none of that name."""
         for path, opened in ((self.folder / name, Path.read_bytes), (self.folder / f"{name}.gz", _unzipped)):
             if path.is_file():
                 return opened(path)
         return None
 
     def names(self, pattern: str) -> list[str]:
-        """The names of the files that a pattern accepts, without ``.gz``, in their order."""
+        """Return the sorted names of the files that match a pattern, without ``.gz``."""
         found = {path.name.removesuffix(".gz") for end in ("", ".gz") for path in self.folder.glob(pattern + end)}
         return sorted(found)
 
@@ -93,7 +91,7 @@ class TraceFiles:
 
     @cached_property
     def timeline(self) -> list[TimelineEntry]:
-        """What the timeline says, in its order; the rest of what a command printed is left out."""
+        """The timeline's dated lines, in order, without the commands' further output."""
         entries = []
         for line in self.text("timeline.txt").splitlines():
             if found := _ENTRY.match(line):
@@ -103,19 +101,18 @@ class TraceFiles:
 
     @cached_property
     def owner_told(self) -> list[tuple[int, Ad]]:
-        """When the owner's sensor was given what to publish, and what."""
+        """The instants at which the owner's sensor got new readings, with the readings."""
         told = ((entry.at, _TOLD.match(entry.words)) for entry in self.timeline)
         return [(at, dict(_PAIR.findall(found[1]))) for at, found in told if found]
 
     @cached_property
     def reconfigured(self) -> list[int]:
-        """When the timeline tells of reconfigurations."""
+        """The instants of the timeline's reconfigurations."""
         return [entry.at for entry in self.timeline if _RECONFIGURED.match(entry.words)]
 
     @cached_property
     def configurations(self) -> list[str]:
-        """The texts that were laid over ``BASE`` from the beginning, and from each reconfiguration on as far as the
-        folder has a file for each of them."""
+        """The texts over ``BASE``: the first, then one for each reconfiguration if the folder has them all."""
         first = self.text(SCENARIO)
         later = [name for name in self.names("*.conf") if name != SCENARIO]
         if len(later) != len(self.reconfigured):
@@ -124,7 +121,7 @@ class TraceFiles:
 
     @cached_property
     def snapshots(self) -> list[AdSnapshot]:
-        """The snapshots that the timeline tells, of which the folder has the machine's ads."""
+        """The timeline's snapshots whose machine ads the folder has."""
         found, reconfigurations = [], 0
         for entry in self.timeline:
             if _RECONFIGURED.match(entry.words):
@@ -138,7 +135,7 @@ class TraceFiles:
         return found
 
     def ads(self, name: str) -> Iterator[Ad]:
-        """The ads of a file, as attribute -> expression text."""
+        """Yield the ads of a file, as attribute -> expression text."""
         data = self.data(name)
         if not data:
             return
@@ -151,7 +148,7 @@ class TraceFiles:
 
     @cached_property
     def jobs(self) -> Mapping[str, Ad]:
-        """The jobs' ads by their ids, "12.0"."""
+        """The job ads by their ids, "12.0"."""
         jobs: dict[str, Ad] = {}
         for pattern in JOB_ADS:
             for name in self.names(pattern):
@@ -162,7 +159,7 @@ class TraceFiles:
 
 
 def number(ads: tuple[Ad, ...], name: str) -> float | None:
-    """The least number that one of the ads has for an attribute; None where none has any."""
+    """Return the least number that an ad has for an attribute, or None."""
     values = []
     for ad in ads:
         with suppress(ValueError):

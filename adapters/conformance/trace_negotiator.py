@@ -1,9 +1,8 @@
-"""The negotiator's side of a golden trace: its cycles, what its accountant wrote down, what was set, and the samples.
+"""Read the negotiator's side of a golden trace: cycles, the accountant's log, settings and samples.
 
-Of the NegotiatorLog are read the instants at which priorities were brought up to date ("Phase 2"), whose jobs were
-asked for and which were offered, the matches, and the settings that it names when it begins and is reconfigured. Of
-Accountantnew.log: which slots were counted for whom in each cycle, and where the accounts stood first. Of the samples:
-what condor_userprio -l said of submitters.
+From the NegotiatorLog: the instants of the accounting ("Phase 2"), the submitters asked and the jobs offered, the
+matches, and the settings logged at start and reconfiguration. From Accountantnew.log: the slots counted for each
+submitter in each cycle, and the first state of the accounts. From the samples: condor_userprio -l.
 """
 
 from __future__ import annotations
@@ -55,14 +54,14 @@ _SET: Final = {
     "begin usage time": "begin",
     "last usage time": "last",
 }
-"""What the log calls what can be set of a submitter."""
+"""The log's name of a submitter's setting -> ours."""
 _LIMITED: Final = (
     r"This submitter hit its submitterLimit\.",
     r"Negotiation with (\S+) skipped .*",
     r"Reached submitter resource limit: .*",
     r"Over submitter resource limit .*",
 )
-"""What is said of a submitter of whom nothing is requested although it has jobs."""
+"""Messages about a submitter that has jobs although none is requested."""
 _MORE: Rows = (
     (r"Phase 2: +Performing accounting \.\.\.", "_accounting"),
     (r"Leaving compute_significant_attrs\(\).*", "_accounting"),
@@ -76,8 +75,8 @@ _MORE: Rows = (
 
 @define
 class _Cycle:
-    """A cycle that is being read. ``at`` is 0 until its accounting was told of. Of those in ``asked``, it is true that
-    they had jobs to offer, or are not known to have had none."""
+    """A cycle that is being read. ``at`` is 0 until its accounting; ``asked`` is False for a submitter without a job to
+    offer."""
 
     at: int = 0
     after: int = 0
@@ -97,8 +96,8 @@ class _Cycle:
 
 
 class CycleReader(NegotiatorLogReader):
-    """Reads a NegotiatorLog as a trace needs it. ``lost`` counts the cycles of which there is no accounting: their
-    beginning was taken out, or they were given up before it. ``reconfigured``: when it read its configuration again."""
+    """Reads a NegotiatorLog for a trace. ``lost`` counts cycles without an accounting: their beginning was taken out,
+    or they were aborted before it. ``reconfigured``: the instants at which it read its configuration again."""
 
     PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
 
@@ -119,7 +118,7 @@ class CycleReader(NegotiatorLogReader):
         return sum(1 for one in self._all if not one.at)
 
     def _forget(self) -> None:
-        """Lines are missing, or another negotiator begins."""
+        """Drop the state: lines are missing, or another negotiator starts."""
         super()._forget()
         self._cut = True
 
@@ -128,12 +127,12 @@ class CycleReader(NegotiatorLogReader):
         if self._all and self._all[-1].at and not self._all[-1].until:
             self._all[-1].until = at
         if self._cut and self._all and text.strip() and not text.startswith("**"):
-            self._all.append(_Cycle())  # what comes now is of another cycle, whose beginning is missing
+            self._all.append(_Cycle())  # another cycle's lines, without its beginning
             self._cut = False
 
     @property
     def _now(self) -> _Cycle:
-        """The cycle that is being told of."""
+        """The cycle that is being read."""
         if not self._all:
             self._all.append(_Cycle())
         return self._all[-1]
@@ -145,7 +144,7 @@ class CycleReader(NegotiatorLogReader):
         self._cut = False
 
     def _accounting(self, said: LogMessage) -> None:
-        """The priorities are brought up to date behind the last of these lines."""
+        """Set the cycle's instant: priorities are updated behind the last of these lines."""
         self._now.at, self._now.until = said.at, 0
 
     def _finish(self, said: LogMessage, facts: dict[str, str]) -> None:
@@ -157,17 +156,17 @@ class CycleReader(NegotiatorLogReader):
         self._now.asked.setdefault(said["user"])
 
     def _prefetched(self, said: LogMessage) -> None:
-        """If not all access points have answered, those count that are negotiated with after all."""
+        """Keep only the submitters that are negotiated with, if some access points did not answer."""
         if said["tried"] != said["got"]:
             self._now.asked = {user: offered for user, offered in self._now.asked.items() if offered}
 
     def _skipped(self, said: LogMessage) -> None:
-        """Its ad says that nothing of it waits, whatever its access point has just said."""
+        """Drop a submitter whose ad has no idle jobs, whatever its access point has just said."""
         self._now.asked.pop(said["user"], None)
 
     def _negotiating(self, said: LogMessage) -> None:
         super()._negotiating(said)
-        if not self._now.asked.get(said["user"]):  # offered nothing, as long as nothing else is told
+        if not self._now.asked.get(said["user"]):  # offered nothing, unless a later line says otherwise
             self._now.asked[said["user"]] = False
 
     def _limited(self, said: LogMessage) -> None:
@@ -196,8 +195,7 @@ class CycleReader(NegotiatorLogReader):
             self.settings.append(_set(self._from(at), user, facts["what"], facts["value"]))
 
     def _from(self, at: int) -> int:
-        """From when on it holds what is set: told behind the accounting of a cycle of the same second, it is from the
-        next cycle on."""
+        """Return the instant of a setting: behind an accounting of the same second it counts from the next cycle on."""
         late = bool(self._all) and self._all[-1].at == at
         return at + late
 
@@ -224,10 +222,7 @@ def _set(at: int, user: str, what: str, value: str) -> Event:
 
 
 def negotiator(files: TraceFiles) -> CycleReader:
-    """What the folder's NegotiatorLog says.
-
-    :raises FileNotFoundError: it has none
-    """
+    """Read the folder's NegotiatorLog. Raise FileNotFoundError if it has none."""
     data = files.data(LOG)
     if data is None:
         raise FileNotFoundError(f"{files.folder}: there is no {LOG}, nor {LOG}.gz: without it no cycle is known")
@@ -238,8 +233,8 @@ def negotiator(files: TraceFiles) -> CycleReader:
 
 
 class AccountReader:
-    """Reads the folder's Accountantnew.log (and earlier copies of it). ``began`` is the instant of the table with which
-    the first of them begins (0: there is none), ``known`` what that says of submitters."""
+    """Reads the folder's Accountantnew.log and earlier copies of it. ``began`` is the instant of the first table (0:
+    none), ``known`` its accounts."""
 
     def __init__(self, files: TraceFiles) -> None:
         self.began = 0
@@ -254,7 +249,7 @@ class AccountReader:
         begins, now = True, _AccountingRead()
         for event in events:
             if isinstance(event, SourceGap):
-                now = _AccountingRead()  # of the cycle that was told of, something is missing
+                now = _AccountingRead()  # a part of this cycle is missing
             if not isinstance(event, TableWritten):
                 continue
             ads = _written(event)
@@ -285,7 +280,7 @@ class AccountReader:
 
 @define
 class _AccountingRead:
-    """What is read of a cycle's accounting."""
+    """The accounting of a cycle, as far as it was read."""
 
     at: int = 0
     after: int = 0
@@ -295,8 +290,7 @@ class _AccountingRead:
     usage: dict[str, float] = Factory(dict)
     earlier: list[CountedClaim] = Factory(list)
     counts: bool = False
-    """Whether the claims were counted again; when it is reconfigured, the negotiator brings the priorities up to date
-    by those that it had counted ``earlier``."""
+    """True if the claims were counted again. A reconfigured negotiator updates priorities by the ``earlier`` claims."""
 
     @property
     def held(self) -> list[CountedClaim]:
@@ -321,7 +315,7 @@ _RESOURCE: Final = "Resource."
 
 
 def _written(event: TableWritten) -> dict[str, Ad]:
-    """What a transaction sets, by the keys of the ads."""
+    """Return what a transaction sets, by the keys of the ads."""
     found: dict[str, Ad] = {}
     for operation, key, name, text in event.operations:
         if operation == SET_ATTRIBUTE:
@@ -330,7 +324,7 @@ def _written(event: TableWritten) -> dict[str, Ad]:
 
 
 def _number(ad: Ad, name: str, otherwise: float) -> float:
-    """A number that the table has; where its line is damaged, the same as where it is not there."""
+    """Return a number of the table; `otherwise` if it is missing or damaged."""
     with suppress(ValueError):
         found = float(ad.get(name, otherwise))
         if isfinite(found):
@@ -339,12 +333,12 @@ def _number(ad: Ad, name: str, otherwise: float) -> float:
 
 
 def _updated(ads: Mapping[str, Ad]) -> int:
-    """The instant at which the priorities were brought up to date, if that is set."""
+    """Return the instant at which the priorities were updated, or 0."""
     return int(_number(ads.get("Accountant.", {}), "LastUpdateTime", 0)) * SECOND
 
 
 def _claims(ads: Mapping[str, Ad]) -> Iterator[tuple[CountedClaim, int]]:
-    """Each claim that is counted, and from when on."""
+    """Yield each counted claim, and the instant from which it counts."""
     for key, ad in ads.items():
         if key.startswith(_RESOURCE) and "RemoteUser" in ad:
             slot = key.removeprefix(_RESOURCE).partition("@<")[0]
@@ -374,7 +368,7 @@ def _known(user: str, ad: Ad) -> KnownAccount:
 
 
 def samples(files: TraceFiles) -> Iterator[UserprioSample]:
-    """What condor_userprio -l said of submitters, in the order of the files; accounting groups are left out."""
+    """Yield the samples of condor_userprio -l in the order of the files, without accounting groups."""
     for where in files.names("userprio-*.txt"):
         for ad in files.ads(where):
             if ad.get("IsAccountingGroup", "true").lower() == "true" or "LastUpdate" not in ad:

@@ -1,11 +1,10 @@
-"""A golden trace's stimuli, played to a machine of our own: which transitions its slots make of them.
+"""Replay a golden trace's stimuli to a machine of ours and collect its slots' transitions.
 
-The live engine decides, in a virtual world, under the trace's configuration. When the startd looked at its policy is
-part of what happened to it, and where the log shows that it did ("eval_policy state should be"), a round stands among
-the stimuli. The log shows a look only where something came of it or everything is logged, so more are needed; the rule
-is the same for every folder: in a second without a look that the log shows, there is one at its beginning, if the
-interval that is in force (POLLING_INTERVAL while a slot is claimed, else UPDATE_INTERVAL) has passed since the last. A
-timer that is due rings where the log shows that one rang, or else at the end of its second.
+The live engine decides, in a virtual world, under the trace's configuration. When the startd evaluated its policy is
+part of the trace. The log shows it ("eval_policy state should be") only if it had an effect, or if everything is
+logged. So one rule adds evaluations: in a second without a logged one there is one at its beginning, if the interval in
+force (POLLING_INTERVAL while a slot is claimed, else UPDATE_INTERVAL) has passed since the last. A due timer fires
+where the log shows it, or else at the end of its second.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceStep
 
 @frozen
 class PlayedTransition:
-    """A slot's transition: when (microseconds), of which slot, from where to where, by which row, why."""
+    """A slot's transition: ``at`` is in microseconds, ``row`` is that of the table."""
 
     at: int
     slot: str
@@ -52,7 +51,7 @@ class RefusedStimulus:
 
 
 class TracePlay:
-    """One startd's life, lived by a machine of ours."""
+    """The replay of one startd's run on a machine of ours."""
 
     def __init__(self, files: TraceFiles, run: StartdRun, dialect: str) -> None:
         self.files, self.run = files, run
@@ -67,7 +66,7 @@ class TracePlay:
         self._tell(offer("machine", run.machine, configuration(files, run, run.configured), self.equipment), 0)
 
     def moves(self) -> list[PlayedTransition]:
-        """Play it, and return what the slots did."""
+        """Replay the run, and return the slots' transitions."""
         own = {one.at: one for one in sensed(self.files, self.run)}
         steps = deque(self.run.steps)
         for second in range(self.run.began, self.run.ended + SECOND, SECOND):
@@ -124,7 +123,7 @@ class TracePlay:
 
 
 def _moves(events: Iterable[Event]) -> Iterator[PlayedTransition]:
-    """The transitions in a log. A dynamic slot that is given back has one of its own, as in a StartLog."""
+    """Yield the transitions of a log, including a merged dynamic slot's deletion, as a StartLog has it."""
     pairs: dict[str, str] = {}
     for event in events:
         if isinstance(event, SlotTransitioned):

@@ -1,12 +1,10 @@
-"""The jobs of a golden trace: what was submitted when, and when each of them waited.
+"""Read the jobs of a golden trace: the submissions, and when each job was idle.
 
-Submissions are those of ``timeline.txt``, with the descriptions in ``submit/`` (``<user>-<name>.sub``); when each was,
-its first job's entry in an event log says, else its QDate, else the timeline. A cluster of which no description is
-there has the ad that the histories or condor_q have of its first job.
-
-When a job waited, ran or was held is told by the entries of job event logs, and by the claims on the machines: a job
-that a claim was requested for no longer waits, whatever its log says of it later. Where the entry of a run's end was
-trimmed away, the job waits again if it is started again, and is over if it is not.
+Submissions come from ``timeline.txt``, with the descriptions in ``submit/`` (``<user>-<name>.sub``). Their instant is
+that of the first job's entry in an event log, else its QDate, else the timeline's. A cluster without a description gets
+its first job's ad from the histories or condor_q. Job event logs and the machines' claims tell when a job was idle, ran
+or was held. A job for which a claim was requested is not idle, whatever its log says later. If the end of a run was
+trimmed away, the job is idle again if it starts again, else over.
 """
 
 from __future__ import annotations
@@ -44,15 +42,15 @@ _COMMAND: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (\w+)\$ condor_subm
 _TIMED: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d ")
 _ANSWER: Final = re.compile(r"\d+ job\(s\) submitted to cluster (\d+)\.|(\d+)\.0 - \d+\.\d+$")
 _MOVES: Final = {1: "Running", 4: "Idle", 5: "Completed", 7: "Idle", 9: "Completed", 12: "Held", 13: "Idle", 24: "Idle"}
-"""The status of a job after an entry of its event log, by the entry's number."""
+"""Number of an event log entry -> the job's status after it."""
 _ENDS: Final = frozenset({"Idle", "Completed", "Held"})
 _NEAR: Final = 5 * SECOND
-"""An end that the machine tells of is the one that the event log tells within this time."""
+"""Time (microseconds) within which an end from the machine and one from the event log are the same."""
 
 
 @frozen
 class SubmitCommand:
-    """A submission of the timeline: who submitted what as which cluster; ``arguments`` are condor_submit's."""
+    """A submission of the timeline; ``arguments`` are condor_submit's."""
 
     at: int
     user: str
@@ -74,7 +72,7 @@ class _NoDisk:
 
 
 def commands(files: TraceFiles) -> Iterator[SubmitCommand]:
-    """The submissions of the timeline that were accepted."""
+    """Yield the timeline's accepted submissions."""
     instants = iter(files.timeline)
     found: tuple[int, str, str] | None = None
     for line in files.text("timeline.txt").splitlines():
@@ -90,7 +88,7 @@ def commands(files: TraceFiles) -> Iterator[SubmitCommand]:
 def queue(
     files: TraceFiles, domain: str, dialect: str, configuration: Configuration, pool: Sequence[e.Event]
 ) -> tuple[list[RecordedSubmission], list[str]]:
-    """The submissions in their order, and those that are left out, with the reasons."""
+    """Return the submissions in order, and those left out with the reasons."""
     settings = for_submissions(submissions(configuration))
     entries = _entries(files, max((event.at for event in pool), default=0))
     told = {one.cluster: one for one in commands(files)}
@@ -113,7 +111,7 @@ def queue(
             left_out.append(f"cluster {cluster}: {error}")
             continue
         event = next(event for event in events if isinstance(event, e.ClusterSubmitted))
-        event = evolve(event, factor=0.0)  # it is for the settings of the recorded pool to say
+        event = evolve(event, factor=0.0)  # the recorded pool's settings decide it
         found.append(RecordedSubmission(event, tuple(moves.get(cluster, ()))))
     return found, left_out
 
@@ -121,7 +119,7 @@ def queue(
 def _described(
     files: TraceFiles, command: SubmitCommand, domain: str, at: int, settings: Mapping[str, str]
 ) -> s.Submit | None:
-    """The request that a submit description makes; None if there is none."""
+    """Return the request of a submit description, or None if there is none."""
     words, append, name = list(command.arguments), [], ""
     while words:
         word = words.pop(0)
@@ -152,13 +150,13 @@ def _described(
 
 
 def _counting(request: s.Submit, ad: Ad) -> s.Submit:
-    """The request as the access point took it: it may have put the jobs into an accounting group."""
+    """Return the request as the schedd took it: it may have added an accounting group."""
     group = ad.get("AccountingGroup", "")
     return evolve(request, ad={**request.ad, "AccountingGroup": group}) if group else request
 
 
 def _of_ad(files: TraceFiles, cluster: int, ad: Ad) -> s.Submit:
-    """The request that would have made a job with this ad."""
+    """Return the request that would have made a job with this ad."""
     count = 1 + max(int(id.partition(".")[2]) for id in files.jobs if id.startswith(f"{cluster}."))
     count = max(count, int(ad.get("TotalSubmitProcs", "0")))
     kept = {name: text for name, text in ad.items() if name.lower() not in LIVED and name not in _IDS}
@@ -167,14 +165,14 @@ def _of_ad(files: TraceFiles, cluster: int, ad: Ad) -> s.Submit:
 
 _IDS: Final = frozenset({"ClusterId", "ProcId"})
 
-# What became of the jobs
+# -- The jobs' moves
 
 _Entries = Mapping[int, list[tuple[int, int, int]]]
-"""By cluster: instant, process and number of each entry, in order."""
+"""Cluster -> instant, process and number of each entry, in order."""
 
 
 def _entries(files: TraceFiles, last: int) -> _Entries:
-    """What the job event logs say, which end about the instant ``last``; what several of them say counts once."""
+    """Return the entries of the job event logs, which end about ``last``; an entry of several logs counts once."""
     found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for name in (*files.names("EventLog"), *files.names("*job.log")):
         source = SourceFile(1, name, "userlog", "", UTC, last / SECOND, 1 << 62)
@@ -186,7 +184,7 @@ def _entries(files: TraceFiles, last: int) -> _Entries:
 
 
 def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[JobMove]]:
-    """The moves of each cluster's jobs, in order."""
+    """Return the moves of each cluster's jobs, in order."""
     found: dict[tuple[int, int], list[JobMove]] = defaultdict(list)
     for cluster, lines in entries.items():
         for at, proc, number in lines:
@@ -210,7 +208,7 @@ def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[JobMove
 
 
 def _of_machines(pool: Iterable[e.Event]) -> dict[tuple[int, int], list[JobMove]]:
-    """What the machines tell of jobs: a claim was requested for one, or one was started (Running), or it ended."""
+    """Return the moves that the machines show: a claim was requested or activated (Running), or ended."""
     found: dict[tuple[int, int], list[JobMove]] = defaultdict(list)
     waiting: dict[str, str] = {}
     for event in pool:

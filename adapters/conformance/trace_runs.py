@@ -1,4 +1,4 @@
-"""The startds whose StartLog a golden trace has: one run for each, from its first line to its last."""
+"""Split a golden trace's StartLog into the runs of its startds, each from its first line to its last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELD: Final = re.compile(r"\s*(\w+) = (.*)")
 
 
 def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]) -> list[StartdRun]:
-    """The lives of startds that a StartLog tells, each with what happened to it from outside."""
+    """Return the runs of a StartLog's startds, each with its stimuli."""
     found: list[StartdRun] = []
     extraction: StimulusExtraction | None = None
     rest = _rest(data)
@@ -47,7 +47,7 @@ def _records(data: bytes) -> Iterator[Record]:
 
 
 def _rest(data: bytes) -> dict[int, Ad]:
-    """The attributes in the lines behind a drain's request, by the request's line."""
+    """Return the attributes in the lines behind a drain request, by the request's line."""
     lines = data.decode("utf-8", "replace").split("\n")
     found: dict[int, Ad] = {}
     for number, line in enumerate(lines, start=1):

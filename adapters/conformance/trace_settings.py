@@ -1,14 +1,10 @@
-"""The configuration of a golden trace's startd, and what its sensors said: as far as the folder shows them.
+"""Reconstruct the configuration of a golden trace's startd, and its sensors' readings.
 
-The texts that were read are there for the beginning (``scenario.conf`` over the recorded pools' base), and not always
-for the reconfigurations. Where they are not, two rules, the same for every folder, tell what changed:
-
-* a snapshot between two reconfigurations has ads with the policy's expressions: those that differ from the ones before
-  the first of the two;
-* an expression of which the log says a value that the constant in the known configuration denies was given that value.
-
-The load average and the last key are known at the snapshots. In between the load moves as a kernel's average over a
-minute does, and after the last as it moved before it.
+The first configuration is there (``scenario.conf`` over the base), later ones not always. Two rules then tell the
+changes: a policy expression whose ads differ between the snapshots before and after the reconfiguration changed; and an
+expression whose logged value contradicts its known constant was given that value. The load average and the last key are
+known at the snapshots. In between, the load moves as a kernel's one-minute average does; after the last one it goes on
+so.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ from .trace_steps import StartdRun, TraceSlot
 
 SHOWN: Final = {"MaxJobRetirementTime": "MAXJOBRETIREMENTTIME", "MachineMaxVacateTime": "MachineMaxVacateTime",
                 "Start": "START", "Rank": "RANK"}  # fmt: skip
-"""The policy's expressions that published ads have, with the names of their settings."""
+"""The policy's expressions in published ads -> their settings."""
 SYSTEM: Final[tuple[str, ...]] = (
     "Arch",
     "OpSys",
@@ -41,15 +37,15 @@ SYSTEM: Final[tuple[str, ...]] = (
     "HasFileTransfer",
     "HasJobDeferral",
 )
-"""What jobs ask of a machine beside its resources."""
+"""The attributes of a machine that jobs ask for, beside its resources."""
 SAMPLED: Final = 5
-"""A kernel takes its load averages every so many seconds."""
+"""Seconds between two samples of a kernel's load average."""
 MINUTE: Final = 60
 
 
 @frozen
 class SensorReading:
-    """What the machine's own sensors said from an instant on: its load average, and when the last key was pressed."""
+    """The readings of the machine's own sensors from an instant on; the last inputs are instants."""
 
     at: int
     load: float
@@ -58,7 +54,7 @@ class SensorReading:
 
 
 def configuration(files: TraceFiles, run: StartdRun, number: int) -> Configuration:
-    """What was in force after the `number`-th reconfiguration; 0: from the beginning."""
+    """Return the configuration after the `number`-th reconfiguration; 0 is the first."""
     texts = files.configurations
     sources = [("base", BASE), (SCENARIO, texts[number] if number < len(texts) else texts[0])]
     if number:
@@ -72,7 +68,7 @@ def _read(sources: list[tuple[str, str]], run: StartdRun) -> Configuration:
 
 
 def _changes(files: TraceFiles, run: StartdRun, number: int, known: Configuration) -> Iterator[str]:
-    """Settings that were changed by a reconfiguration of which the folder does not have the text."""
+    """Yield the settings changed by a reconfiguration whose text is missing."""
     if number < len(files.configurations):
         return
     before = [shot for shot in files.snapshots if shot.reconfigurations < number]
@@ -92,12 +88,11 @@ def _changes(files: TraceFiles, run: StartdRun, number: int, known: Configuratio
 
 
 def _written(text: str) -> str:
-    """An expression as ads have it."""
     return unparse(parse(text)) if text else ""
 
 
 def equipment(slots: list[TraceSlot], ad: Ad) -> Equipment:
-    """What the machine has: what its slots have together, as far as the log says."""
+    """Return the machine's equipment: the sum of its slots, as far as the log says."""
     whole = {
         name: max(len(slots), round(sum(float(slot.resources.get(name, usual)) for slot in slots)))
         for name, usual in _USUAL.items()
@@ -108,11 +103,11 @@ def equipment(slots: list[TraceSlot], ad: Ad) -> Equipment:
 
 
 _USUAL: Final = {"Cpus": "1", "Memory": "1024", "Swap": "1048576", "Disk": "1048576"}
-"""What a slot is taken to have where its line is missing."""
+"""The resources of a slot whose line is missing."""
 
 
 def system(files: TraceFiles) -> Ad:
-    """What the first snapshot says of the machine, or any other of its ads; else what its startd says of itself."""
+    """Return an ad of the machine: the first snapshot's, any other, or one made of the startd's own lines."""
     if files.snapshots:
         return files.snapshots[0].ads[0]
     ads = (ad for name in files.names("machine-ads-*.txt") for ad in files.ads(name))
@@ -125,7 +120,7 @@ _ALIAS: Final = re.compile(r"command socket at <[^>]*[?&]alias=([^&>\s]+)")
 
 
 def _of_startd(log: str) -> Ad:
-    """What a startd's first lines say of its machine; its domains are taken to be its own name."""
+    """Return an ad made of a startd's first lines; its domains are taken to be its own name."""
     version, platform, alias = (pattern.search(log) for pattern in (_VERSION, _PLATFORM, _ALIAS))
     ad = {"OpSys": quoted("LINUX"), "HasFileTransfer": "true", "HasJobDeferral": "true"}
     if platform:
@@ -138,7 +133,7 @@ def _of_startd(log: str) -> Ad:
 
 
 def sensed(files: TraceFiles, run: StartdRun) -> Iterator[SensorReading]:
-    """What the machine's own sensors said, from its first second to the last."""
+    """Yield the readings of the machine's own sensors, from its first second to the last."""
     shots = [shot for shot in files.snapshots if run.began <= shot.at <= run.ended]
     if not shots:
         return

@@ -1,25 +1,21 @@
-"""What happened to a startd from outside, as its log shows it: the stimuli of a golden trace.
+"""Extract the stimuli of a golden trace from the log of its startd.
 
-A line of the log either says what somebody asked of the startd, what its starters did, and when its timers rang: that
-is taken. Or it says what the startd made of it (the transitions, and the reasons that are its policy's): that is not,
-as it is what a pool of ours is to decide. So IS_OWNER, PREEMPT, SUSPEND, CONTINUE and KILL, the end of a retirement or
-of a claim's worklife, the end of a drain and what follows from it leave no stimulus; where the log shows that the
-policy was looked at, a ``Round`` stands, whatever the policy said.
+Lines about requests to the startd, its starters and its timers become stimuli. Lines about its decisions (the
+transitions, and its policy's reasons) do not: ours has to decide them. So IS_OWNER, PREEMPT, SUSPEND, CONTINUE and
+KILL, the end of a retirement, of a claim's worklife or of a drain leave no stimulus. Where the log shows an evaluation
+of the policy, an ``EvaluatePolicies`` stands, whatever the policy said. The rules:
 
-Rules that go beyond a line:
-
-* A claim's request stands where the startd accepted it; who asked and for which job is told by the lines behind it. A
-  request that was refused says too little of itself, and is left out.
-* A better match's claim is requested when the log says that it preempts; when it takes over is the startd's.
-* The holder's word that its job is done ends nothing while the job's starter is still there.
+* A claim's request stands where it was accepted; later lines give its user and job. Refused requests say too little of
+  themselves and are left out.
+* A better match's claim is requested when the log says that it preempts; when it takes over is the startd's decision.
+* The schedd's word that its job is done ends nothing while the job's starter is still there.
 * The report of a starter that is already being reaped comes too late to count.
-* The owner's sensor reads, each second, what it was given. In the second in which that was written, the log does not
-  show which of the two was first: the sensor's next run counts, unless the policy decided something before it.
-* That a holder was silent is seen when its lease has run out: it was heard of last at least one lease before.
+* The owner's sensor reads its input each second. A change within the second of a run counts from the next run, unless
+  the policy decided something before it.
+* A lease that expires shows a silent schedd: it was last heard at least one lease before.
 * A slot that stops benchmarking has done so because its benchmarks are over.
 
-All lines of a second happen at that second: most logs know no better, and neither does the startd's policy, which
-counts in seconds. Their order is kept.
+All lines of a second happen at that second, in their order: most logs are no finer, nor is the startd's policy.
 """
 
 from __future__ import annotations
@@ -38,16 +34,15 @@ from .trace_files import SECOND
 from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceSlot, TraceStep
 
 LEASE: Final = 1800
-"""Seconds of a claim's lease where the log does not say: HTCondor's ALIVE_INTERVAL times MAX_CLAIM_ALIVES_MISSED."""
+"""Default lease of a claim in seconds: HTCondor's ALIVE_INTERVAL times MAX_CLAIM_ALIVES_MISSED."""
 MACHINE: Final = "localhost"
 
 
 @define
 class _StartdSlot:
-    """What is known of a slot at a line. ``request`` is the line of its last claim's request (0: all was told of it),
+    """A slot as far as it is known at a line. ``request`` is the line of its last claim's request (0: complete),
     ``waiting`` whether that is a better match which has to wait, ``accepted`` whether another was accepted at once.
-    ``user`` holds it, ``job`` is the last that was to start, ``starter`` the process that runs it; it is ``reaped``
-    before all that it started is gone. ``amounts`` are its resources."""
+    ``job`` is the last one to start. A starter is ``reaped`` before all that it started is gone."""
 
     request: int = 0
     waiting: bool = False
@@ -63,7 +58,7 @@ class _StartdSlot:
 
 
 class StimulusExtraction:
-    """Takes the records of one startd's life, in their order."""
+    """Takes the records of one startd's run, in order."""
 
     def __init__(
         self, run: StartdRun, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]], rest: Mapping[int, Ad]
@@ -72,17 +67,16 @@ class StimulusExtraction:
         self.jobs = jobs
         self.owner = list(owner)
         self.rest = rest
-        """What stands behind the first line of a record that has several: attributes, by the record's line."""
+        """Line of a record -> the attributes in the lines behind it."""
         self.known: dict[str, _StartdSlot] = {}
         self.starters: dict[str, str] = {}
         self.reconfigured = run.configured
         self.sensor = 0
         self.seen = 0
-        """When the owner's sensor began to run last, and when it began the last run that is over (microseconds; 0: the
-        log does not tell)."""
+        """The starts of the owner's sensor: its last run, and its last finished run (microseconds; 0: not logged)."""
         self.running = ""
         self.ends_told = False
-        """The sensor's name while it runs, and whether the log tells when it is done."""
+        """The sensor's name while it runs, and whether the log tells the ends of its runs."""
         self.peaceful = False
         self.line, self.at = 0, 0
 
@@ -97,7 +91,7 @@ class StimulusExtraction:
                 handler(self, name, match)
                 return
 
-    # What is put down
+    # -- Steps
 
     def _step(self, what: s.Stimulus | PublishedReadings | Reconfigured) -> None:
         self.run.steps.append(TraceStep(self.at, self.line, what))
@@ -111,15 +105,15 @@ class StimulusExtraction:
     def _slot(self, name: str) -> _StartdSlot:
         return self.known.setdefault(name, _StartdSlot())
 
-    # The policy is looked at, timers ring
+    # -- Policy and timers
 
     def on_decided(self, name: str, found: re.Match[str]) -> None:
-        """The policy decided something: perhaps by what the owner's sensor was given just before it ran."""
+        """Take a decision of the policy, perhaps on what the owner's sensor got just before it ran."""
         self._publish(self.seen)
         self.on_look(name, found)
 
     def on_look(self, name: str, found: re.Match[str]) -> None:
-        """The same walk over the slots looks at several; the first one happens as the machine joins."""
+        """Evaluate the policy: once for a walk over the slots, and not as the machine joins, which does so itself."""
         walks = (
             self.run.steps
             and self.run.steps[-1].at == self.at
@@ -166,12 +160,12 @@ class StimulusExtraction:
         self._slot(name).accepted = True
 
     def on_wants(self, name: str, found: re.Match[str]) -> None:
-        """A partitionable slot is asked for a piece."""
+        """Take a request for a piece of a partitionable slot."""
         self._slot(name).job = found[1]
 
     def on_owner(self, name: str, found: re.Match[str]) -> None:
-        """The slot is claimed: by who just asked for it (or for a piece of the slot that it was cut from), or by the
-        better match that waited."""
+        """Take the owner of a claim: the one who just asked for the slot (or its parent), or the better match that
+        waited."""
         slot = self._slot(name)
         slot.user = found[1]
         parent = self._slot(name.rpartition("_")[0]) if _DYNAMIC.search(name) else slot
@@ -187,7 +181,7 @@ class StimulusExtraction:
         slot.waiting = True
 
     def on_better_user(self, name: str, found: re.Match[str]) -> None:
-        """Said of a claim that is requested, and of a job that starts: of the latter the owner is known."""
+        """Take the user of a request; the line also comes when a job starts, whose owner is known."""
         slot = self._slot(name)
         if slot.waiting:
             self._complete(slot, submitter=found[1])
@@ -199,7 +193,7 @@ class StimulusExtraction:
         self._complete(slot, job=job)
 
     def _complete(self, slot: _StartdSlot, submitter: str = "", job: str = "") -> None:
-        """Say of a claim's request what is told only now."""
+        """Add to a claim's request what was logged later."""
         for place in range(len(self.run.steps) - 1, -1, -1):
             step = self.run.steps[place]
             if step.line == slot.request and isinstance(step.what, s.RequestClaim):
@@ -209,7 +203,7 @@ class StimulusExtraction:
                 return
 
     def _ad(self, slot: _StartdSlot, job: str, submitter: str) -> Ad:
-        """A job's ad: its own, else that of another job of its cluster, else what the log itself says of it."""
+        """Return a job's ad, else that of another job of its cluster, else one made of the log's own words."""
         cluster = job.partition(".")[0] + "."
         found = self.jobs.get(job) or next((ad for id, ad in self.jobs.items() if id.startswith(cluster)), None)
         if found is not None:
@@ -219,7 +213,7 @@ class StimulusExtraction:
         return {"Owner": f'"{owner}"', "User": f'"{submitter}"', **known}
 
     def on_failed(self, name: str, found: re.Match[str]) -> None:
-        """The claiming protocol failed. Where a better match waited, it was gone before the slot was free for it."""
+        """Take a failed claim. A better match that waited was gone before the slot was free for it."""
         slot = self._slot(name)
         gone = next((n for n in range(len(self.run.steps) - 1, -1, -1) if self._is_end(name, n)), None)
         if slot.waiting and not slot.accepted and gone is not None:
@@ -241,7 +235,7 @@ class StimulusExtraction:
             self._step(s.WithdrawClaim(self._id("withdraw"), self._full(name)))
 
     def on_unknown(self, name: str, found: re.Match[str]) -> None:
-        """The access point knows the claim no longer."""
+        """Release a claim that the schedd no longer knows."""
         self._step(s.ReleaseClaim(self._id("command"), self._full(name)))
 
     # Jobs
@@ -293,7 +287,7 @@ class StimulusExtraction:
             self._step(made(self._id("command"), self._full(name)))
 
     def on_done(self, name: str, found: re.Match[str]) -> None:
-        """The holder's job is done: while the starter is there, that changes nothing."""
+        """Deactivate the claim of a job that is done; while its starter is there, that changes nothing."""
         if not self._slot(name).starter:
             self._step(s.DeactivateClaim(self._id("command"), self._full(name)))
 
@@ -338,13 +332,13 @@ class StimulusExtraction:
         self.reconfigured += 1
         self._step(Reconfigured(self.reconfigured))
 
-    # The machine
+    # -- The machine
 
     def on_benchmarking(self, name: str, found: re.Match[str]) -> None:
         self._slot(name).benchmarking = self.at
 
     def on_benchmarked(self, name: str, found: re.Match[str]) -> None:
-        """A slot that stops benchmarking in the second in which it began has never begun: another slot runs them."""
+        """End benchmarks. A slot that stops in the second in which it began never ran them: another slot does."""
         if self._slot(name).benchmarking < self.at:
             self._step(s.BenchmarksDone(self._id("benchmarks"), self._full(name), 1, 1))
 
@@ -352,15 +346,13 @@ class StimulusExtraction:
         self.sensor, self.running = self.at, found[1]
 
     def on_sensed(self, name: str, found: re.Match[str]) -> None:
-        """The owner's sensor has run once more. What it was given in the second in which it began, it may have seen or
-        not."""
+        """End a run of the owner's sensor. It may have missed a change within the second in which it began."""
         if found[1] == self.running:
             self.seen, self.running, self.ends_told = self.sensor, "", True
             self._publish(self.seen - 1)
 
     def _overdue(self) -> None:
-        """Where the log does not tell when the sensor ran, it ran within the next second; where it tells when it began
-        and not when it was done, it was done at once."""
+        """Assume a sensor's unlogged run within the next second, and its unlogged end at once."""
         if not self.sensor:
             self._publish(self.at - SECOND)
         elif self.running and not self.ends_told:
@@ -421,7 +413,7 @@ _LINES: Final = _table(
     (r"Changing activity: Idle -> Benchmarking", E.on_benchmarking),
     (r"Changing activity: Benchmarking -> Idle", E.on_benchmarked),
 )
-"""What is read of the lines that begin with a slot's name; the first pattern that a line matches counts."""
+"""The patterns of lines that begin with a slot's name; the first match counts."""
 
 _GENERAL: Final = _table(
     (r"Starter pid (\d+) (?:exited|died)", E.on_reaped),
@@ -435,4 +427,4 @@ _GENERAL: Final = _table(
     (r"STARTD_CRON job (\S+) started", E.on_sensor),
     (r"CronJob: '(\S+)' \(pid \d+\) exit_status=", E.on_sensed),
 )
-"""What is read of the other lines."""
+"""The patterns of the other lines."""

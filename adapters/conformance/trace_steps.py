@@ -1,4 +1,4 @@
-"""What a golden trace is made of: the lives of a startd, each with its slots and what happened to it."""
+"""Hold a golden trace's data: the runs of its startds, each with its slots and stimuli."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...domain.ports import stimuli as s
 
 @frozen
 class PublishedReadings:
-    """What the owner's sensors published from here on."""
+    """The readings that the owner's sensors published from here on."""
 
     attributes: Ad
 
@@ -24,7 +24,7 @@ class Reconfigured:
 
 @frozen
 class TraceStep:
-    """What happened at an instant (microseconds), by the log's line."""
+    """A stimulus at an instant (microseconds), by the log's line."""
 
     at: int
     line: int
@@ -33,7 +33,7 @@ class TraceStep:
 
 @frozen
 class TraceSlot:
-    """A slot as the startd made it, with the resources that the log names. ``kind``: static or partitionable."""
+    """A slot as the startd made it, with its logged resources. ``kind``: static or partitionable."""
 
     name: str
     kind: str
@@ -42,9 +42,9 @@ class TraceSlot:
 
 @define
 class StartdRun:
-    """One startd's life: from its first line to the last, and what happened to it. ``began`` is when it made its slots,
-    ``configured`` how many reconfigurations the startds before it had seen, ``stated`` what the log says of the values
-    of its policy's expressions (after which reconfiguration, the expression's name, its value)."""
+    """One startd, from its first line to its last. ``began`` is when it made its slots, ``configured`` counts the
+    reconfigurations before it, ``stated`` has logged values of policy expressions (reconfigurations so far, name,
+    value)."""
 
     first: int
     last: int

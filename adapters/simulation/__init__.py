@@ -1,10 +1,8 @@
-"""The simulation: plays a scenario with the live engine, a log in memory and a world without processes.
+"""Simulate a scenario with the live engine, a log in memory and a world without processes.
 
-* ``machines`` makes machines of the scenario's lines, ``jobs`` submissions and behaviours, ``sensors`` readings.
-* ``remote_schedds`` holds the claims of access points outside the pool.
-* ``simulation`` holds all of it together; ``actions`` has a function for each verb; ``runner`` runs the lines in order.
-
-The language is ``replay/scenario``.
+``machines`` makes its machines, ``jobs`` submissions and behaviours, ``sensors`` readings; ``remote_schedds`` holds the
+claims of schedds outside the pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner``
+runs the lines in order. The language is ``replay/scenario``.
 """
 
 if __name__ != "poolbook.adapters.simulation":

@@ -1,4 +1,4 @@
-"""What each line of a scenario lets come in: a function for each word of ``VERBS`` and its kin."""
+"""Turn each line of a scenario into stimuli: a function for each verb."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _submit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
 
 
 def _is_queued(simulation: Simulation, step: ScenarioStep) -> bool:
-    """Whether the line's job is in the queue; if not, that is told."""
+    """Tell whether the line's job is in the queue; report it if not."""
     cluster, dot, proc = step.thing.partition(".")
     found = simulation.engine.state.clusters.get(int(cluster))
     if found is not None and (not dot or int(proc) in found):
@@ -104,7 +104,7 @@ def _release(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]
 
 
 def _machine(simulation: Simulation, step: ScenarioStep) -> str:
-    """The machine that the line names, if it is there."""
+    """Return the line's machine. Raise PlayError if it was shut down."""
     if step.machine not in simulation.engine.state.machines:
         raise PlayError(
             f"{step.machine} is not there at {simulation.transcript.time(step.at)}: it was shut down; `on` starts it",
@@ -168,7 +168,7 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
         yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
 
 
-# Holders of claims outside of the pool
+# -- Schedds outside of the pool
 
 
 def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -200,7 +200,7 @@ def _deactivate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimul
 
 
 def _slot_message(kind: Callable[[str, str], s.Stimulus]) -> ScenarioAction:
-    """A line whose stimulus names a slot and nothing else."""
+    """Return an action whose stimulus names a slot and nothing else."""
 
     def action(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
         for slot in simulation.slots(step):

@@ -1,4 +1,4 @@
-"""The jobs of a scenario: the ads that they are submitted with, and what their processes do."""
+"""Make the jobs of a scenario: their ads, and the behaviour of their processes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..machine.host import CONDOR_VERSION
 from .machines import ARCH, OPSYS, PLATFORM
 
 RUN = 60
-"""Seconds that a job runs that does not say for how long."""
+"""Default run time of a job in seconds."""
 LEASE = "JobLeaseDuration"
 _WISHES = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
 
 
 class _NoFiles:
-    """The disk of a virtual machine: whatever is asked for is there, and empty."""
+    """The disk of a virtual machine: every file is there, and empty."""
 
     def read(self, path: str) -> str:
         raise OSError("a scenario's job has no files")
@@ -36,10 +36,8 @@ class _NoFiles:
 
 
 def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
-    """What the line of a scenario submits to a pool of these settings.
-
-    :raises PlayError: no job can be like that
-    """
+    """Return the submission of a scenario's line to a pool of these settings. Raise PlayError if no job can be like
+    that."""
     count = int(step.options.get("count", "1"))
     wishes = {_WISHES[name]: text for name, text in step.options.items() if name in _WISHES}
     description = {"executable": "/bin/sleep", "arguments": "1", "transfer_executable": "false", **wishes}
@@ -66,22 +64,22 @@ def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Ma
 
 
 def outside(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str]) -> Ad:
-    """The ad of a job of an access point outside."""
+    """Return the ad of a job of a schedd outside of the pool."""
     named = ScenarioStep(step.line, step.at, "submit", step.words, thing=user, attributes=step.attributes)
     ad = submission(named, "", 1, now, settings).ad
     if "lease" in step.options and LEASE.lower() not in map(str.lower, step.attributes):
-        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own counts
+        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease counts
     return _laid_over(ad, {"Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes})
 
 
 def _laid_over(ad: Mapping[str, str], changes: Mapping[str, str]) -> Ad:
-    """The ad with changes, in whatever case of letters an attribute stands there."""
+    """Return the ad with changes, whatever the case of an attribute's letters."""
     names = {name.lower(): name for name in ad}
     return {**ad, **{names.get(name.lower(), name): text for name, text in changes.items()}}
 
 
 def behaviour(options: Mapping[str, str]) -> Behaviour:
-    """What a job's processes do, by the options of its line."""
+    """Return the behaviour of a job's processes by the options of its line."""
     soft = options.get("on-soft", "ends")
     grace: float | None = {"ends": 0.0, "ignores": None}.get(soft, 0.0)
     if soft not in ("ends", "ignores"):

@@ -1,7 +1,6 @@
-"""The machines of a scenario as the pool knows them: under their configurations, with what is detected on them.
+"""Make the machines of a scenario: their configurations and detected equipment.
 
-Nothing here depends on the machine that plays: each machine of a scenario is an X86_64 under Linux, with the cores and
-the memory that the scenario says.
+All are X86_64 under Linux with the scenario's cores and memory, whatever machine runs the simulation.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"
 PLATFORM = "$CondorPlatform: x86_64_Linux $"
 Text = tuple[str, str]
-"""A part of a configuration: where it stands, and its text."""
+"""The place and the text of a part of a configuration."""
 
 
 def system() -> Ad:
-    """What every machine of a scenario says of itself."""
+    """Return the attributes that every machine of a scenario has."""
     return {
         "Arch": quoted(ARCH),
         "OpSys": quoted(OPSYS),
@@ -44,16 +43,14 @@ def system() -> Ad:
 
 
 def _equipment(machine: ScenarioMachine) -> Equipment:
-    """What is detected on a machine."""
     volume = Volume("disk", machine.disk, machine.disk)
     return Equipment(machine.cores, machine.memory, machine.memory * 1024, {"": volume}, system())
 
 
 @define
 class ScenarioMachines:
-    """The machines, and the configuration of each as it is now. ``name`` is what the scenario's file is called,
-    ``folder`` where it lies: the files that it names are looked for there. ``before`` are configuration files that
-    count for all machines, before what the scenario says."""
+    """The machines, and the current configuration of each. ``name`` is that of the scenario's file; files that it names
+    are relative to ``folder``. ``before`` are configuration files of all machines that the scenario's own override."""
 
     scenario: Scenario
     name: str = "scenario"
@@ -85,7 +82,7 @@ class ScenarioMachines:
         return next(machine for machine in self.scenario.machines if machine.name == name)
 
     def configuration(self, machine: ScenarioMachine, daemon: str = "STARTD") -> Configuration:
-        """The machine's configuration as it is now. Machines alike share one, unless it asks for their names."""
+        """Return the machine's current configuration. Machines alike share one, unless it asks for their names."""
         texts = self._texts[machine.name]
         named = any("HOSTNAME" in text.upper() for _, text in texts)
         key = (texts, machine.cores, machine.memory, machine.name if named else "", daemon)
@@ -108,25 +105,20 @@ class ScenarioMachines:
         return self._read[key]
 
     def warnings(self) -> list[str]:
-        """What is allowed in the configurations and probably not meant, each once."""
+        """Return the warnings of all configurations, each once."""
         found = [self.configuration(machine).warnings for machine in self.scenario.machines]
         return list(dict.fromkeys(warning for warnings in found for warning in warnings))
 
     def joining(self, id: str, machine: ScenarioMachine) -> AddMachine:
-        """The machine joins the pool.
-
-        :raises PlayError: its configuration cannot be
-        """
+        """Return the stimulus that adds the machine to the pool. Raise PlayError if its configuration is invalid."""
         try:
             return offer(id, machine.name, self.configuration(machine), _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
 
     def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
-        """The machine reads its configuration again.
-
-        :raises PlayError: it is none
-        """
+        """Return the stimulus with which the machine reads its configuration again. Raise PlayError if its
+        configuration is invalid."""
         machine, there = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
@@ -136,14 +128,11 @@ class ScenarioMachines:
 
     @property
     def first(self) -> str:
-        """The machine on which the pool's negotiator and queue are: the pool follows its configuration."""
+        """The machine of the negotiator and the schedd: the pool follows its configuration."""
         return self.scenario.machines[0].name
 
     def configured(self, id: str, line: int) -> ConfigurePool:
-        """The pool reads the configuration.
-
-        :raises PlayError: it is none
-        """
+        """Return the stimulus with which the pool reads the configuration. Raise PlayError if it is invalid."""
         try:
             first = self.machine(self.first)
             return ConfigurePool(id, followed(lambda daemon: self.configuration(first, daemon)))
@@ -151,10 +140,10 @@ class ScenarioMachines:
             raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 
     def replace(self, name: str, sources: Sequence[ConfigurationSource]) -> None:
-        """From now on this is all that the scenario says of the machine's configuration."""
+        """Replace all that the scenario says of the machine's configuration."""
         before = self._texts[name][: len(self.before)]
         self._texts[name] = (*before, *map(self._text, sources))
 
     def add(self, name: str, setting: str, value: str, line: int) -> None:
-        """One more line at the end of the machine's configuration."""
+        """Add a line at the end of the machine's configuration."""
         self._texts[name] = (*self._texts[name], (self.name, "\n" * (line - 1) + f"{setting} = {value}\n"))

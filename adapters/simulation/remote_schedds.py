@@ -1,7 +1,7 @@
-"""The access points outside of the pool: what becomes of the claims that a scenario lets them make.
+"""Simulate the schedds outside of the pool and the claims that a scenario lets them make.
 
-A claim that comes with a job (``claim slot1 by bob run=1:00``) is activated as soon as it is the slot's, and released
-when the job is over: its holder has no other. What the slot tells the job's starter, the job does as its line says.
+A claim that comes with a job (``claim slot1 by bob run=1:00``) is activated as soon as the slot grants it, and released
+when the job is over. The job reacts to the slot's signals as its line says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SUSPENDED = "Claimed/Suspended"
 
 @frozen
 class RemoteJob:
-    """A job of an access point outside, and what it does."""
+    """A job of a schedd outside of the pool."""
 
     id: str
     ad: Ad
@@ -32,29 +32,29 @@ class RemoteSchedds:
     world: VirtualWorld
     _serial: int = 0
     _jobs: dict[str, RemoteJob] = field(factory=dict)
-    """By claim: the job with which it comes."""
+    """Claim -> the job that comes with it."""
     _next: dict[str, Behaviour] = field(factory=dict)
-    """By slot: what the job does that is activated there next."""
+    """Slot -> the behaviour of the next job activated there."""
     _running: dict[str, str] = field(factory=dict)
-    """By slot: under which key its job runs in the world."""
+    """Slot -> the key of its job in the world."""
     _ending: dict[str, str] = field(factory=dict)
-    """By slot: the claim that is over with its job."""
+    """Slot -> the claim that ends with its job."""
 
     def number(self) -> int:
-        """A number that no claim or job had before."""
+        """Return a number that no claim or job had before."""
         self._serial += 1
         return self._serial
 
     def comes(self, claim: str, job: RemoteJob) -> None:
-        """The claim brings this job."""
+        """Register the job that comes with a claim."""
         self._jobs[claim] = job
 
     def activates(self, slot: str, behaviour: Behaviour) -> None:
-        """The next job on the slot does this."""
+        """Set the behaviour of the next job on the slot."""
         self._next[slot] = behaviour
 
     def hear(self, events: Sequence[e.Event]) -> None:
-        """Take notice of what happened, and let follow what the access points do."""
+        """Take the pool's events, and plan the schedds' reactions."""
         released: dict[str, int] = {}
         for event in events:
             match event:

@@ -1,7 +1,7 @@
-"""The lines of a scenario at their instants.
+"""Run the lines of a scenario at their instants.
 
-What a line says comes before the policy's round of its instant, so that the policy sees it; what is expected is looked
-at behind all that happens then.
+A line comes before the policy's round of its instant, so that the policy sees it. An expectation is checked after all
+that happens then.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ MOST_AT_ONCE = 10_000
 
 
 def play(simulation: Simulation) -> bool:
-    """Play the scenario to its end. Returns whether all was as expected.
-
-    :raises PlayError: a line asks for what cannot be
-    """
+    """Play the scenario to its end; return whether all expectations were met. Raise PlayError if a line asks for
+    something impossible."""
     simulation.begin()
     good = True
     for step in simulation.scenario.steps:
@@ -41,9 +39,9 @@ def play(simulation: Simulation) -> bool:
 
 
 def _advance(simulation: Simulation, until: int) -> None:
-    """Let time pass up to an instant, and all happen that happens up to then."""
+    """Advance to an instant, with all that happens up to then."""
     turns, last = 0, simulation.world.clock
-    if last > until:  # the lines of one instant come one behind the other
+    if last > until:  # several lines of one instant
         return
     while simulation.engine.step(until) or simulation.world.clock < until:
         turns = turns + 1 if simulation.world.clock == last else 0
@@ -69,11 +67,11 @@ def _read(simulation: Simulation, step: ScenarioStep) -> None:
         simulation.world.set_readings(machine, sensors.readings())
 
 
-# What is expected
+# -- Expectations
 
 
 def _as_expected(simulation: Simulation, step: ScenarioStep) -> bool:
-    """Whether what the line expects is so; what is not, is told."""
+    """Tell whether the line's expectation is met; report it if not."""
     wanted, *row = step.expected
     if step.thing[:1].isdigit():
         found = _status(simulation, step.thing)

@@ -1,4 +1,4 @@
-"""What the sensors of a scenario's machines say, line by line."""
+"""Keep the readings of a scenario's machines, line by line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _IDLE = ("KeyboardIdle", "ConsoleIdle")
 
 @define
 class ScenarioSensors:
-    """One machine's. ``lasting`` is what was said for good; ``passing`` what holds for a while, by the line that says
-    so: it lies over what lasts."""
+    """The sensors of one machine: ``lasting`` readings, and over them ``passing`` ones by their line."""
 
     lasting: Readings = NOTHING_READ
     passing: dict[int, Readings] = field(factory=dict)
     _said: dict[int, frozenset[str]] = field(factory=dict)
 
     def say(self, step: ScenarioStep, now: int, slots: tuple[str, ...], start: int) -> None:
-        """Take a line of readings: of these slots, or of the whole machine."""
+        """Take a line of readings, for these slots or for the whole machine."""
         if step.verb == "unread":
             self.passing.pop(step.line, None)
             idle = {name: value for name, value in step.attributes.items() if name in _IDLE}
@@ -37,7 +36,7 @@ class ScenarioSensors:
             self.lasting = _laid(self.lasting, step.attributes, slots, now)
 
     def readings(self) -> Readings:
-        """All that they say now."""
+        """Return all current readings."""
         found = self.lasting
         for line, over in self.passing.items():
             load = "LoadAvg" in self._said[line] and not over.slots
@@ -52,14 +51,14 @@ class ScenarioSensors:
                     for name in {**found.slots, **over.slots}
                 },
             )
-        # Who sits at the console touches the machine.
+        # A touch of the console is a touch of the machine.
         if (found.last_console or 0) > (found.last_input or 0):
             found = evolve(found, last_input=found.last_console)
         return found
 
 
 def _laid(readings: Readings, said: Mapping[str, str], slots: tuple[str, ...], now: int, until: int = 0) -> Readings:
-    """The readings with what was said on top; ``until``: for how long it holds."""
+    """Return the readings with a line's on top, which hold until ``until`` (0: for good)."""
     if slots:
         own = {name: _of_slot(name, value, now, until) for name, value in said.items()}
         return evolve(
@@ -79,12 +78,12 @@ def _laid(readings: Readings, said: Mapping[str, str], slots: tuple[str, ...], n
 
 
 def _last(value: str, now: int, until: int) -> int | None:
-    """When somebody touched the keyboard last: so long ago, or (``until``) all the time up to then."""
+    """Return the instant of the last input: so long ago, or (``until``) the end of continuous typing."""
     return None if value == NEVER else (until or now - length(value))
 
 
 def _of_slot(name: str, value: str, now: int, until: int) -> str:
-    """A reading of a single slot, as the expression that the slot publishes."""
+    """Return a slot's reading as the expression that the slot publishes."""
     if name not in _IDLE or value == NEVER or until:
         return "time()" if value == NEVER else value
     return f"time() - {(now - length(value)) // SECOND}"

@@ -1,4 +1,4 @@
-"""Where a scenario is played: the engine, its virtual world, and all that reacts to what happens there."""
+"""Hold a simulation together: the engine, its virtual world, and all that reacts to events there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .sensors import ScenarioSensors
 
 @frozen
 class RefusedStep:
-    """The pool would not do what a line asked for."""
+    """A line whose request the pool refused."""
 
     step: ScenarioStep
     why: str
@@ -34,7 +34,7 @@ class RefusedStep:
 
 @frozen
 class FailedExpectation:
-    """An expectation was not met: what is there instead, and the last lines of the slot's story."""
+    """An expectation that was not met, with the actual state and the last lines of the slot's story."""
 
     step: ScenarioStep
     found: str
@@ -42,12 +42,12 @@ class FailedExpectation:
 
 
 PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation
-"""What a play tells: what happened, what the scenario does, and where the two do not fit."""
+"""Anything that a simulation reports."""
 
 
 @define
 class Simulation:
-    """The play of one scenario. ``hear`` is called with all that is told, as it happens."""
+    """The simulation of one scenario. ``hear`` is called with each report as it happens."""
 
     scenario: Scenario
     machines: ScenarioMachines
@@ -55,15 +55,15 @@ class Simulation:
     hear: Callable[[PlayEvent], None]
     dialect: str = ""
     steady: bool = True
-    """Whether time jumps to when a rule of the policy may hold; if not, each round is held, which takes long."""
+    """True: time jumps to when a rule of the policy may hold. False: each round is held, which takes long."""
     transcript: Transcript = field(init=False)
     world: VirtualWorld = field(init=False)
     engine: Engine = field(init=False)
     remote_schedds: RemoteSchedds = field(init=False)
     behaviours: dict[int, Behaviour] = field(factory=dict)
-    """What the jobs of each cluster do."""
+    """Cluster -> the behaviour of its jobs."""
     sensors: dict[str, ScenarioSensors] = field(factory=dict)
-    """By machine, those that were told to say something."""
+    """Machine -> its sensors, if a line gave them readings."""
 
     def __attrs_post_init__(self) -> None:
         self.transcript = Transcript(self.scenario)
@@ -74,7 +74,7 @@ class Simulation:
 
     @property
     def start(self) -> int:
-        """When the scenario begins, in microseconds since the epoch."""
+        """The scenario's start, in microseconds since the epoch."""
         return self.scenario.calendar.start
 
     def begin(self) -> None:
@@ -86,31 +86,27 @@ class Simulation:
             self.join(machine.name)
 
     def _configure(self) -> None:
-        """Let the pool follow the configuration."""
+        """Configure the pool by the first machine's configuration."""
         line = self.scenario.machines[0].line
         refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
         if refused:
             raise PlayError(refused, line)
 
     def join(self, name: str) -> None:
-        """The machine joins the pool."""
         refused = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))
         if refused:
             raise PlayError(refused, self.machines.machine(name).line)
 
     def handle(self, stimulus: s.Stimulus) -> str:
-        """Let the pool deal with a stimulus. Returns why it would not; empty if it did."""
+        """Handle a stimulus; return the reason of a refusal, or ""."""
         return self.engine.handle([stimulus])[0].refusal
 
     def named(self, step: ScenarioStep) -> list[str]:
-        """The machines that a line means: the one that it names, or all."""
+        """Return the machines of a line: the one that it names, or all."""
         return [step.machine] if step.machine else [machine.name for machine in self.scenario.machines]
 
     def slots(self, step: ScenarioStep) -> list[str]:
-        """The slots that a line means.
-
-        :raises PlayError: there are none
-        """
+        """Return the slots that a line names. Raise PlayError if there are none."""
         known = self.engine.state.slots
         if step.thing in known:
             return [step.thing]
@@ -122,7 +118,7 @@ class Simulation:
             )
         return found
 
-    # What follows in the world
+    # -- Reactions of the world
 
     def _behave(self, launch: Launch) -> Behaviour:
         return self.behaviours.get(launch.cluster) or sleeps(launch)
@@ -133,10 +129,10 @@ class Simulation:
         self.remote_schedds.hear(events)
 
     def claimed(self) -> list[Slot]:
-        """The slots that somebody holds."""
+        """Return the claimed slots."""
         return [slot for slot in self.engine.state.slots.values() if slot.claim is not None]
 
     def owner(self, job: str) -> str:
-        """The user whose job this is; root for one that is not in the queue."""
+        """Return the owner of a job; root for one that is not in the queue."""
         cluster = self.engine.state.clusters.get(int(job.partition(".")[0]))
         return "root" if cluster is None else unquoted(cluster.ad.get("Owner", "root"))

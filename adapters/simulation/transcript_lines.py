@@ -1,4 +1,4 @@
-"""A play in lines of text: what happened, what the scenario does, and where the two do not fit."""
+"""Print a simulation's reports as lines of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .simulation import FailedExpectation, PlayEvent, RefusedStep
 
 
 def lines(transcript: Transcript, told: PlayEvent, *, quiet: bool = False) -> Iterator[str]:
-    """The lines of one thing that a play tells; with ``quiet``, only of what does not fit."""
+    """Yield the lines of a report; with ``quiet``, only of refusals and failed expectations."""
     match told:
         case FailedExpectation():
             step = told.step

@@ -1,10 +1,10 @@
-"""Conformance of negotiation cycles: recorded cycles of a real negotiator and its accountant, compared with ours.
+"""Compare recorded negotiation cycles, and the accountant's, of a real negotiator with ours.
 
-* ``recording`` is the data: what happened to machines and queue, the cycles, the accountant's table, samples.
-* ``visibility`` finds which changes of slots a cycle had heard of.
+* ``recording`` is the data: machines, queue, cycles, the accountant's log, samples.
+* ``visibility`` finds which changes of slots a cycle had seen.
 * ``accountant`` and ``account_walk`` keep the accounts from cycle to cycle.
-* ``redecide`` holds our cycle in the state in which the real one found the pool.
-* ``compare`` compares the two and names the reason of each difference; ``report`` prints it.
+* ``redecide`` holds our cycle on the real one's state of the pool; ``compare`` names the reason of each difference;
+  ``report`` prints it.
 
 ``adapters/conformance/trace_cycles`` reads a recording from files. Nothing here is special to one recording.
 """

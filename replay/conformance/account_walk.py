@@ -1,4 +1,4 @@
-"""The walk through a trace's cycles with the books in hand: what they say at each instant, beside what was recorded."""
+"""Walk through a recording's cycles, keeping the accounts and comparing them with the recorded ones."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from .visibility import Visibility, VisibleEvents
 
 @frozen
 class AccountedCycle:
-    """A cycle, as the books have it: what it had heard of the slots, the priorities that it came to, and whose are not
-    known."""
+    """A cycle with the visible events, the updated priorities, and the submitters whose priority is ``unknown``."""
 
     at: int
     cycle: RecordedCycle | None
@@ -31,7 +30,7 @@ class AccountedCycle:
     unknown: Mapping[str, UnknownAccount]
 
     def why(self, submitter: str) -> UnknownAccount | None:
-        """Why somebody's priority is not known; None: it is."""
+        """Return why a submitter's priority is unknown, or None if it is known."""
         if submitter in self.unknown or submitter in self.priorities.priorities:
             return self.unknown.get(submitter)
         return self.unknown.get(NOBODY)
@@ -39,8 +38,8 @@ class AccountedCycle:
 
 @define
 class AccountWalk:
-    """The books of a trace, and what they were compared with: ``samples`` of condor_userprio and what the negotiator's
-    own log said (``named``). ``started`` are the samples from which an account that had been lost went on."""
+    """The accounts of a recording. ``samples`` (condor_userprio) and ``named`` (the negotiator's log) are compared with
+    them; ``started`` are samples from which a lost account went on."""
 
     record: NegotiatorRecording
     accountant: AccountantReplay = field(factory=AccountantReplay)
@@ -53,7 +52,7 @@ class AccountWalk:
         self.visibility = Visibility(self.record.pool)
 
     def moments(self) -> Iterator[AccountedCycle]:
-        """Go through all cycles, in order."""
+        """Yield all cycles, in order."""
         record = self.record
         cycles = {one.at: one for one in record.cycles}
         instants = sorted({*cycles, *record.counted})
@@ -84,7 +83,7 @@ class AccountWalk:
             self.accountant.begin(self.record.began, one.submitter, one.real, one.usage, one.factor)
 
     def _account(self, at: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> e.PrioritiesUpdated:
-        """Bring the priorities up to date, and compare them."""
+        """Update the priorities, and compare them."""
         accountant, named = self.accountant, cycle.effective if cycle is not None else {}
         accountant.account(at)
         for submitter, priority in (counted.priorities if counted is not None else {}).items():
@@ -108,8 +107,7 @@ class AccountWalk:
         return e.PrioritiesUpdated(at, "accounted", "", priorities)
 
     def _count(self, visible: VisibleEvents, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> None:
-        """Count what the cycle counted. What is counted a second after the priorities were brought up to date, was
-        nobody's until then."""
+        """Count the cycle's claims. If they count from a second after the update, nobody held them until then."""
         accountant, at = self.accountant, visible.at
         since = max(at, counted.since if counted is not None else 0)
         if since > at:
@@ -129,14 +127,14 @@ class AccountWalk:
             accountant.match(max(since, told.at), CountedClaim(told.slot, told.submitter, weight))
 
     def _weight(self, slot: str, visible: VisibleEvents, counted: RecordedAccounting | None) -> int:
-        """What a slot that was matched counts for."""
+        """Return the weight of a matched slot, in thousandths."""
         claims = (*(counted.claims if counted is not None else ()), *visible.claims)
         known = next((one.weight for one in claims if one.slot == slot), 0)
         return known or self.visibility.weights.get(slot, 1000)
 
 
 def _follows(before: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> bool:
-    """Whether no cycle is missing between the one before and this."""
+    """Tell whether no cycle is missing between the one before and this."""
     if not before:
         return False
     links = [one.after for one in (cycle, counted) if one is not None]

@@ -1,10 +1,9 @@
-"""The accountant's books, kept by ours as the real one keeps them: cycle by cycle, in whole seconds.
+"""Replay the accountant as the real one works: cycle by cycle, in whole seconds.
 
-In each cycle the real accountant brings the priorities up to date first, by what was counted since the cycle before.
-Then it counts anew: a claim of every slot that is claimed in the ads that the cycle has heard of. Each match of the
-cycle counts besides, from then on until the next cycle looks; that of a slot which somebody has to leave first does so
-together with his claim. So usage is a matter of cycles, and the books have events of their own, with the claims as the
-accountant counts them; what they come to is computed as in any log of ours.
+In each cycle it first updates the priorities by the usage counted since the cycle before. Then it counts anew a claim
+of every slot that is claimed in the ads that the cycle has seen. A match of the cycle counts from then on until the
+next cycle, together with the claim that it preempts. So usage changes only with cycles, and the replay has claim events
+of its own; the domain's code computes the accounts from them.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ UNKNOWN_BECAUSE: Final[dict[str, str]] = {
     "contradicted": "the claims that the cycle of {} counted are not those of the StartLog",
     "elsewhere": "no cycle is known that brought it up to date",
 }
-"""Why it is not known where an account stands."""
+"""Reason -> why the state of an account is unknown."""
 
 
 class UnknownAccount(NamedTuple):
-    """Why it is not known where an account stands: one of ``UNKNOWN_BECAUSE``, since the cycle of an instant."""
+    """Why the state of an account is unknown: one of ``UNKNOWN_BECAUSE``, since the cycle at an instant."""
 
     name: str
     at: int = 0
@@ -45,14 +44,13 @@ class UnknownAccount(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        """Whether nothing is known of what was used meanwhile; else it is a slot or two, for one cycle."""
+        """True if all usage meanwhile is unknown; else only that of a slot or two, for one cycle."""
         return self.name in ("unknown", "missing")
 
 
 @frozen
 class ComparedSample:
-    """What the books say beside a sample; ``why`` they say nothing (None: they do). ``usage`` is in seconds (None: it
-    is not known)."""
+    """The replayed account beside a sample, or ``why`` it is unknown. ``usage`` is in seconds (None: unknown)."""
 
     sample: UserprioSample
     real: float = 0.0
@@ -63,15 +61,15 @@ class ComparedSample:
 
     @property
     def off(self) -> float:
-        """By which part of it the effective priority differs, or the real one, if that is more."""
+        """The relative error of the effective priority, or of the real one if that is more."""
         theirs = self.sample.effective, self.sample.effective / self.sample.factor
         return max(abs(ours - its) / its for ours, its in zip((self.effective, self.real), theirs, strict=True))
 
 
 @define
 class AccountantReplay:
-    """The accounts. ``unknown`` are the submitters of whom it is not known where their accounts stand, under ``NOBODY``
-    all of whom nothing was heard yet; ``partly`` those whose usage is not known, though their priority is."""
+    """The accounts. ``unknown`` has the submitters whose account is unknown, and ``NOBODY`` for all not seen yet;
+    ``partly`` those of whom only the usage is unknown."""
 
     state: State = field(factory=State)
     unknown: dict[str, UnknownAccount] = field(factory=dict)
@@ -82,22 +80,22 @@ class AccountantReplay:
         return terms(self.state.settings)
 
     def take(self, event: e.Event) -> None:
-        """Fold what was set of the negotiator or a submitter. The real accountant ages what was set by all of the time
-        since its last update, and counts the usage of that time anew: so it is set as of then."""
+        """Fold a setting of the negotiator or a submitter, as of the last update. The real accountant ages a new value
+        by all of the time since then, and counts that time's usage anew."""
         at = self.state.priorities_updated_at or event.at
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
             evolve(self.state, event)
         elif isinstance(event, e.SubmitterSet):
             self._meet(event.submitter)
             evolve(self.state, change(event, at=at))
-        elif isinstance(event, e.SubmitterDeleted):  # what it has counts again when a cycle looks
+        elif isinstance(event, e.SubmitterDeleted):  # its claims count again in the next cycle
             self._uncount(at, event.submitter)
             evolve(self.state, change(event, at=at))
         elif isinstance(event, e.SubmittersReset):
             evolve(self.state, change(event, at=at, submitters=event.submitters or tuple(self.state.submitters)))
 
     def account(self, at: int) -> e.PrioritiesUpdated:
-        """Bring the priorities up to date."""
+        """Update the priorities."""
         halflife, before = self.terms.halflife, self.state.priorities_updated_at
         now = {name: updated(one, before, at, halflife) for name, one in self.state.submitters.items()}
         event = e.PrioritiesUpdated(at, "accounted", "", now)
@@ -111,13 +109,13 @@ class AccountantReplay:
             self.match(at, one)
 
     def _uncount(self, at: int, submitter: str = "") -> None:
-        """Count no claims any more; those of one submitter, if it is named."""
+        """Stop counting the claims of a submitter, or of all."""
         for slot, known in list(self.state.slots.items()):
             if known.claim is not None and submitter in ("", known.claim.submitter):
                 evolve(self.state, e.ClaimEnded(at, "reported", "", slot, slot, known.claim.submitter, 0))
 
     def match(self, at: int, one: CountedClaim) -> None:
-        """Count a claim or a match, besides what its slot counts for already."""
+        """Count a claim or a match, besides the slot's other ones."""
         name, number = one.slot, 1
         while name in self.state.slots and self.state.slots[name].claim is not None:
             number += 1
@@ -128,8 +126,8 @@ class AccountantReplay:
         evolve(self.state, e.ClaimMade(at, "reported", "", name, name, one.submitter, one.weight))
 
     def _meet(self, submitter: str) -> None:
-        """Open an account, as of the last update: what is used until the next is averaged over all of the time. While
-        not all accounts are known, it is not known that there was none before."""
+        """Open an account as of the last update, as usage is averaged over all of the time until the next one. It is
+        unknown, too, while not all accounts are known: it may have existed before."""
         if submitter in self.state.submitters:
             return
         at = self.state.priorities_updated_at or self.state.at
@@ -138,7 +136,7 @@ class AccountantReplay:
             self.unknown[submitter] = self.unknown[NOBODY]
 
     def begin(self, at: int, submitter: str, priority: float, usage: float | None, set_factor: float = 0.0) -> None:
-        """Where an account stands."""
+        """Set the state of an account, which is known from now on."""
         told = {"priority": priority}
         if usage is not None:
             told["usage"] = usage
@@ -150,17 +148,17 @@ class AccountantReplay:
         self.partly.discard(submitter) if usage is not None else self.partly.add(submitter)
 
     def lose(self, why: UnknownAccount, submitters: Iterable[str] = ()) -> None:
-        """From now on, the accounts of these (of all, if none are named) are not known."""
+        """Make the accounts of these submitters (of all, if none are named) unknown from now on."""
         self.unknown |= dict.fromkeys(tuple(submitters) or (*self.state.submitters, NOBODY), why)
 
     def why(self, submitter: str) -> UnknownAccount | None:
-        """Why an account is not known; None: it is."""
+        """Return why an account is unknown, or None if it is known."""
         if submitter in self.unknown:
             return self.unknown[submitter]
         return None if submitter in self.state.submitters else self.unknown.get(NOBODY)
 
     def compare(self, sample: UserprioSample) -> ComparedSample:
-        """What the books say beside a sample that is as of now."""
+        """Compare a sample of this instant with the account."""
         if why := self.why(sample.submitter):
             return ComparedSample(sample, why=why)
         one = self.state.submitter(sample.submitter)
@@ -176,5 +174,5 @@ class AccountantReplay:
         return effective(one, self.terms, self.state.at)
 
     def factor(self, submitter: str) -> float:
-        """The factor of a submitter, who need not have an account."""
+        """Return the factor of a submitter, who need not have an account."""
         return factor(self.state.submitters.get(submitter) or Submitter(submitter), self.terms, self.state.at)

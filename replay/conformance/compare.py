@@ -1,8 +1,8 @@
-"""A trace's cycles, decided by ours and compared with what the real negotiator matched.
+"""Decide a recording's cycles again, and compare the matches with the real negotiator's.
 
-Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Where the two differ,
-the rules of ``REASONS`` are asked in their order whether something explains it that the records do not show, or that
-the real one leaves to chance. Each difference is told, with its reason; one without any is a difference indeed.
+Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. The rules of
+``REASONS`` explain a difference, in order, by something that is not recorded or that the real negotiator leaves to
+chance. Each difference is reported with its reason; one without a reason is a failure.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .visibility import OLDEST, SECOND
 from .words import clock, short
 
 DIGITS: Final = 5e-5
-"""What agrees to four digits differs by less than this part of it."""
+"""Numbers that agree to four digits have a smaller relative error."""
 CUT: Final = "the negotiator's log of them is not whole"
 ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
 NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"
 
 
 class ComparedMatch(NamedTuple):
-    """Who gets which slot, as the ``number``-th of a cycle, and whose job has to go for it."""
+    """A match: the submitter's ``number``-th in its cycle, the slot, and the submitter that it preempts."""
 
     submitter: str
     number: int
@@ -43,8 +43,8 @@ class ComparedMatch(NamedTuple):
 
 @frozen
 class CycleDifference:
-    """What only the real negotiator matched in a cycle, and what only ours did; ``reason`` is one of ``REASONS``, or
-    empty. ``numbers``: everybody got as many slots."""
+    """The matches of a cycle that only the real negotiator made, and those only ours made. ``reason`` is one of
+    ``REASONS``, or empty; ``numbers``: everybody got as many slots."""
 
     at: int
     real: tuple[ComparedMatch, ...]
@@ -60,13 +60,11 @@ class CycleDifference:
 
 @frozen
 class Report:
-    """What became of a trace. ``cycles`` were compared and ``left_out`` not, by the reasons. Of ``samples`` and
-    ``named`` (what condor_userprio said, and the negotiator's log) those count as ``compared`` of which the books know.
-    ``matches`` are the real ones of the cycles that were compared; so many are ours, too, by ``users`` and their
-    numbers (who has the same priority counts as one where these differ), by ``slots`` in the same order, and by the
-    ``jobs``' clusters.
-    ``open`` were not compared by slot, since nothing but chance decides. ``started``: so many samples told where an
-    account goes on of which the records did not."""
+    """The result of a recording. ``left_out`` counts cycles by the reason for not comparing them. ``samples`` and
+    ``named`` are compared priorities, from condor_userprio and the negotiator's log. Of the ``matches`` of the compared
+    cycles, ours agree in the submitter and its number of slots (``users``; equal priorities count as one), in the slot
+    (``slots``, in order), and in the job's cluster (``jobs``). ``open`` were not compared by slot, since only chance
+    decides. ``started`` counts samples from which a lost account went on."""
 
     name: str
     cycles: int
@@ -84,7 +82,7 @@ class Report:
 
     @property
     def share(self) -> float:
-        """The part of the matches that was compared by slot."""
+        """The share of the matches that was compared by slot."""
         return 1.0 - self.open / self.matches if self.matches else 1.0
 
     @property
@@ -93,18 +91,18 @@ class Report:
 
     @property
     def agrees(self) -> bool:
-        """Whether the priorities agree to four digits, and no match differs without a reason."""
+        """True if the priorities agree to four digits, and no match differs without a reason."""
         return not self.unexplained and all(off(some) < DIGITS for some in (self.samples, self.named))
 
 
 def off(some: tuple[ComparedSample, ...]) -> float:
-    """By which part priorities differ at most."""
+    """Return the greatest relative error of the compared priorities."""
     return max((one.off for one in some if one.why is None), default=0.0)
 
 
 @frozen
 class _DifferingCycle:
-    """A cycle in which the two differ: what each has that the other has not."""
+    """A cycle that differs, with the matches that only one of the two has."""
 
     record: NegotiatorRecording
     moment: AccountedCycle
@@ -115,14 +113,14 @@ class _DifferingCycle:
     effective: Callable[[str], float]
 
     def again(self, count: int, now: int) -> bool:
-        """Whether ours matches what the real one did, with other events or at another instant."""
+        """Tell whether ours equals the real cycle with other events or at another instant."""
         found = decide_again(self.record, self.moment, self.cycle, count, now)
         real, ours = _matches(self.cycle, found)
         return real == ours or _by_chance(evolve(self, found=found, real=real - ours, ours=ours - real))
 
 
 class Reason(NamedTuple):
-    """Why the two may differ. ``open``: nothing can be compared by slot."""
+    """Why the two may differ. ``open``: slots cannot be compared."""
 
     why: str
     holds: Callable[[_DifferingCycle], bool]
@@ -133,7 +131,7 @@ class Reason(NamedTuple):
 
 
 def _equals(case: _DifferingCycle) -> bool:
-    """The same slots go to submitters of the same priority, each class of them getting as many."""
+    """Tell whether the same slots go to submitters of the same priority, as many to each class of them."""
 
     def classes(some: Counter[ComparedMatch]) -> Counter[tuple[str, str]]:
         counted: Counter[tuple[str, str]] = Counter()
@@ -149,7 +147,7 @@ def _equals(case: _DifferingCycle) -> bool:
 
 
 def _alike(case: _DifferingCycle) -> bool:
-    """Everybody gets as many slots, and the ranks value each like the one that it stands for."""
+    """Tell whether everybody gets as many slots, and the ranks value each like its counterpart."""
     jobs = {told.submitter: told.job for told in case.cycle.matches}
     ours = {(match.submitter, match.number): match for match in case.ours}
     for real in case.real:
@@ -176,22 +174,22 @@ def _aged(case: _DifferingCycle) -> bool:
 
 
 def _shared(case: _DifferingCycle) -> bool:
-    """All that ours matches besides is of slots that are cut, and that the real one matched in this cycle, too."""
+    """Tell whether ours matched more only of partitionable slots that the real one matched in this cycle, too."""
     told = Counter(told.slot for told in case.cycle.matches)
     kinds = {name: slot.kind for name, slot in case.found.state.slots.items()}
     return not case.real and all(kinds.get(m.slot) == "partitionable" and told[m.slot] for m in case.ours)
 
 
 def _listed(case: _DifferingCycle) -> bool:
-    """Only who has to go differs, and for submitters that got a slot in the same cycle before: for one by its share,
-    the real one preempts more; for one by a slot's RANK, less."""
+    """Tell whether only preemptions differ, of submitters that got a slot earlier in the cycle. After preempting by
+    share the real one preempts more, after a slot's RANK less."""
     told = Counter(told.submitter for told in case.cycle.matches)
     behind = _numbers(case.real)
     return all(m.preempting and told[m.submitter] > behind[m.submitter] for m in (*case.real, *case.ours))
 
 
 def _floors(case: _DifferingCycle) -> bool:
-    """What only the real one matches is for a submitter that has less than its floor."""
+    """Tell whether only the real one matches, for submitters below their floor."""
     known = [case.found.state.submitters.get(match.submitter) for match in case.real]
     return bool(known) and all(
         one is not None and one.weighted_in_use < 1000 * floor(one, case.moment.at) for one in known
@@ -199,7 +197,7 @@ def _floors(case: _DifferingCycle) -> bool:
 
 
 def _unsubmitted(case: _DifferingCycle) -> bool:
-    """A job that was offered is of a submission that the records do not tell of."""
+    """Tell whether a job that was offered is of an unrecorded submission."""
     known = {str(one.event.cluster) for one in case.record.queue}
     return any(job.partition(".")[0] not in known for job in case.cycle.requested)
 
@@ -209,7 +207,7 @@ def _quotas(case: _DifferingCycle) -> bool:
 
 
 def _asks(case: _DifferingCycle, *names: str) -> bool:
-    """Whether a job of those that differ has one of these attributes."""
+    """Tell whether a job of the differing submitters has one of these attributes."""
     users = {match.submitter for match in (*case.real, *case.ours)}
     clusters = (one for one in case.found.state.clusters.values() if one.submitter in users)
     return any(name in cluster.ad or name in cluster.variants.names for cluster in clusters for name in names)
@@ -241,14 +239,14 @@ REASONS: Final[dict[str, Reason]] = {
     "listed": Reason("for jobs that are alike, the real one has other limits for what it kept in its list", _listed),
     "uncertain": Reason("the priorities of those who waited are not known exactly", _uncertain),
 }
-"""Every difference that is explained, in the order in which the reasons are asked."""
+"""The explanations of differences, in the order in which they are tried."""
 
 
-# Comparing
+# -- Comparing
 
 
 def compare_cycles(record: NegotiatorRecording) -> Report:
-    """Decide a trace's cycles, and compare."""
+    """Decide a recording's cycles again, and compare."""
     accounts = AccountWalk(record)
     tally = _Tally(record, accounts)
     for moment in accounts.moments():
@@ -282,7 +280,7 @@ class _Tally:
     differences: list[CycleDifference] = field(factory=list)
 
     def take(self, moment: AccountedCycle) -> None:
-        """Compare a cycle, if that can be done."""
+        """Compare a cycle, or count why it is left out."""
         cycle = moment.cycle
         if cycle is None or not cycle.whole:
             self.left_out[CUT] += 1
@@ -318,7 +316,6 @@ class _Tally:
 
 
 def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:
-    """The real matches and ours."""
     return Counter(_numbered(cycle.matches)), Counter(_numbered(found.matches))
 
 
@@ -330,7 +327,7 @@ def _numbered(matches: Iterable[RecordedMatch | DecidedMatch]) -> Iterator[Compa
 
 
 def _numbers(matches: Counter[ComparedMatch]) -> Counter[str]:
-    """How many slots everybody gets."""
+    """Count the slots of each submitter."""
     counted: Counter[str] = Counter()
     for match, count in matches.items():
         counted[match.submitter] += count
@@ -338,5 +335,5 @@ def _numbers(matches: Counter[ComparedMatch]) -> Counter[str]:
 
 
 def _jobs(matches: Iterable[RecordedMatch | DecidedMatch]) -> Counter[tuple[str, str]]:
-    """The clusters for which there are matches, each with its slot."""
+    """Count the matches by the job's cluster and the slot."""
     return Counter((one.job.partition(".")[0], one.slot) for one in matches)

@@ -1,4 +1,4 @@
-"""What the records of a real pool tell of its negotiator: what happened to it, and what it made of that."""
+"""Hold the records of a real pool's negotiator: its input, and its decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...domain.events import ClusterSubmitted, Event
 
 
 class CountedClaim(NamedTuple):
-    """Who has a slot, as the accountant counts it. ``weight`` is in thousandths."""
+    """A slot's submitter, as the accountant counts it. ``weight`` is in thousandths."""
 
     slot: str
     submitter: str
@@ -20,8 +20,8 @@ class CountedClaim(NamedTuple):
 
 @frozen
 class RecordedMatch:
-    """A match that the negotiator told of. ``preempting``: whose job has to go for it (empty: nobody's). ``job`` is the
-    job that it names, which of jobs that are alike is the first."""
+    """A logged match. ``preempting`` is the submitter that it preempts ("": none), ``job`` the first job of the
+    autocluster."""
 
     at: int
     submitter: str
@@ -32,11 +32,10 @@ class RecordedMatch:
 
 @frozen
 class RecordedCycle:
-    """A cycle of the real negotiator, at the instant at which it brought the priorities up to date. ``asked`` are the
-    submitters whose jobs it asked for, ``requested`` the jobs that it was offered, ``usage`` the cores that it said
-    somebody had as it began with him, ``effective`` the priority that it gave him. ``whole``: all that it logged of the
-    cycle is there. ``after``: when the cycle before it was (0: that is not known); ``until``: when the accounting was
-    over at the latest."""
+    """A cycle of the real negotiator, at the instant of its priority update. ``asked`` are the submitters asked for
+    jobs, ``requested`` the jobs offered, ``usage`` the cores logged for a submitter as its turn began, ``effective``
+    its priority. ``whole``: the log of the cycle is complete. ``after``: the cycle before (0: unknown); ``until``: the
+    latest end of the accounting."""
 
     at: int
     matches: tuple[RecordedMatch, ...] = ()
@@ -51,9 +50,8 @@ class RecordedCycle:
 
 @frozen
 class RecordedAccounting:
-    """What the accountant wrote down in a cycle: every claim and match that it counted, and the real priorities and the
-    usage in seconds that had changed. ``after``: when the cycle before it was (0: that is not known); ``since``: from
-    when on the claims count."""
+    """The accountant's log of a cycle: all counted claims and matches, and the changed real priorities and usages
+    (seconds). ``after``: the cycle before (0: unknown); ``since``: the instant from which the claims count."""
 
     at: int
     claims: tuple[CountedClaim, ...]
@@ -65,8 +63,7 @@ class RecordedAccounting:
 
 @frozen
 class KnownAccount:
-    """Where a submitter's account stood: the real priority, the factor that was set (0: none was), and the weighted
-    usage in seconds."""
+    """A submitter's account: real priority, set factor (0: none), weighted usage in seconds."""
 
     submitter: str
     real: float
@@ -76,7 +73,7 @@ class KnownAccount:
 
 @frozen
 class UserprioSample:
-    """What condor_userprio said of a submitter: as of ``at``, in the file ``where``."""
+    """A submitter's line of condor_userprio as of ``at``, in the file ``where``."""
 
     at: int
     where: str
@@ -88,8 +85,7 @@ class UserprioSample:
 
 @frozen
 class JobMove:
-    """A job's status from an instant on; it is Completed when it is over, however it ended, and Running as soon as a
-    claim on ``slot`` is requested for it."""
+    """A job's status from an instant on: Completed however it ended, Running once a claim on ``slot`` is requested."""
 
     at: int
     proc: int
@@ -99,7 +95,7 @@ class JobMove:
 
 @frozen
 class RecordedSubmission:
-    """A submission, and what became of its jobs, in order."""
+    """A submission, and the moves of its jobs, in order."""
 
     event: ClusterSubmitted
     moves: tuple[JobMove, ...] = ()
@@ -107,10 +103,10 @@ class RecordedSubmission:
 
 @frozen
 class NegotiatorRecording:
-    """A folder's records. ``pool`` is what a pool of ours makes of what happened to the real machines, ``settings`` is
-    what was set of the negotiator and its submitters, ``queue`` the submissions. ``began`` is the instant at which
-    ``known`` says where the accounts stood (0: it is not known until the first sample). ``lost`` counts the cycles of
-    which the log has no beginning. ``left_out`` are submissions that are not in the queue, with the reasons."""
+    """A folder's records. ``pool`` is the events of a pool of ours to whose machines the same happened, ``settings``
+    those of the negotiator and its submitters, ``queue`` the submissions. ``known`` are the accounts at ``began`` (0:
+    unknown until the first sample). ``lost`` counts cycles whose beginning is not logged; ``left_out`` are submissions
+    not in the queue, with the reasons."""
 
     name: str
     pool: tuple[Event, ...]

@@ -1,9 +1,8 @@
-"""A cycle of the real negotiator, decided by ours: in the state in which the real one found the pool.
+"""Hold a cycle of the real negotiator again, on the state in which it found the pool.
 
-That state is folded of the pool's events as far as the cycle had heard of them, of what was set, of the priorities
-that the books have, and of the jobs that waited. Whose jobs a negotiator asks for, it knows from the submitters' ads,
-which come with a delay of their own: the jobs are those of the submitters that had some to offer. What happened to a
-job in the very second of the cycle counts if the job was offered to it.
+That state is folded from the pool's events that the cycle had seen, the settings, the accounts' priorities, and the
+idle jobs. The negotiator knows the submitters from their ads, which have a delay of their own: so the jobs are those of
+submitters that offered some. A change of a job within the cycle's second counts if the job was offered.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .visibility import SECOND
 
 @frozen
 class DecidedMatch:
-    """A match of ours. ``slot`` is the partitionable one where one is cut, ``preempting`` whose job has to go."""
+    """A match of ours. ``slot`` is the partitionable one if it is split, ``preempting`` the preempted submitter."""
 
     submitter: str
     slot: str
@@ -41,7 +40,7 @@ class DecidedMatch:
 
 @frozen
 class DecidedCycle:
-    """What ours makes of a cycle, and the state in which it did."""
+    """Our matches of a cycle, and the state that they were decided on."""
 
     state: State
     caches: Caches
@@ -52,7 +51,7 @@ class DecidedCycle:
 def decide_again(
     record: NegotiatorRecording, moment: AccountedCycle, cycle: RecordedCycle, count: int, now: int
 ) -> DecidedCycle:
-    """Hold a cycle with the first ``count`` events of the pool, at the instant ``now``."""
+    """Hold a cycle on the pool's first ``count`` events, at the instant ``now``."""
     pool = record.pool[:count]
     settings = (event for event in record.settings if event.at <= moment.at)
     events = (*pool, *settings, *_jobs(record, cycle), moment.priorities)
@@ -77,13 +76,13 @@ def _parent(dynamic: str) -> str:
     return own.rpartition("_")[0] + at_sign + machine
 
 
-# The queue
+# -- The queue
 
 _ROWS: Final = {"Idle": "release", "Running": "activate", "Held": "hold", "Completed": "complete"}
 
 
 def _jobs(record: NegotiatorRecording, cycle: RecordedCycle) -> Iterator[e.Event]:
-    """The jobs as the cycle found them, of those who were asked."""
+    """Yield the jobs of the submitters asked, as the cycle found them."""
     for one in record.queue:
         if one.event.submitter in cycle.asked and _there(one, cycle):
             yield one.event
@@ -96,14 +95,14 @@ def _jobs(record: NegotiatorRecording, cycle: RecordedCycle) -> Iterator[e.Event
 
 
 def _there(one: RecordedSubmission, cycle: RecordedCycle) -> bool:
-    """Whether a submission had been made: one of the cycle's own second, if it was offered."""
+    """Tell whether a submission precedes the cycle; within its second, whether it was offered."""
     if one.event.at // SECOND == cycle.at // SECOND:
         return any(job.startswith(f"{one.event.cluster}.") for job in cycle.requested)
     return one.event.at < cycle.at
 
 
 def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, list[int]]:
-    """The processes by their statuses, as far as these are not what they were submitted with."""
+    """Return status -> processes, without those still in the status of their submission."""
     last: dict[int, str] = {}
     for move in one.moves:
         behind = cycle.at // SECOND - move.at // SECOND
@@ -117,7 +116,7 @@ def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, lis
 
 
 def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:
-    """Whether something in the cycle's own second was before it."""
+    """Tell whether a move within the cycle's second precedes it."""
     offered = f"{one.event.cluster}.{move.proc}" in cycle.requested
     if move.status == "Running":
         return bool(move.slot) and all(move.slot != told.slot for told in cycle.matches) and not offered
@@ -126,14 +125,14 @@ def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cyc
     return not offered or last.get(move.proc, one.event.status) != "Idle"
 
 
-# Ranks
+# -- Ranks
 
 Values = tuple[float, float, float]
 
 
 def ranks(found: DecidedCycle, job: str, slot: str) -> Values | None:
-    """What NEGOTIATOR_PRE_JOB_RANK, a job's Rank and NEGOTIATOR_POST_JOB_RANK are for a slot, as far as they are
-    numbers; None if there is no such slot, or job."""
+    """Return NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a slot (0 if no number), or None
+    without the slot or job."""
     state, context = found.state, found.context
     pool = public_ads_of(state, found.caches, (context.now or 0) * SECOND, context, ())
     number, _, proc = job.partition(".")

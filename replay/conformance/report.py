@@ -1,4 +1,4 @@
-"""A report, told in lines or as data."""
+"""Print a report as lines or as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .compare import REASONS, Report, off
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The report, a line a finding: every cycle, sample and match that was not compared has its reason."""
+    """Yield the report's lines; every cycle, sample and match that was not compared has its reason."""
     verdict = "nothing differs without a reason" if report.agrees else "something differs"
     yield f"{report.name}: {counted(report.cycles, 'cycle')} compared: {verdict}"
     for why, count in report.left_out.items():
@@ -43,7 +43,7 @@ def _whys(report: Report) -> Counter[str]:
 
 
 def as_dict(report: Report) -> dict[str, object]:
-    """The report as data."""
+    """Return the report as data."""
     return {
         "folder": report.name,
         "agrees": report.agrees,

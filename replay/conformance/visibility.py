@@ -1,11 +1,9 @@
-"""Which of the slots' changes a cycle had heard of.
+"""Find which changes of slots a cycle had seen.
 
-A negotiator sees slots as the collector's ads have them, and a startd publishes a change about a second after it
-happened. Logs count in whole seconds: of what changed in the second before a cycle, or in its own, they do not show
-whether the cycle had heard of it. So there are three possible sights of a cycle, and what is recorded of it tells
-which was its own: the claims that its accountant counted, whose job a match was to preempt (a slot that was matched
-without was nobody's, and in Unclaimed), and what a submitter was said to use. Where that leaves several, the pool's
-usual delay decides.
+A negotiator sees the collector's ads, and a startd publishes a change about a second after it. Logs count in whole
+seconds, so changes in the cycle's second or the one before may be visible or not. That gives three possible views of a
+cycle. The recorded counted claims, preempted submitters (a match without one took an Unclaimed slot) and logged usage
+decide between them; otherwise the pool's usual delay does.
 """
 
 from __future__ import annotations
@@ -22,17 +20,17 @@ from .recording import CountedClaim, RecordedAccounting, RecordedCycle
 
 SECOND: Final = 1_000_000
 DELAYS: Final = (2, 1, 0)
-"""How many seconds a cycle usually is behind the slots; where nothing else tells, the first."""
+"""Seconds that a cycle is usually behind the slots; the first is the default."""
 OLDEST: Final = 6
-"""How many it may be: a startd publishes every UPDATE_INTERVAL seconds (5 in the recorded pools), and once more is
-under way. A negotiator that is so far behind matches slots that have been claimed since."""
+"""Seconds that it may be behind: UPDATE_INTERVAL (5 in the recorded pools) and one under way. It then matches slots
+that have been claimed since."""
 
 
 @frozen
 class VisibleEvents:
-    """What a cycle had heard of: the first ``count`` events of the pool. ``delay`` is in seconds. ``agrees``: that does
-    not contradict what is recorded of the cycle, as do not the ``others``; ``doubtful`` are the submitters of claims
-    that are not the same in all of these."""
+    """The events that a cycle had seen: the pool's first ``count``. ``delay`` is in seconds. ``agrees``: the recorded
+    cycle does not contradict it, nor the ``others``; ``doubtful`` are the submitters whose claims differ among these.
+    """
 
     at: int
     count: int
@@ -44,7 +42,7 @@ class VisibleEvents:
 
 
 class Visibility:
-    """The sights of a pool's cycles. ``weights`` are what the slots count for that were ever claimed."""
+    """The views of a pool's cycles. ``weights`` are those of the slots that were ever claimed."""
 
     def __init__(self, pool: Sequence[e.Event]) -> None:
         self._pool = pool
@@ -67,15 +65,15 @@ class Visibility:
             self._claims.append(tuple(held.values()))
 
     def claims(self, count: int) -> tuple[CountedClaim, ...]:
-        """The claims after so many events."""
+        """Return the claims after so many events."""
         return self._claims[bisect_right(self._places, count) - 1]
 
     def until(self, at: int) -> int:
-        """How many events there are until an instant, its own among them."""
+        """Return the number of events up to and including an instant."""
         return bisect_right(self._instants, at)
 
     def _unclaimed(self, count: int, slots: Iterable[str]) -> bool:
-        """Whether these slots were in Unclaimed after so many events."""
+        """Tell whether these slots were Unclaimed after so many events."""
         waiting = set(slots)
         for event in reversed(self._pool[:count]) if waiting else ():
             if isinstance(event, e.SlotTransitioned) and event.slot in waiting:
@@ -89,7 +87,7 @@ class Visibility:
     def of(
         self, instants: Iterable[int], cycles: Mapping[int, RecordedCycle], counted: Mapping[int, RecordedAccounting]
     ) -> dict[int, VisibleEvents]:
-        """The sight of each cycle, by its instant."""
+        """Return the view of each cycle, by its instant."""
         found = {at: self._possible(at, cycles.get(at), counted.get(at)) for at in instants}
         usual = Counter(one[0].delay for one in found.values() if len(one) == 1 and one[0].agrees)
         order = sorted(DELAYS, key=lambda delay: (-usual[delay], DELAYS.index(delay)))
@@ -98,8 +96,8 @@ class Visibility:
     def _possible(
         self, at: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None
     ) -> Sequence[VisibleEvents]:
-        """The sights that agree with what is recorded of a cycle, if possible such in which the slots that nobody had
-        are in Unclaimed; all, if none does."""
+        """Return the views that agree with a cycle's records, preferably with its unclaimed slots in Unclaimed; all if
+        none does."""
         candidates = [self._visible(at, self.until(at - delay * SECOND), delay) for delay in DELAYS]
         if candidates[0].count == candidates[-1].count:
             candidates = candidates[:1]
@@ -108,7 +106,7 @@ class Visibility:
             agreeing = [one for one in candidates if self._agrees(one, cycle, counted, free)]
             if agreeing:
                 return agreeing
-            # what was published was of the middle of a second, or it was later than usual
+            # an ad may be of the middle of a second, or later than usual
             for count in range(self.until(at), self.until(at - OLDEST * SECOND) - 1, -1):
                 one = self._visible(at, count, DELAYS[0])
                 if self._agrees(one, cycle, counted, free):
@@ -131,7 +129,7 @@ def _best(possible: Sequence[VisibleEvents], order: Sequence[int]) -> VisibleEve
 
 
 def _differing(possible: Sequence[VisibleEvents]) -> frozenset[str]:
-    """The submitters whose claims are not the same in all sights."""
+    """Return the submitters whose claims are not the same in all views."""
     sets = [frozenset(one.claims) for one in possible]
     return frozenset(one.submitter for one in frozenset.union(*sets) - frozenset.intersection(*sets))
 
@@ -154,7 +152,7 @@ def _agrees(claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, count
 def _agrees_with_accounts(
     claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, counted: RecordedAccounting
 ) -> bool:
-    """Whether the accountant counted these claims, and besides them but the cycle's matches."""
+    """Tell whether the accountant counted just these claims and the cycle's matches."""
     books = Counter((one.slot, one.submitter) for one in counted.claims)
     books.subtract((one.slot, one.submitter) for one in claims)
     if cycle is None or not cycle.whole:

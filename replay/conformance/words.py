@@ -1,4 +1,4 @@
-"""Words for a report."""
+"""Format instants and names for a report."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 
 def clock(at: int) -> str:
-    """The time of day of an instant."""
+    """Return the time of day of an instant."""
     return f"{datetime.fromtimestamp(at // 1_000_000, UTC):%H:%M:%S}"
 
 
 def short(name: str) -> str:
-    """A slot's or submitter's name without its machine or domain."""
+    """Return a slot's or submitter's name without its machine or domain."""
     return name.partition("@")[0]

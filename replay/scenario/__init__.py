@@ -1,12 +1,8 @@
-"""The language of scenarios: machines under a policy, in virtual time.
+"""Read the language of scenarios: machines under a policy, in virtual time.
 
-A scenario is a text: which machines there are, under which configuration, and lines of the form ``at TIME WHAT``.
-
-* ``parser`` reads it into the data of ``scenario``; ``tokens`` splits a line into words, ``times`` reads its time,
-  ``statements`` the rest, by the table in ``verbs``.
-* ``transcript`` writes a play line by line.
-
-``adapters/simulation`` plays a scenario with the live engine.
+A scenario is a text: machines, their configuration, and lines ``at TIME WHAT``. ``parser`` reads it into the data of
+``scenario``; ``tokens`` splits a line into words, ``times`` reads its time, ``statements`` the rest by the table in
+``verbs``. ``transcript`` writes a play line by line. ``adapters/simulation`` plays a scenario with the live engine.
 """
 
 if __name__ != "poolbook.replay.scenario":

@@ -1,7 +1,7 @@
-"""From a scenario's text to what it says.
+"""Parse a scenario's text; nothing is played, and no file is read.
 
-The lines that say what there is (``HEADS``) may stand anywhere and hold from the start; ``at`` lines happen at their
-instants, wherever they stand. Nothing is played here, and no file is read.
+Heads (``HEADS``) may stand anywhere and hold from the start; ``at`` lines happen at their instants, wherever they
+stand.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .tokens import ASSIGNED, split
 from .verbs import amount
 
 BEGIN = ("2026-11-02", "08:00")
-"""When a scenario begins that does not say: on a Monday morning, UTC."""
+"""Default start of a scenario: a Monday morning, UTC."""
 REST = 3600 * SECOND
-"""How long a scenario goes on behind its last line, unless it says until when."""
+"""Time (microseconds) that a scenario without `until` continues after its last line."""
 DEFAULT = "ws1"
 """The machine of a scenario that names none."""
 HEADS = {
@@ -41,18 +41,18 @@ HEADS = {
 }
 _MACHINE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
 _ORDER = {"unread": 0, "read": 1, "expect": 3}
-"""The order within an instant: readings first, which the policy then sees, and expectations behind all else (2)."""
+"""The order within an instant: readings first, so that the policy sees them; expectations behind all else (2)."""
 
 
 @define
 class _ScenarioLines:
-    """The lines of a scenario that are read, and those that blocks within it take away."""
+    """The lines of a scenario, and the number of the last one read."""
 
     lines: list[str]
     number: int = 0
 
     def block(self, opened: int) -> str:
-        """The lines up to the one that says ``end``."""
+        """Return the lines up to ``end``. Raise PlayError if there is none."""
         first = self.number
         while self.number < len(self.lines):
             self.number += 1
@@ -71,8 +71,7 @@ class _ScenarioReader:
     sources: list[ConfigurationSource] = field(factory=list)
     heads: set[str] = field(factory=set)
     happens: list[tuple[int, list[str], tuple[ConfigurationSource, ...]]] = field(factory=list)
-    """What happens: the line's number, its words, and the configuration that it brings. They are understood when all
-    machines and the start are known."""
+    """Line number, words and configuration of what happens. Parsed once all machines and the start are known."""
 
     def once(self, head: str) -> None:
         if head in self.heads:
@@ -142,10 +141,7 @@ class _ScenarioReader:
 
 
 def read(text: str) -> Scenario:
-    """What a scenario's text says.
-
-    :raises PlayError: the text is no scenario; it names the line
-    """
+    """Parse a scenario. Raise PlayError if the text is no scenario; it names the line."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
     heads: Mapping[str, Callable[[list[str]], None]] = {
         "start": reader.read_start,
@@ -171,7 +167,7 @@ def read(text: str) -> Scenario:
 
 @contextmanager
 def _at(line: int) -> Iterator[None]:
-    """What is wrong here is wrong in this line."""
+    """Turn a ValueError into a PlayError of this line."""
     try:
         yield
     except ValueError as error:

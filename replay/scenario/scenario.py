@@ -1,4 +1,4 @@
-"""What a scenario says, as data."""
+"""Hold the data of a scenario."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @frozen
 class ConfigurationSource:
-    """A part of a configuration: a file's name, or the text itself, which stands in the scenario behind ``line``.
-    ``machine`` is empty if it is every machine's."""
+    """A configuration's file, or its text behind ``line`` of the scenario; ``machine`` is empty if it is for all
+    machines."""
 
     line: int
     file: str = ""
@@ -25,7 +25,7 @@ class ConfigurationSource:
 
 @frozen
 class ScenarioMachine:
-    """What is detected on a machine: cores, MB of memory, KB of disk space where jobs run."""
+    """The detected equipment of a machine: cores, MB of memory, KB of disk space for jobs."""
 
     name: str
     cores: int = 1
@@ -36,12 +36,10 @@ class ScenarioMachine:
 
 @frozen
 class ScenarioStep:
-    """Something that happens at an instant (microseconds since the start).
-
-    ``verb`` is one of ``VERBS``, or ``read`` (readings, in ``attributes``), ``reconfigure`` (by ``sources``; none: as
-    before), ``set`` (``attributes`` are settings) or ``expect`` (``flags``: what is expected). ``thing`` is what it is
-    done to, as it was written; for slots and machines it may be a pattern. Readings that hold for a while end at
-    ``until``. ``words`` is the line as it was written, behind the time."""
+    """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
+    (readings in ``attributes``), ``reconfigure`` (by ``sources``; none: unchanged), ``set`` (settings in
+    ``attributes``) or ``expect`` (in ``expected``). ``thing`` is its object as written; for slots and machines it may
+    be a pattern. Readings that hold for a while end at ``until``. ``words`` is the line behind the time."""
 
     line: int
     at: int
@@ -59,9 +57,8 @@ class ScenarioStep:
 
 @frozen
 class Scenario:
-    """``steps`` are in the order of their instants, those of one instant in the order in which they were written;
-    expectations come behind all else of their instant. ``clock``: whether its start was written down, so that it is
-    told by the clock. ``end``: when it is over."""
+    """A scenario. ``steps`` are in the order of their instants, then of their lines, expectations last. ``clock``:
+    whether the start was given, so that times are shown by the clock. ``end`` is in microseconds since the start."""
 
     calendar: ScenarioCalendar
     clock: bool

@@ -1,4 +1,4 @@
-"""One line of what happens: ``at TIME [to TIME] [every TIME [until TIME]] WHAT``."""
+"""Parse a statement: ``at TIME [to TIME] [every TIME [until TIME]] WHAT``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .tokens import ASSIGNED, NAME
 from .verbs import JOIN, OPTIONS, VERBS, expression
 
 MOST = 1_000_000
-"""Steps of a scenario."""
+"""The greatest number of steps of a scenario."""
 GONE = "gone"
-"""What is expected of a slot or job that is no more."""
+"""The expected state of a slot or job that does not exist any more."""
 NEVER = "never"
 """The reading of a keyboard that nobody has touched."""
 READ = "[SLOT|MACHINE] NAME=VALUE ..."
@@ -38,14 +38,14 @@ _PAIRS = {each for dialect in DIALECTS.values() for each in dialect.state_activi
 
 @frozen
 class StatementContext:
-    """What a line may refer to: the calendar, the machines, and the scenario's end (0: it does not say)."""
+    """The things that a line may refer to: the calendar, the machines, and the scenario's end (0: not given)."""
 
     calendar: ScenarioCalendar
     machines: Collection[str]
     end: int = 0
 
 
-# When
+# -- Times
 
 
 @define
@@ -63,7 +63,7 @@ class _Words:
         return self.calendar.instant(taken)
 
     def after(self, word: str) -> bool:
-        """Whether this word comes next; then it is taken."""
+        """Take this word if it comes next, and tell whether so."""
         if self.words[:1] != [word]:
             return False
         self.words = self.words[1:]
@@ -75,10 +75,7 @@ class _Words:
 
 
 def instant(words: list[str], calendar: ScenarioCalendar) -> int:
-    """The instant that all of the words name.
-
-    :raises ValueError: they name none
-    """
+    """Return the instant that all of the words name. Raise ValueError if they name none."""
     rest = _Words(words, calendar)
     found = rest.instant()
     if rest.words:
@@ -88,8 +85,8 @@ def instant(words: list[str], calendar: ScenarioCalendar) -> int:
 
 @frozen
 class _StatementTimes:
-    """The instants of a line: the first, how long what it says holds (0: for good), and its repetition; ``dated``: it
-    has a date or a weekday."""
+    """The instants of a line: the first, its duration (0: for good), and its repetition; ``dated``: with a date or
+    weekday."""
 
     at: int
     lasts: int
@@ -99,7 +96,7 @@ class _StatementTimes:
 
 
 def _when(words: list[str], known: StatementContext) -> tuple[_StatementTimes, list[str]]:
-    """When a line happens, and its words behind the time."""
+    """Return the times of a line, and its words behind them."""
     rest = _Words(words, known.calendar)
     at = rest.instant()
     lasts = every = until = 0
@@ -123,8 +120,7 @@ def _when(words: list[str], known: StatementContext) -> tuple[_StatementTimes, l
 
 
 def _repeated(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int]:
-    """The instants of a line. What has a date or a weekday and comes every so many days keeps its time of day, also
-    where a day has 23 hours."""
+    """Yield the instants of a line. A dated one that repeats every N days keeps its time of day over summer time."""
     at, times = when.at, 0
     while at <= max(when.until, when.at):
         yield at
@@ -138,10 +134,7 @@ def _repeated(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int
 def steps_of(
     line: int, words: list[str], sources: tuple[ConfigurationSource, ...], known: StatementContext
 ) -> list[ScenarioStep]:
-    """The steps of a line that says what happens.
-
-    :raises ValueError: the line cannot be understood
-    """
+    """Return the steps of a line. Raise ValueError if the line cannot be understood."""
     when, rest = _when(words, known)
     if not rest:
         raise ValueError(f"nothing happens here: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
@@ -159,7 +152,7 @@ def steps_of(
     return steps
 
 
-# What
+# -- Verbs
 
 
 def _step(
@@ -183,7 +176,7 @@ def _step(
 
 
 def _of(step: ScenarioStep, thing: str, known: StatementContext) -> ScenarioStep:
-    """The step, done to this slot or machine. ``slot1`` is that of the one machine there is."""
+    """Return the step with this slot or machine. ``slot1`` alone is that of the only machine."""
     if thing in known.machines:
         return evolve(step, machine=thing)
     name, at, machine = thing.partition("@")
@@ -213,7 +206,7 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
 
 
 def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> ScenarioStep:
-    """A line whose first word is one of ``VERBS``, by its row."""
+    """Parse a line whose first word is one of ``VERBS``, by its row."""
     verb = VERBS[step.verb]
     step, words = _thing(step, _together(words), known)
     flags: list[str] = []
@@ -239,7 +232,7 @@ def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> Scen
 
 
 def _together(words: list[str]) -> list[str]:
-    """``by bob`` as the one word that it means."""
+    """Join ``by bob`` to the one word that it means."""
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] in JOIN:
@@ -250,7 +243,7 @@ def _together(words: list[str]) -> list[str]:
 
 
 def _thing(step: ScenarioStep, words: list[str], known: StatementContext) -> tuple[ScenarioStep, list[str]]:
-    """What the line is about, which stands first."""
+    """Take the object of the line, which stands first."""
     wanted = VERBS[step.verb].thing
     first = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
     if not wanted:
@@ -270,7 +263,7 @@ def _thing(step: ScenarioStep, words: list[str], known: StatementContext) -> tup
 
 
 def usage(verb: str) -> str:
-    """How a line with this word is written."""
+    """Return the syntax of a line with this word."""
     if verb in OTHERS:
         return OTHERS[verb]
     row = VERBS[verb]

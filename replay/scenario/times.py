@@ -1,4 +1,4 @@
-"""The times of a scenario: lengths, and instants since its start.
+"""Parse the times of a scenario: lengths, and instants since its start.
 
 | written | means |
 |---|---|
@@ -8,8 +8,8 @@
 | `Mon 08:30`, `Mon 08:30:15` | the first such time of the week at or after the start |
 | `2026-11-02 08:30` | a date and time |
 
-An instant without a date or weekday counts from the start. The clock is that of the scenario's zone: behind a change to
-or from summer time ``Mon 08:30`` is what a clock on the wall shows.
+An instant without a date or weekday counts from the start. Others follow the wall clock of the scenario's zone, also
+behind a change to or from summer time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECOND = 1_000_000
 DAY = 86_400 * SECOND
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 LONGEST = 100 * 366 * DAY
-"""A century: no instant of a scenario lies further from its start."""
+"""A century: the greatest distance of an instant from the start."""
 
 _UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|min|h|d|)", re.ASCII)
@@ -33,10 +33,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def length(word: str) -> int:
-    """A length of time in one word, in microseconds.
-
-    :raises ValueError: it is none
-    """
+    """Return a length of time, written as one word, in microseconds. Raise ValueError if it is none."""
     amount, clock = _LENGTH.fullmatch(word), _CLOCK.fullmatch(word)
     if amount:
         found = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
@@ -52,22 +49,21 @@ def length(word: str) -> int:
 
 
 def takes_two(word: str) -> bool:
-    """Whether an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
+    """Tell whether an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
     return bool(_DATE.fullmatch(word) or _DAYS.fullmatch(word) or word.capitalize() in DAYS)
 
 
 def of_time(word: str) -> bool:
-    """Whether a word of an ``at`` line belongs to its time."""
+    """Tell whether a word of an ``at`` line belongs to its time."""
     return word in ("to", "every", "until") or word[:1].isdigit() or word.capitalize() in DAYS
 
 
 def is_clock(word: str) -> bool:
-    """Whether the word may stand behind a date, a weekday or a number of days."""
+    """Tell whether the word may stand behind a date, a weekday or a number of days."""
     return _CLOCK.fullmatch(word) is not None
 
 
 def _of_day(word: str) -> timedelta:
-    """Hours and minutes, and seconds if there are some."""
     found = _CLOCK.fullmatch(word)
     if found is None or int(found[1]) > 23:
         raise ValueError(f"{word!r} is no time of a day: write hours and minutes, 08:30")
@@ -76,13 +72,13 @@ def _of_day(word: str) -> timedelta:
 
 @frozen
 class ScenarioCalendar:
-    """When a scenario begins (microseconds since the epoch), and in which zone its clock runs."""
+    """A scenario's start (microseconds since the epoch), and the zone of its clock."""
 
     start: int
     zone: tzinfo = UTC
 
     def at(self, instant: int) -> datetime:
-        """An instant since the start as the zone's date and time."""
+        """Return an instant since the start as the zone's date and time."""
         return datetime.fromtimestamp((self.start + instant) / SECOND, self.zone)
 
     def _since(self, when: datetime) -> int:
@@ -92,10 +88,8 @@ class ScenarioCalendar:
         return since
 
     def instant(self, words: list[str]) -> int:
-        """The instant that one or two words name, in microseconds since the start.
-
-        :raises ValueError: they name none, or one before the start
-        """
+        """Return the instant of one or two words, in microseconds since the start. Raise ValueError if they name none,
+        or one before the start."""
         first, clock = words[0], words[1] if len(words) > 1 else ""
         days = _DAYS.fullmatch(first)
         if _DATE.fullmatch(first):
@@ -111,7 +105,7 @@ class ScenarioCalendar:
         return since
 
     def days_later(self, instant: int, days: int) -> int:
-        """The same time of day, so many days later."""
+        """Return the instant of the same time of day, so many days later."""
         return self._since(self.at(instant).replace(tzinfo=None) + timedelta(days=days))
 
     def _weekday(self, day: int, clock: timedelta) -> int:
@@ -123,10 +117,8 @@ class ScenarioCalendar:
 
 
 def begin(date: str, clock: str, zone: tzinfo) -> int:
-    """The instant (microseconds since the epoch) of a date and a time of day.
-
-    :raises ValueError: there is no such date or time
-    """
+    """Return the instant (microseconds since the epoch) of a date and a time of day. Raise ValueError if there is no
+    such date or time."""
     when = datetime.fromisoformat(date) + _of_day(clock)
     if not 1971 <= when.year <= 9000:
         raise ValueError(f"{date}: the years from 1971 to 9000 can be played")
@@ -134,7 +126,7 @@ def begin(date: str, clock: str, zone: tzinfo) -> int:
 
 
 def elapsed(instant: int) -> str:
-    """An instant since the start as a scenario writes it: ``0:00:10``, ``2d 3:00:00``."""
+    """Format an instant since the start as a scenario writes it: ``0:00:10``, ``2d 3:00:00``."""
     seconds, rest = divmod(instant, SECOND)
     days, seconds = divmod(seconds, 86_400)
     text = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -144,5 +136,5 @@ def elapsed(instant: int) -> str:
 
 
 def told(when: datetime) -> str:
-    """A date and time as people say it: ``Mon 2026-11-02 08:30:00``."""
+    """Format a date and time for people: ``Mon 2026-11-02 08:30:00``."""
     return f"{DAYS[when.weekday()]} {when:%Y-%m-%d %H:%M:%S}"

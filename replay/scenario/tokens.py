@@ -1,4 +1,4 @@
-"""A line of a scenario as words: at blanks, but not within quotes or brackets; ``#`` begins a comment."""
+"""Split a line of a scenario at blanks, but not within quotes or brackets; ``#`` begins a comment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 
 
 def split(line: str) -> list[str]:
-    """The words of a line. ``NAME = VALUE`` is one word, as ``NAME=VALUE`` is; so is ``X=(a || b)``.
-
-    :raises ValueError: a quote or bracket is not closed
-    """
+    """Return the words of a line. ``NAME = VALUE`` is one word, as ``NAME=VALUE`` is; so is ``X=(a || b)``. Raise
+    ValueError if a quote or bracket is not closed."""
     words: list[str] = []
     word, closing, quoted = "", "", False
     previous = ""
@@ -44,7 +42,7 @@ def split(line: str) -> list[str]:
 
 
 def _joined(words: list[str]) -> list[str]:
-    """``KeyboardIdle = 0`` as the one word that it means."""
+    """Join ``KeyboardIdle = 0`` to the one word that it means."""
     joined: list[str] = []
     for word in words:
         lacks = joined and joined[-1].endswith("=") and NAME.fullmatch(joined[-1].removesuffix("=").rstrip())

@@ -1,4 +1,4 @@
-"""How a play is told: a line for each transition, with its evidence; what came of it all in the end."""
+"""Write a play: a line for each transition with its evidence, and a summary."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SHOWN = (
     e.DrainTransitioned, e.DrainFinal, e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan,
     e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
-"""The kinds of events that a play tells of; the log has all."""
+"""The kinds of events in a transcript; the log has all."""
 STORY = 12
-"""How many of a slot's lines are shown where an expectation of it failed."""
+"""The number of a slot's lines that are shown when an expectation of it fails."""
 
 
 @frozen
 class ShownEvidence:
-    """The expression that decided a transition, its value, and what it read."""
+    """The expression that decided a transition, its value, and the values that it read."""
 
     name: str
     expression: str
@@ -44,7 +44,7 @@ class ShownEvidence:
 
 @frozen
 class TranscriptEntry:
-    """A line of the story: what happened at an instant since the start (microseconds)."""
+    """A line of the transcript, at an instant since the start (microseconds)."""
 
     at: int
     member: Member
@@ -52,37 +52,37 @@ class TranscriptEntry:
 
 
 DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)
-"""Those that may name their evidence."""
+"""The events that may name their evidence."""
 
 
 def _goes_without_saying(event: e.Event) -> bool:
-    """A job that has ended leaves the queue; where its LeaveJobInQueue decided when, that is told."""
+    """Tell whether a job just leaves the queue after its end; with evidence, LeaveJobInQueue decided when."""
     return isinstance(event, e.JobsTransitioned) and event.target == LEFT and not event.evidence
 
 
 @define
 class Transcript:
-    """What happens in a play, as it happens: each line, and the sums for the end. Feed it every append."""
+    """The transcript of a play, with its sums. Feed it every append."""
 
     scenario: Scenario
     rows: Counter[str] = field(factory=Counter)
-    """How often each transition was taken, by its number."""
+    """Row -> how often it was taken."""
     spent: Counter[str] = field(factory=Counter)
-    """Microseconds that slots were in each pair of state and activity."""
+    """State/activity -> microseconds that slots spent there."""
     jobs: Counter[str] = field(factory=Counter)
-    """How often jobs were submitted, began, and ended how."""
+    """Numbers of jobs submitted and started, and of each outcome."""
     slots: dict[str, tuple[str, int]] = field(factory=dict)
-    """Where each slot is, and since when."""
+    """Slot -> state/activity, and since when."""
     last_row: dict[str, str] = field(factory=dict)
-    """The number of each slot's last transition."""
+    """Slot -> the row of its last transition."""
     ended: dict[str, str] = field(factory=dict)
-    """The status that each job reached last."""
+    """Job -> the last status that it reached."""
     story: dict[str, deque[TranscriptEntry]] = field(factory=dict)
     events: int = 0
     _noted: dict[int, ShownEvidence] = field(factory=dict)
 
     def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
-        """The lines that these events make; ``first`` is the position of the first of them."""
+        """Yield the lines of these events; ``first`` is the position of the first of them."""
         self._noted.clear()  # evidence is of the same stimulus, hence of the same append
         self.events += len(events)
         for position, event in enumerate(events, first):
@@ -126,22 +126,22 @@ class Transcript:
         self.spent[pair] += at - since
 
     def end(self) -> None:
-        """The play is over."""
+        """Close the sums at the scenario's end."""
         for slot in list(self.slots):
             self._leave(slot, self.scenario.calendar.start + self.scenario.end)
 
     def of(self, slot: str) -> tuple[TranscriptEntry, ...]:
-        """The last lines of a slot's story."""
+        """Return the last lines of a slot's story."""
         return tuple(self.story.get(slot, ()))
 
-    # In words
+    # -- Text
 
     def time(self, at: int) -> str:
-        """An instant since the start as the scenario counts: by the clock if its start was written down."""
+        """Format an instant since the start, by the clock if the scenario's start was given."""
         return told(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
 
     def line(self, entry: TranscriptEntry) -> str:
-        """An entry as a line: when, which slot or job, number and letter, from where to where, why."""
+        """Format an entry: time, slot or job, row and letter, source and target, cause."""
         member = entry.member
         way = f"{member.source} -> {member.target}".strip() if member.target else ""
         number = f"{member.what} {member.letter}".strip()
@@ -154,16 +154,16 @@ class Transcript:
         return f"{self.time(entry.at):>10}  {thing:<12}  {number:<8} {way:<42} {said}".rstrip()
 
     def about(self, step: ScenarioStep) -> str:
-        """The job, slot or machine that a line of the scenario is about."""
+        """Return the job, slot or machine of a step."""
         return f"job {step.thing}" if step.thing[:1].isdigit() else step.thing or step.machine
 
     def step_line(self, step: ScenarioStep) -> str:
-        """What the scenario itself does."""
+        """Format a step of the scenario."""
         words = f"(over: {step.words})" if step.verb == "unread" else step.words
         return f"{self.time(step.at):>10}  > {words}"
 
     def summary(self) -> list[str]:
-        """The whole play in a few lines. ``end`` comes before."""
+        """Return the whole play in a few lines. Call ``end`` before."""
         moves = sum(self.rows.values())
         lines = [f"{elapsed(self.scenario.end)} played: {counted(moves, 'transition')}"]
         if self.rows:
@@ -178,7 +178,7 @@ class Transcript:
         return lines
 
     def as_dict(self) -> dict[str, object]:
-        """The summary for ``--json``; times are seconds."""
+        """Return the summary for ``--json``; times are in seconds."""
         return {
             "seconds": self.scenario.end / SECOND,
             "events": self.events,
@@ -189,7 +189,7 @@ class Transcript:
 
 
 def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
-    """An entry for ``--json``."""
+    """Return an entry for ``--json``."""
     member = entry.member
     found: dict[str, object] = {
         "at": entry.at / SECOND,

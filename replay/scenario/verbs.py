@@ -1,4 +1,4 @@
-"""What can stand behind ``at TIME``: a row for each word, from which lines are read, checked and explained."""
+"""Define the verbs behind ``at TIME``: a row for each, by which lines are read, checked and explained."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .times import length
 
 
 class Verb(NamedTuple):
-    """``thing``: what it is done to: slot, machine, job, user, any of several (``job or slot``), or nothing. In
-    brackets: it may be left out where there is one machine. ``flags`` are words that may follow, ``options`` names of
-    ``OPTIONS``; with ``attributes``, further NAME=VALUE go into the job's ad."""
+    """A verb. ``thing`` is its object: slot, machine, job, user, several (``job or slot``) or none; one in brackets may
+    be left out if there is one machine. ``flags`` may follow, and ``options`` of ``OPTIONS``; with ``attributes``,
+    other NAME=VALUE go into the job's ad."""
 
     thing: str
     words: str
@@ -75,10 +75,7 @@ def _count(word: str) -> str:
 
 
 def amount(word: str) -> int:
-    """An amount of something that machines have.
-
-    :raises ValueError: it is none
-    """
+    """Return an amount of something that machines have. Raise ValueError if it is none."""
     if not (word.isascii() and word.isdigit() and len(word) < 13 and int(word)):
         raise ValueError(f"{word!r} is no amount: a whole number from 1")
     return int(word)
@@ -102,10 +99,7 @@ def _soft(word: str) -> str:
 
 
 def expression(word: str) -> str:
-    """An expression, written as one word or in brackets.
-
-    :raises ValueError: it is none
-    """
+    """Check an expression, written as one word or in brackets, and return it. Raise ValueError if it is none."""
     try:
         parse(word)
     except ClassAdSyntaxError as error:

@@ -1,10 +1,8 @@
-"""The import: folders of a real pool's files into a log, once each, as far as they have grown.
+"""Import a real pool's files into a log, each once, as far as they have grown.
 
-* ``detect`` tells what a file is, ``folders`` which files a folder has and in what order they were written.
-* ``content`` reads bytes, whatever compresses them; ``time_zones`` finds the zone of a file's times.
-* ``source_registry`` knows what the log has of each file already; ``driver`` imports, ``session`` for commands.
-
-The readers of the files are in ``adapters/condor_files``.
+``detect`` recognizes a file, ``folders`` lists and orders a folder's files, ``content`` reads bytes of any compression,
+``time_zones`` finds zones, ``source_registry`` knows the sources in the log; ``driver`` imports, ``session`` serves
+commands.
 """
 
 if __name__ != "poolbook.adapters.condor_files.importing":

@@ -1,4 +1,4 @@
-"""The bytes of a file, whether it is compressed or not, and digests of its beginning."""
+"""Read the bytes of a file, compressed or not, and digests of its beginning."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from attrs import define
 
 PIECE = 1 << 20
 HEAD = 1024
-"""So many bytes of a file are its head: none of two logs begin alike, as their times differ."""
+"""Size of a file's head in bytes: no two logs begin alike, as their times differ."""
 DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a compressed file raises when it is damaged or cut."""
+"""The errors of reading a compressed file that is damaged or cut."""
 
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 """The first bytes of compressed files."""
@@ -28,7 +28,7 @@ _REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* 
 
 
 def open_content(path: str) -> IO[bytes]:
-    """The file's content, decompressed. Raises OSError."""
+    """Open the file's content, decompressed. Raise OSError."""
     with open(path, "rb") as file:
         magic = file.read(6)
     for begin, opener in _OPENERS.items():
@@ -38,8 +38,7 @@ def open_content(path: str) -> IO[bytes]:
 
 
 def lasting(beginning: bytes) -> bytes:
-    """The beginning of a content without what its writer changes later: an EventLog's header is brought up to date in
-    place when it is rotated."""
+    """Blank out what the writer changes later: an EventLog's header is updated in place when it is rotated."""
     return _REWRITTEN.sub(lambda found: found[1] + b" " * len(found[2]), beginning)
 
 
@@ -48,9 +47,8 @@ def digest() -> Any:
 
 
 def read_exactly(file: IO[bytes], size: int) -> bytes:
-    """`size` bytes, fewer only where the content ends or is damaged; raises one of ``DAMAGED`` where not even one can
-    be read for that."""
-    read: Callable[[int], bytes] = getattr(file, "read1", file.read)  # what comes before the damage is not lost
+    """Read `size` bytes, or fewer up to the end or the damage. Raise one of ``DAMAGED`` if none can be read."""
+    read: Callable[[int], bytes] = getattr(file, "read1", file.read)  # keeps the bytes before the damage
     parts: list[bytes] = []
     left = size
     while left > 0:
@@ -68,13 +66,13 @@ def read_exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def head_of(path: str, size: int) -> bytes:
-    """The first `size` bytes of the content."""
+    """Return the first `size` bytes of the content."""
     with open_content(path) as file:
         return lasting(read_exactly(file, size))
 
 
 def length_of(path: str) -> int:
-    """How long the content is, as far as it can be read."""
+    """Return the readable length of the content in bytes."""
     with open_content(path) as file:
         if isinstance(file, gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile):
             return sum(map(len, pieces(file)))
@@ -82,21 +80,21 @@ def length_of(path: str) -> int:
 
 
 def pieces(file: IO[bytes], size: int = PIECE) -> Iterator[bytes]:
-    """The rest of the content in pieces, as far as it can be read."""
+    """Yield the rest of the content in pieces, as far as it can be read."""
     with suppress(*DAMAGED):
         while piece := read_exactly(file, size):
             yield piece
 
 
 def begins_with(path: str, other: str) -> bool:
-    """Whether the content of `path` begins with all of that of `other`."""
+    """Tell whether the content of `path` begins with all of that of `other`."""
     with open_content(path) as long, open_content(other) as short:
         return all(lasting(read_exactly(long, len(piece))) == lasting(piece) for piece in pieces(short))
 
 
 @define
 class Prefix:
-    """An open file of which the first `offset` bytes were taken into a digest."""
+    """An open file, and the digest of its first `offset` bytes."""
 
     file: IO[bytes]
     offset: int
@@ -107,14 +105,13 @@ class Prefix:
         return cls(open_content(path), 0, digest())
 
     def go(self, offset: int) -> bool:
-        """Go on to `offset`; False if the content ends before."""
+        """Advance to `offset`; return False if the content ends before."""
         with suppress(*DAMAGED):
             while self.offset < offset and (piece := read_exactly(self.file, min(PIECE, offset - self.offset))):
                 self.take(piece)
         return self.offset == offset
 
     def take(self, piece: bytes) -> None:
-        """Go on by what was read."""
         self.sum.update(piece if self.offset else lasting(piece))
         self.offset += len(piece)
 

@@ -1,7 +1,6 @@
-"""What a file is: by its name where HTCondor names it, and by what stands in it.
+"""Recognize the kind of a file by its content; the name breaks a tie, and helps where the beginning is missing.
 
-The content decides: a name breaks a tie, and helps where a file begins in the middle of things. So flat folders,
-renamed copies and rotations are all recognized, and a file that merely has the name of a log is not.
+So flat folders, renamed copies and rotations are recognized, and a file that merely has the name of a log is not.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ import re
 from typing import Final, NamedTuple
 
 SNIFFED = 1 << 16
-"""So many bytes of a file are looked at."""
+"""The number of bytes of a file that are examined."""
 
 
 class FileSigns(NamedTuple):
-    """By what files of one kind are known: by `sure` whatever their name; else by a name that fits, if `content` fits,
-    too. `begins`: how all of them begin."""
+    """The signs of one kind: `sure` whatever the name; else `name` and `content` together. All files match `begins`."""
 
     kind: str
     name: re.Pattern[str]
@@ -61,7 +59,7 @@ SIGNS: Final = (
     _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"', _BEGINS),
 )
 # fmt: on
-"""In the order in which they are asked."""
+"""In the order in which they are tried."""
 
 _NOT_READ = re.compile(
     r"^(master|collector|shadow|starter|sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
@@ -70,13 +68,11 @@ _NOT_READ = re.compile(
     r"|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
     re.IGNORECASE,
 )
-"""HTCondor's other files (with PER_JOB_HISTORY_DIR's, which say again what the history says), and what lies beside
-them: nothing is read from these, and nobody is to wonder."""
+"""Files to skip without a report: HTCondor's other ones (PER_JOB_HISTORY_DIR's repeat the history), and scripts."""
 
 
 def kind_of(name: str, head: bytes) -> str | None:
-    """The kind of a file (one of ``reports.KINDS``) by its name (without what tells of compression) and its first
-    ``SNIFFED`` bytes; None if it is none that is read."""
+    """Return a file's kind (a key of ``KINDS``), or None, by its uncompressed name and first ``SNIFFED`` bytes."""
     if _NOT_READ.search(name) or not head.strip():
         return None
     sure = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
@@ -93,7 +89,7 @@ def _begins(sign: FileSigns, head: bytes) -> bool:
 
 
 def _of_log(kind: str, name: str) -> str:
-    # Without its header, which a rotated part may lack, an EventLog is a job event log of this name.
+    # An EventLog's rotated part may lack the header; its name then tells it from a user's log.
     return "eventlog" if kind == "userlog" and name.lower().startswith("eventlog") else kind
 
 
@@ -101,10 +97,10 @@ _JOBS = frozenset({"history", "startd_history", "job_ads"})
 
 
 def _of_jobs(kind: str, head: bytes) -> str:
-    """Which ads of jobs these are, if they say so: their kinds look alike. `kind`: what they are else."""
+    """Return which job ads these are, if they say so, else `kind`: their kinds look alike."""
     if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head, re.MULTILINE):
-        return "job_ads"  # condor_q says when it asked
+        return "job_ads"  # condor_q states when it asked
     if re.search(rb"^JobState = ", head, re.MULTILINE):
-        return "startd_history"  # what only a starter knows
+        return "startd_history"  # only a starter knows this
     left = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
     return "history" if left is not None else kind

@@ -1,10 +1,10 @@
-"""The import itself: every file below some folders, once, as far as it has grown.
+"""Import every file below some folders, once, as far as it has grown.
 
-The rules, which ``tests/importing`` holds:
+The rules, which ``tests/importing`` checks:
 
-* What was read and how far are one append: an import that dies anywhere goes on where it was, and repeats nothing.
-* A file that repeats another one, or the beginning of one, is not imported (``known``; ``_without_copies``).
-* Nothing that a file holds stops the import. What cannot be read is an event of its own (``SourceRefused``).
+* The events and the place reached are one append: an import that dies anywhere continues there and repeats nothing.
+* A copy of another file, or of its beginning, is not imported (``source_registry``; ``_without_copies``).
+* Nothing in a file stops the import: what cannot be read becomes a ``SourceRefused``.
 * Memory does not grow with the length of a file: it is read in pieces and appended in batches.
 """
 
@@ -34,17 +34,17 @@ from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, h
 from .time_zones import local_zone, zone_of
 
 BATCH = 5_000
-"""Events in an append: more than these make it hardly faster."""
+"""Events in an append: more of them are hardly faster."""
 BATCH_BYTES = 8 << 20
-"""What may be read between two appends: a crash repeats no more."""
+"""Bytes read between two appends at most, which a crash repeats."""
 LONGEST_RECORD = 16 << 20
-"""A record that has not ended after so many bytes is none."""
+"""Refuse a record that has not ended after so many bytes."""
 LONGEST_TRANSACTION = 256 << 20
-"""But whoever submits a million jobs at once makes one transaction of them."""
+"""The same for job_queue.log, where a submission of a million jobs is one transaction."""
 
 
 class ReaderClass(NamedTuple):
-    """Where the reader of a kind of file is."""
+    """The module and name of a kind's reader."""
 
     module: str
     name: str
@@ -71,7 +71,7 @@ _NOT_A_GAP = frozenset({"history", "epochs", "startd_history", "job_ads", "machi
 
 
 def begin_import(log: Log, machine: str, now: int) -> None:
-    """Make sure that `log` is one of an import: a new one is begun as such. Raises `LogError` for another."""
+    """Begin an import in a new log. Raise `LogError` if the log is not one of an import."""
     if not log.head.position:
         settings = {IMPORTED: "true"}
         log.append([e.PoolFounded(now, "founded", "import", machine, HTCONDOR_25.name, machine, VERSION, settings)])
@@ -80,11 +80,10 @@ def begin_import(log: Log, machine: str, now: int) -> None:
 
 
 class Importer:
-    """Imports what stands below some folders into a log; may be asked again and again while the files grow."""
+    """Imports the files below some folders into a log; may run again and again while they grow."""
 
     def __init__(self, log: Log, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()) -> None:
-        """`leave_out`: files that are no source, as the log itself. Raises ValueError for a zone or a time format that
-        there is not."""
+        """Leave out `leave_out`, such as the log itself. Raise ValueError for an unknown zone or time format."""
         self._log = log
         self._folders = folders
         self._options = options
@@ -95,10 +94,10 @@ class Importer:
             compiled(options.time_format)
         self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
-        """Of sources that were read before: which file it was, and how far it was taken into the digest."""
+        """Source number -> identity of the file that was read, and the digest so far."""
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import all that is new. Raises `LogError` (the log), and OSError if one of the folders is not there."""
+        """Import all that is new. Raise `LogError`, or OSError if a folder is missing."""
         began = time.monotonic()
         found = folder_contents(self._folders, self._leave_out)
         now = time.time_ns() // 1000
@@ -116,7 +115,7 @@ class Importer:
 
 
 def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Candidate]:
-    """The candidates in order, without those that are the beginning of another one, or all of it."""
+    """Yield the candidates in order, without copies of another one or of its beginning."""
     gone: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in found.candidates:
@@ -124,8 +123,8 @@ def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Can
     for alike in by_first_line.values():
         if len(alike) < 2:
             continue
-        # The longest is kept; of equal ones the one that is not compressed, and then the one whose name is last in its
-        # family, which is the one that grows.
+        # Keep the longest; of equal ones the uncompressed one, then the last name in its family, which is the one that
+        # grows.
         lengths = {c.path: length_of(c.path) for c in alike}
         alike.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
         kept: list[Candidate] = []
@@ -140,7 +139,7 @@ def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Can
 
 
 class _Import:
-    """One import."""
+    """One run of the importer."""
 
     def __init__(self, importer: Importer, found: FolderContents, now: int, progress: Progress | None) -> None:
         self._importer = importer
@@ -158,7 +157,7 @@ class _Import:
 
     def _unreadable(self, path: str, words: str) -> None:
         if any(known.found.path == path and not known.found.kind for known in self._known.values()):
-            return  # it was told before
+            return  # it was reported before
         source = self._new(path, "", "", 0)
         self._batch.append(e.SourceRefused(self._now, "refused", f"{source.number}:0", source.number, 0, words, ""))
 
@@ -177,7 +176,7 @@ class _Import:
             try:
                 files.append((candidate, self._reopened(candidate) or self._recognize(candidate)))
             except FileNotFoundError:
-                continue  # it was rotated just now, and is found under its new name the next time
+                continue  # rotated just now: the next run finds the new name
             except DAMAGED as error:
                 self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
         here = {what.source.number for _, what in files if what is not None}
@@ -199,7 +198,7 @@ class _Import:
         before: KnownSource | None,
         lost: KnownSource | None,
     ) -> tuple[KnownSource | None, KnownSource | None]:
-        """Import a file; return what the next one of its family follows, and what is still missing before that."""
+        """Import a file; return the source that the next one follows, and the source still missing before that."""
         if what is None:
             return self._import(candidate, before, lost), None
         match what:
@@ -215,7 +214,7 @@ class _Import:
         return recognize(candidate.path, candidate.kind, self._known)
 
     def _import(self, candidate: Candidate, before: KnownSource | None, lost: KnownSource | None) -> KnownSource:
-        """Import a file that the log does not have. `before`: the file that it follows; `lost`: one that is gone."""
+        """Import a new file. `before`: the source that it follows; `lost`: one that is gone."""
         self.result.counts[candidate.kind].new += 1
         follows = before or lost
         machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
@@ -228,7 +227,7 @@ class _Import:
         return source
 
     def _vanished(self, candidate: Candidate, here: set[int]) -> KnownSource | None:
-        """The newest part of this log that was imported, if it is not there any more."""
+        """Return the newest imported part of this log, if its file is gone."""
         family = [
             known
             for known in self._known.values()
@@ -239,14 +238,14 @@ class _Import:
         return family[-1] if family and family[-1].number not in here else None
 
     def _reopened(self, candidate: Candidate) -> Continued | None:
-        """A file that this importer read before and that has only grown: its beginning is not read again."""
+        """Return a file that this importer read before and that only grew, without reading its beginning again."""
         for number, (identity, prefix) in self._importer.open.items():
             if identity != candidate.identity or candidate.size < prefix.offset:
                 continue
             known = self._known[number]
             file = open_content(candidate.path)
             status = os.fstat(file.fileno())
-            # It may have been rotated since the folder was looked at, or have been emptied and filled again.
+            # It may have been rotated since the folder was listed, or emptied and filled again.
             same = (status.st_dev, status.st_ino) == identity and begins_as(known, candidate.path)
             if same and file.seek(prefix.offset) == prefix.offset:
                 return Continued(known, Prefix(file, prefix.offset, prefix.sum))
@@ -262,13 +261,13 @@ class _Import:
         self._once(source, candidate.kind, 0, words, candidate.path)
 
     def _once(self, source: KnownSource, kind: str, line: int, words: str, text: str = "") -> None:
-        """Tell of something that will be found again by every import."""
+        """Report, once, something that every import will find again."""
         told = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, words, text) for old in told):
             stimulus = f"{source.number}:{line}"
             self._add([e.SourceRefused(self._now, "refused", stimulus, source.number, line, words, text)], kind)
 
-    # Reading
+    # -- Reading
 
     def _read(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
         """Read a file from where its source was left (`before`: the source whose reader goes on here)."""
@@ -291,7 +290,7 @@ class _Import:
             rest += piece
             events, consumed = reader.read(hidden(rest))
             if not consumed:
-                # A record longer than this: what is tried next is twice as much, so that it is not read too often.
+                # A longer record: try twice as much next, so that it is not read too often.
                 size = len(rest)
                 if len(rest) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
                     continue
@@ -352,7 +351,7 @@ class _Import:
     def _stop(
         self, candidate: Candidate, source: KnownSource, prefix: Prefix, reader: SourceReader, head: bytes, left: int
     ) -> None:
-        """Append what was read, and how far that is."""
+        """Append the events, and the place reached."""
         old = source.read
         event = e.SourceRead(
             self._now,
@@ -388,7 +387,7 @@ class _Import:
         self.result.events += len(batch)
 
     def _storable(self, event: e.Event) -> e.Event:
-        """The event; one that no log can hold (half a character, as JSON can say it) is refused instead."""
+        """Return the event, or a refusal if no log can hold it (half a surrogate pair, as JSON can say it)."""
         try:
             CODEC.encode([event])
             words = "a name with a NUL" if "\0" in event.stream else ""

@@ -1,7 +1,7 @@
-"""Which files a folder has, of what kind, and in what order they were written.
+"""List a folder's files with their kinds, in the order in which they were written.
 
-Daemons rotate their logs: the older part of a log goes on under another name. All parts of one log are a family, the
-oldest first; what is read of one goes on in the next.
+Daemons rotate their logs: the older part of a log gets another name. All parts of one log are a family, the oldest
+first; the reader of one continues in the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _MACHINE = re.compile(rb"^Machine = \"([\w.-]+)\"", re.MULTILINE)
 
 @define
 class Candidate:
-    """A file that may be imported. ``base`` and ``rank`` are its family and place in it."""
+    """A file that may be imported. ``base`` and ``rank`` are its family and its place there; ``first`` is its first
+    line."""
 
     path: str
     kind: str
@@ -36,7 +37,6 @@ class Candidate:
     modified: float
     identity: tuple[int, int]
     first: bytes
-    """Its first line."""
 
     @property
     def family(self) -> tuple[str, str, str]:
@@ -44,12 +44,12 @@ class Candidate:
 
 
 def uncompressed(name: str) -> str:
-    """A file's name without what tells of compression."""
+    """Return a file's name without the suffix of a compression."""
     return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
 def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
-    """The name of the log that a file is a part of, and its rank: the older, the lower."""
+    """Return the name of the log that a file is a part of, and its rank: the older, the lower."""
     found = _ROTATED.match(uncompressed(name))
     if found is None:
         return uncompressed(name), (3, "")
@@ -63,17 +63,17 @@ def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
 
 @define
 class FolderContents:
-    """What folders hold: what can be imported, what is none of HTCondor's or not read, and what cannot be opened."""
+    """Files of folders: ``candidates`` to import, ``skipped`` of no known kind, ``unreadable`` with the error."""
 
     candidates: list[Candidate] = field(factory=list)
     skipped: list[str] = field(factory=list)
     unreadable: list[tuple[str, str]] = field(factory=list)
     machines: dict[str, str] = field(factory=dict)
-    """Folder -> the host whose daemons wrote there, where a file of it says so."""
+    """Folder -> the host whose daemons wrote there, if a file says so."""
 
 
 def files_below(path: str) -> Iterator[str]:
-    """The files of a folder and the folders in it, by name; a file is itself. Raises OSError if there is neither."""
+    """Yield the files below a folder, by name, or the file itself. Raise OSError if there is neither."""
     if not stat.S_ISDIR(os.stat(path).st_mode):
         yield path
         return
@@ -86,7 +86,7 @@ def files_below(path: str) -> Iterator[str]:
 
 
 def folder_contents(paths: Sequence[str], leave_out: Iterable[str] = ()) -> FolderContents:
-    """What stands below `paths`. `leave_out`: files that are the import's own."""
+    """Return the files below `paths` by use, without `leave_out`: the import's own files."""
     found = FolderContents()
     own = {os.path.realpath(path) for path in leave_out}
     seen: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""The options of an import, and its result."""
+"""Hold the options and the result of an import."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from ....domain import events as e
 
 @frozen
 class Options:
-    """How to read. ``zone`` and ``machine`` are those of daemons' logs where nothing better is known; an empty one is
-    this machine's zone, and the folder's name."""
+    """``zone`` and ``machine`` of daemons' logs that do not say; "" is this machine's zone, and the folder's name."""
 
     zone: str = ""
     machine: str = ""
@@ -21,7 +20,7 @@ class Options:
 
 @define
 class SourceCounts:
-    """What an import read of one kind of source."""
+    """The counts of one kind of source."""
 
     files: int = 0
     new: int = 0
@@ -34,11 +33,11 @@ class SourceCounts:
 
 @define
 class ImportResult:
-    """What one import did."""
+    """The result of one import."""
 
     counts: dict[str, SourceCounts] = field(factory=dict)
     copies: list[tuple[str, str]] = field(factory=list)
-    """Files that were not imported, and the file that each repeats."""
+    """(copy, original) of files that were not imported."""
     skipped: list[str] = field(factory=list)
     refused: list[e.SourceRefused] = field(factory=list)
     """The first ``KEPT_REFUSALS`` of them."""
@@ -49,4 +48,4 @@ class ImportResult:
 
 KEPT_REFUSALS = 1000
 Progress = Callable[[str, int, int, int], None]
-"""Told of the file that is read, of how many bytes of how many were read in all, and how many events they made."""
+"""Called with the file's path, the bytes read, the bytes in all, and the number of events."""

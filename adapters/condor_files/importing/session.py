@@ -1,4 +1,4 @@
-"""An import under way: its log, held against other writers, and the folders. For the commands and for programs."""
+"""Run an import for commands and programs: its log, locked against other writers, and the folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .result import ImportResult, Options, Progress
 
 StrPath = str | os.PathLike[str]
 Folders = StrPath | Sequence[StrPath]
-"""What to import: a folder with all that is below it, or a file; or several."""
+"""One or several files or folders to import."""
 
 
 class ImportSession:
@@ -77,7 +77,7 @@ class ImportSession:
     def rounds(
         self, interval: float, timeout: float | None = None, stop: Event | None = None
     ) -> Iterator[ImportResult]:
-        """Import again and again, as `pauses` says when; yield the first result, and each that brings something new."""
+        """Import again and again, as `pauses` says; yield the first result, and each that brings something new."""
         first = True
         for _ in looks(pauses(interval, timeout), stop):
             result = self.run()
@@ -86,7 +86,6 @@ class ImportSession:
             first = False
 
     def close(self) -> None:
-        """Give the log back."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -97,7 +96,7 @@ class ImportSession:
 
 
 def _beside(url: str) -> list[str]:
-    """The log's own files, which are no source."""
+    """Return the log's own files, which are no source."""
     location = locate(url)
     if location.kind != "sqlite":
         return []
@@ -114,17 +113,17 @@ def import_pool(
     time_format: str = "",
     progress: Progress | None = None,
 ) -> ImportResult:
-    """Read what a real HTCondor pool left behind into a log, as `poolbook import` does; `Log.open` reads that.
+    """Import what a real HTCondor pool left into a log, as `poolbook import` does; `Log.open` reads that.
 
-    What was read before is not read again, whatever it is called now; what has grown is read from there on.
+    Content that was read before is not read again, whatever its file is called now; a file that grew is read from
+    there.
 
     :param folders: a folder with all that is below it, or a file; or several
     :param log: the log, begun if there is none: a file's path, ``sqlite:///x.db`` or ``postgresql://...``
     :param zone: where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (empty: here)
     :param machine: the host of the daemons, where the files do not say it (empty: the folder's name)
     :param time_format: the pool's DEBUG_TIME_FORMAT, where it is none of the usual ones
-    :param progress: told of the file that is read, of how many bytes of how many were read in all, and how many events
-        they made
+    :param progress: called with the file's path, the bytes read, the bytes in all, and the number of events
     :raises Refusal: one of the folders is not there
     :raises ValueError: a zone or time format that does not exist
     :raises AlreadyServed: another process writes the log
@@ -146,18 +145,14 @@ def follow_pool(
     timeout: float | None = None,
     stop: Event | None = None,
 ) -> Iterator[ImportResult]:
-    """Import what a real pool writes, as it writes it; yield what the first look found, and then each that finds more.
+    """Import what a real pool writes, as it writes it; yield the first result, then each that finds more.
 
-    The arguments that `import_pool` has mean the same, and the same is raised, when the first result is asked for.
+    The arguments and errors of `import_pool` mean the same here; errors are raised when the first result is asked for.
 
     :param interval: seconds between two looks
-    :param timeout: end after so many seconds (None: go on)
+    :param timeout: end after so many seconds (None: never)
     :param stop: end when this is set, from another thread
-    :raises Refusal: one of the folders is not there
     :raises ValueError: a zone, time format or length of time that does not exist
-    :raises AlreadyServed: another process writes the log
-    :raises LogError: the log cannot be opened or written, or is a pool's own
-    :raises OSError: one of the folders cannot be read
     """
     with ImportSession(folders, log, Options(zone, machine, time_format)) as session:
         yield from session.rounds(interval, timeout, stop)

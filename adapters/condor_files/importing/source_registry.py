@@ -1,7 +1,7 @@
-"""What a log has of its sources already, and which file is which of them now.
+"""Recognize which source of the log a file is, by its content.
 
-A source is known by its content: by a digest of its first bytes, and by digests of all that was read of it, one for
-each time that the import stopped. So a log that was rotated, renamed, moved or compressed is the source that it was.
+The log has a digest of a source's first bytes, and one of all that was read for each time that an import stopped. So a
+log that was rotated, renamed, moved or compressed remains the same source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
 
 @define
 class KnownSource:
-    """A source, as the log has it. ``stops`` are the places where reading stopped, each with the digest up to there."""
+    """A source in the log. ``stops``: the offsets at which reading stopped, each with the digest up to there."""
 
     found: e.SourceFound
     read: e.SourceRead | None = None
@@ -36,7 +36,7 @@ class KnownSource:
 
 
 def known_sources(log: Log) -> dict[int, KnownSource]:
-    """The sources of a log by their numbers, which count from 1."""
+    """Return the sources of a log by their numbers, which count from 1."""
     sources: dict[int, KnownSource] = {}
     while True:
         number = len(sources) + 1
@@ -52,12 +52,12 @@ def known_sources(log: Log) -> dict[int, KnownSource]:
 
 
 _SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})
-"""Kinds of files that are written anew under the same name: another one is another sample."""
+"""Kinds that are rewritten under the same name: another content is another sample."""
 
 
 @define
 class Continued:
-    """A file that goes on where a source was left; its prefix has been taken into the digest."""
+    """A file that goes on where a source was left; ``prefix`` has the digest up to there."""
 
     source: KnownSource
     prefix: Prefix
@@ -65,21 +65,21 @@ class Continued:
 
 @define
 class Copy:
-    """A file that has nothing which a source did not have."""
+    """A file with nothing that a source did not have."""
 
     source: KnownSource
 
 
 @define
 class Changed:
-    """The file of a source, which still begins as it did, and is something else now: the same up to byte `same`."""
+    """A source's file whose content differs behind byte ``same``."""
 
     source: KnownSource
     same: int
 
 
 def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continued | Copy | Changed | None:
-    """Which source a file is; None if it is a new one. Raises OSError."""
+    """Return what a file is to the known sources; None if it is new. Raise OSError."""
     head = head_of(path, HEAD)
     alike = [
         known
@@ -106,13 +106,13 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
 
 
 def begins_as(known: KnownSource, path: str) -> bool:
-    """Whether a file begins as a source did. Raises OSError."""
+    """Tell whether a file begins as a source did. Raise OSError."""
     read = known.read
     return read is not None and head_digest(head_of(path, read.head_size)) == read.head
 
 
 def _same(prefix: Prefix, known: KnownSource) -> int:
-    """Up to which of the source's stops the file is what was read of the source."""
+    """Return the last of the source's stops up to which the file agrees."""
     same = 0
     for offset, wanted in known.stops:
         if not prefix.go(offset) or prefix.hex != wanted:
@@ -122,7 +122,7 @@ def _same(prefix: Prefix, known: KnownSource) -> int:
 
 
 def _is_beginning(path: str, longer: str) -> bool:
-    """Whether a file is the beginning of another one; of one that is not there any more nobody knows it."""
+    """Tell whether a file is the beginning of another one; False if that is gone."""
     try:
         return begins_with(longer, path)
     except DAMAGED:
@@ -130,7 +130,7 @@ def _is_beginning(path: str, longer: str) -> bool:
 
 
 def head_digest(data: bytes) -> str:
-    """The digest of a file's first bytes, as a log keeps it."""
+    """Return the digest of a file's first bytes as a log has it."""
     sum = digest()
     sum.update(data)
     return str(sum.hexdigest())

@@ -1,4 +1,4 @@
-"""In which zone the times of a file are: HTCondor's daemons write local times and do not say of where."""
+"""Find the time zone of a file: HTCondor's daemons write local times without their zone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ _LOCALTIME = "/etc/localtime"
 
 
 def zone_of(name: str) -> tzinfo:
-    """The zone called `name`: one of the time zone database ("Europe/Madrid"), "UTC", or an offset ("+02:00").
-
-    Raises ValueError for another name.
-    """
+    """Return the zone "Europe/Madrid" (of the time zone database), "UTC" or "+02:00". Raise ValueError for another
+    name."""
     if name in ("UTC", "Z"):
         return UTC
     offset = _OFFSET.fullmatch(name)
@@ -32,7 +30,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def local_zone() -> str:
-    """The name of this machine's zone, by which ``zone_of`` finds it."""
+    """Return the name of this machine's zone for ``zone_of``."""
     for name in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_LOCALTIME).partition("zoneinfo/")[2]):
         try:
             if name:
