@@ -1,4 +1,4 @@
-"""What `run` and `resume` print at the end: the jobs, how they fared, and what is worth typing next."""
+"""Print the end of `run` and `resume`: the jobs, their outcomes, and the calls worth typing next."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class _Row:
     memory: int = 0
 
     def seconds(self) -> float | None:
-        """How long its own process ran; None if it never did, or still does."""
+        """Return the seconds that its own process ran; None if it never ran or still runs."""
         return max(0, self.ended - self.began) / 1e6 if self.began and self.ended else None
 
 
 @frozen
 class Fared:
-    """A cluster at the end: its submission, its events, and what became of its jobs."""
+    """A cluster at the end: its submission, its events, and its jobs' outcomes."""
 
     number: int
     submitted: ClusterSubmitted
@@ -52,11 +52,10 @@ class Fared:
     outcomes: Outcomes
 
     def ad_of(self, proc: int) -> Ad:
-        """A job's ad as it was submitted."""
         return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
 
     def rows(self) -> dict[int, _Row]:
-        """The runs of the jobs, by process number; the last of each."""
+        """Return the last run of each job, by process number."""
         rows = {proc: _Row() for proc in self.outcomes.status}
         for event in self.events:
             if isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
@@ -75,7 +74,7 @@ def _fold(row: _Row, event: JobActivated | JobExecuting | JobExited) -> None:
 
 
 def fared(engine: Engine, clusters: Iterable[int]) -> Iterator[Fared]:
-    """How these clusters fared, as the log has it."""
+    """Yield the outcomes of these clusters according to the log."""
     for number in clusters:
         events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
         submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
@@ -85,8 +84,8 @@ def fared(engine: Engine, clusters: Iterable[int]) -> Iterator[Fared]:
 def report(
     engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, interrupted: bool = False
 ) -> None:
-    """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
-    reason, and what to type next; or all jobs as JSON."""
+    """Print a table of these clusters' jobs, the counts by outcome, the first failure or hold with its reason, and what
+    to type next; or all jobs as JSON."""
     found = list(fared(engine, clusters))
     if as_json:
         _print_json(found)
@@ -112,7 +111,7 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
 
 
 def _print_json(found: Iterable[Fared]) -> None:
-    """The jobs as a list of objects, under HTCondor's attribute names where it has them."""
+    """Print the jobs as a list of objects, with HTCondor's attribute names where it has them."""
     jobs = [
         {
             "ClusterId": one.number,
@@ -132,10 +131,10 @@ def _print_json(found: Iterable[Fared]) -> None:
 
 
 _STATES = {"failed": "completed"}
-"""What a job is to HTCondor, by its outcome, where that differs."""
+"""HTCondor's state of a job by its outcome, where the names differ."""
 _HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
 _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
-"""The columns' widths (below 0: flush left) where no terminal is to be filled; on one, that of what stands in them."""
+"""The columns' widths (negative: left-aligned) without a terminal; on one, the cells decide."""
 
 
 def _table(one: Fared) -> None:
@@ -152,7 +151,7 @@ def _table(one: Fared) -> None:
 
 
 def _where(one: Fared, more: Collection[str]) -> str:
-    """The command that lists jobs which are so."""
+    """Return the command that lists such jobs."""
     if set(more) == {"held"}:
         return f"poolbook q {one.number} -hold"
     left = any(status in more for status in ("held", "idle", "running", "suspended"))
@@ -174,7 +173,6 @@ def _cells(one: Fared, proc: int, row: _Row) -> tuple[str, ...]:
 
 
 def _command(ad: Mapping[str, str]) -> str:
-    """A job's command as it would be typed."""
     name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
     given = unquoted(ad.get("Arguments", ""))
     try:
