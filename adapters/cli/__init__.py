@@ -1,7 +1,7 @@
-"""The command ``poolbook``: one module for each group of commands, imported when one of them is called.
+"""The command ``poolbook``: one module per group of commands, imported when one of them is called.
 
-A command here reads its arguments, asks the pool or its views, and prints; what is printed how is for ``tools``, and no
-decision about a pool is taken here.
+A command reads its arguments, asks the pool or its views, and prints. ``condor_tools`` formats the output; nothing here
+decides about a pool.
 """
 
 if __name__ != "poolbook.adapters.cli":

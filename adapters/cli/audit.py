@@ -1,4 +1,4 @@
-"""``poolbook audit``: what a log tells of, whether it was allowed, and where its sources disagree."""
+"""``poolbook audit``: verify the seal, judge every event by the rules, and compare the sources of an import."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ...replay.audit_result import Audit, AuditFinding, Contradiction, MissingRecords, UnaccountedTime
 
 _INDENT = 4
-"""How much deeper what is folded off a line goes on."""
+"""Columns by which continuation lines are indented."""
 SHOWN = 20
-"""So many of a kind are printed, unless all are asked for."""
+"""Findings of a kind that are printed unless all are asked for."""
 
 AUDIT = Command(
     "audit",
@@ -68,12 +68,12 @@ def audit(argv: Sequence[str]) -> int:
 
 
 def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> Iterator[str]:
-    """The lines of an audit for people: the verdict first. `most`: of each kind of finding, or None for all."""
+    """Yield the lines of an audit for people, the verdict first. `most`: findings of each kind; None for all."""
     yield f"{name}: {verdict(found)}"
     yield from _read(found, zone)
     yield from _seal(found)
     yield from _transitions(found)
-    # The judges write a story as they find it, before anybody says in which zone it will be read.
+    # The judges write a story before the reader's time zone is known.
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
     for title, findings in (
         (f"not allowed{utc}", found.violations),
@@ -87,7 +87,7 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
 
 
 def verdict(found: Audit) -> str:
-    """ "sound", what is wrong, in numbers, or that there was nothing to judge."""
+    """Return "sound", the number of faults, or that there was nothing to judge."""
     from ...replay.narration.wording import counted
 
     if found.verdict == "nothing read":
@@ -159,7 +159,7 @@ def _transitions(found: Audit) -> Iterator[str]:
 
 
 def _ranges(numbers: Sequence[str]) -> Iterator[str]:
-    """Numbers in their order, those that follow on each other as "26-32"."""
+    """Yield sorted numbers, consecutive ones joined as "26-32"."""
     first = last = ""
     for number in [*numbers, ""]:
         if first and number.isdecimal() and last.isdecimal() and int(number) == int(last) + 1:
@@ -176,7 +176,7 @@ def _order(number: str) -> tuple[int, str]:
 
 
 def _section(title: str, count: int, items: Iterable[list[str]], most: int | None) -> Iterator[str]:
-    """A list of findings with its title and number; nothing, if there are none."""
+    """Yield a list of findings under its title and count; nothing if there are none."""
     if not count:
         return
     yield ""
@@ -215,7 +215,6 @@ def _where(file: str, line: int) -> str:
 
 
 def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
-    """What the audit could not look at."""
     from ...replay.narration.wording import counted, instant, interval, shortened
 
     refused = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in found.quarantined)
@@ -239,7 +238,7 @@ def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
 
 
 def as_json(name: str, found: Audit) -> dict[str, object]:
-    """The whole audit, with instants in ISO 8601 (UTC); null where one is not known."""
+    """Return the whole audit with instants in ISO 8601 (UTC), null where an instant is unknown."""
     from attrs import asdict
 
     from ...replay.narration.wording import iso

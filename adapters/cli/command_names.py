@@ -1,5 +1,4 @@
-"""What people type for a command of Poolbook's: HTCondor's tools by their own names, and tools that have no counterpart
-here, each with what to use instead."""
+"""Other names of commands: HTCondor's own, and those of tools without a counterpart, with what to use instead."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 PREFIX = "condor_"
 SAME = {"config_val": "config", "vacate_job": "vacate", "master": "serve", "analyze": "why"}
-"""HTCondor's tools that are commands of Poolbook's under another name."""
+"""HTCondor's tools that Poolbook has under another name."""
 
 _NO_DAGS = "Poolbook runs no DAGs: submit what comes next when `poolbook run` of what came before has ended"
 _NO_CREDENTIALS = "there are no tokens and passwords here: whoever may write the log's file may use the pool"
@@ -62,11 +61,11 @@ INSTEAD = {
     "stop": "Ctrl-C ends `poolbook serve`; `poolbook off` takes a machine out of the pool",
     "logs": "`poolbook log` prints what happened",
 }
-"""Tools and words that are no command of Poolbook's: what does the same, or why there is none."""
+"""Tools and words without a command: what does the same, or why nothing does."""
 
 
 def aliases() -> Mapping[str, Sequence[str]]:
-    """The other names of commands, without HTCondor's prefix, by the command."""
+    """Return the other names of each command, without HTCondor's prefix."""
     found: dict[str, list[str]] = {}
     for other, name in SAME.items():
         found.setdefault(name, []).append(other)
@@ -74,7 +73,7 @@ def aliases() -> Mapping[str, Sequence[str]]:
 
 
 def meant(name: str, commands: Collection[str]) -> str:
-    """The command that a word means; empty if it means none."""
+    """Return the command that a word means; empty if none."""
     plain = name.removeprefix(PREFIX)
     if name in commands:
         return name
@@ -84,7 +83,7 @@ def meant(name: str, commands: Collection[str]) -> str:
 
 
 def unknown(name: str, commands: Iterable[str]) -> str:
-    """What is said of a word that means no command."""
+    """Return the message for a word that means no command."""
     from ...domain.suggestions import did_you_mean
 
     plain = name.removeprefix(PREFIX)

@@ -1,4 +1,4 @@
-"""The commands' own tables, as what is made of all of them needs them: completion, man pages."""
+"""The option tables of all commands, for completion and man pages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .main import COMMANDS
 
 _FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
 FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
-"""What an option takes where it takes a file's name."""
+"""Placeholders of options that take a file's name."""
 
 
 def table_of(name: str) -> Command:
-    """The table of a command, as its help is made of it."""
+    """Return the table of a command from which its help is made."""
     entry = COMMANDS[name]
     try:
         getattr(import_module(f".{entry.module}", __package__), entry.function)(["-help"])
@@ -25,10 +25,10 @@ def table_of(name: str) -> Command:
 
 
 def options_of(command: Command) -> Iterator[Option]:
-    """The options that do something, each once."""
+    """Yield the options that the command accepts, each once."""
     return (option for option in command.options if not option.refused)
 
 
 def takes_files(command: Command) -> bool:
-    """Whether what is named behind the command are files or folders."""
+    """Tell whether the command's operands are files or folders."""
     return _FILES.search(command.usage) is not None

@@ -1,4 +1,4 @@
-"""What several commands share: where the log is, what is printed for whom."""
+"""Shared by the commands: which log is meant, and how calls and URLs are printed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ DEFAULT_LOG = "pool.db"
 
 
 def log_of(arguments: Arguments) -> str:
-    """The log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder."""
+    """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder."""
     given = arguments.last("log")
     return given.values[0] if given is not None else os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
 def log_option(url: str) -> str:
-    """What a call needs behind it to be about this log, as a user may type it: nothing for the one that is meant
-    anyway."""
+    """Return the ``-log`` option that names this log in a call, quoted for a shell; empty for the default log."""
     return "" if url == (os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG) else f" -log {shlex.quote(shown(url))}"
 
 
 def called() -> str:
-    """The command as its user may type it again."""
+    """Return the command as its user may type it again."""
     own = sys.argv[0]
     found = shutil.which("poolbook")
     if found is not None and os.path.realpath(found) == os.path.realpath(own):
@@ -40,7 +39,7 @@ def called() -> str:
 
 
 def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
-    """Calls that are worth typing next, one to a line, each with what it is for."""
+    """Return the calls worth typing next, one to a line, each with its purpose."""
     from ..condor_tools.terminal import columns, width_of
 
     command, ending = called(), log_option(url)
@@ -48,12 +47,12 @@ def calls(worth: Sequence[tuple[str, str]], url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """A log's URL as it may be printed: without a password."""
+    """Return a log's URL without its password."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def setting(name: str = "") -> Setting:
-    """What the tables need of this process: the time and its zone, who asks, how wide the terminal is."""
+    """Return the setting of the tables in this process: time and zone, user, terminal width."""
     from datetime import UTC, datetime
 
     from ..condor_tools.cells import Setting

@@ -1,4 +1,4 @@
-"""``poolbook completion``: the scripts by which a shell completes commands, options and files."""
+"""``poolbook completion``: print the scripts by which a shell completes commands, options and files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def completion(argv: Sequence[str]) -> int:
 
 
 _OF_COMMANDS = ("help", "man")
-"""What takes a command's name."""
+"""Commands that take a command's name."""
 
 
 def _offers() -> dict[tuple[str, str], Sequence[str]]:
-    """The words that a command takes, or an option of one, where they are few and known."""
+    """Return the words that a command, or an option of one, takes where they are few and known."""
     from ...domain.state_machines import DIALECTS
     from ...replay.usage.usage_sums import BY
     from .doc import files
@@ -46,7 +46,8 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
 
 
 def _valued(tables: Sequence[Command], files: bool) -> str:
-    """The calls after which a value comes, as patterns of a shell's case: of options that take a file, or of others."""
+    """Return the calls after which a value comes, as patterns of a shell's ``case``: of options that take a file, or of
+    the others."""
     found = [
         f'"{table.name} -{option.name}"'
         for table in tables
@@ -57,7 +58,7 @@ def _valued(tables: Sequence[Command], files: bool) -> str:
 
 
 def _renamed() -> Iterator[str]:
-    """What makes HTCondor's name of a command Poolbook's, for bash and zsh alike."""
+    """Yield the ``case`` branches that turn HTCondor's command names into Poolbook's, for bash and zsh."""
     yield "    case $command in"
     yield from (f"        ({other}) command={name} ;;" for name, others in aliases().items() for other in others)
     yield "    esac"
@@ -109,7 +110,6 @@ def _bash(tables: Sequence[Command]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A text in single quotes, for zsh and fish alike."""
     return "'" + text.replace("'", r"'\''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""``poolbook config``: what is configured, where that was said, and what it comes to, as condor_config_val tells it."""
+"""``poolbook config``: print settings, their sources and their values, as condor_config_val does."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _entry(found: Configuration, name: str, value: str) -> dict[str, object]:
 
 
 def _told(found: Configuration, name: str, value: str) -> Iterator[str]:
-    """A value, its source and its text, in the lines of ``condor_config_val -verbose``."""
+    """Yield a value, its source and its raw text as ``condor_config_val -verbose`` prints them."""
     raw = found.raw(name)
     if raw is None:
         return
@@ -207,7 +207,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _safely(found: Configuration, name: str) -> str:
-    """The value, or in its place why there is none: one bad setting does not hide the others."""
+    """Return the value, or why there is none: one bad setting must not hide the others."""
     from ...domain.config import ConfigError
 
     try:
@@ -217,7 +217,6 @@ def _safely(found: Configuration, name: str) -> str:
 
 
 def _summary(found: Configuration, arguments: Arguments) -> int:
-    """All that is set, source by source."""
     if arguments.has("json"):
         names = found.names()
         print(json.dumps({name: _entry(found, name, _safely(found, name)) for name in names}, indent=2))

@@ -1,4 +1,4 @@
-"""``poolbook doc``: the pages of the documentation and the examples, wherever Poolbook is installed."""
+"""``poolbook doc``: print the pages of the documentation and the examples, wherever Poolbook is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from ..condor_tools.options import HELP, Command, Option, UsageError, parse
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-"""In a checkout as in the package: docs/ beside the rooms."""
+"""docs/ stands beside the rooms in a checkout and in the package."""
 CONTENTS = "README"
 
 COMMAND = Command(
@@ -33,7 +33,7 @@ COMMAND = Command(
 
 
 def files() -> Mapping[str, Path]:
-    """What can be asked for: pages by their names, examples by the names of their files."""
+    """Return the pages by name and the examples by file name."""
     pages = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
     return pages | {path.name: path for path in sorted((FOLDER / "examples").iterdir()) if path.is_file()}
 
@@ -57,7 +57,7 @@ def doc(argv: Sequence[str]) -> int:
 
 
 def _named(word: str) -> Path:
-    """The file that a word means: ``play``, and also ``docs/play.md``, as other pages write it."""
+    """Return the file that a word means: ``play``, or ``docs/play.md`` as other pages write it."""
     from ...domain.suggestions import did_you_mean
 
     known = files()

@@ -1,4 +1,4 @@
-"""``poolbook doctor``: what of this machine, its configuration and its log would surprise, and what to do about it."""
+"""``poolbook doctor``: report what is wrong with this machine, its configuration and its log, and how to fix it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def doctor(argv: Sequence[str]) -> int:
 
 
 def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
-    """The worst first, the way out below each."""
+    """Yield the findings, the worst first, each with its remedy below."""
     from .checkup import Level
 
     count = Counter(one.level for one in found)
@@ -69,7 +69,7 @@ def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:
-    """A text in lines of the terminal's width, where there is one; those below the first begin at ``indent``."""
+    """Yield a text in lines of the terminal's width, if it has one; continuation lines are indented by ``indent``."""
     width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
     for number, line in enumerate(text.split("\n")):
         begun = line if number == 0 else f"{'':{indent}}{line}"

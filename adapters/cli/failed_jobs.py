@@ -1,5 +1,5 @@
-"""What went wrong with jobs, for those who ran them: the first that failed with its stderr's end, the first that is
-held with the reason, those that no slot can run; and how to go on."""
+"""Report the first failed job with the end of its stderr, the first held job with its reason, and the jobs that no slot
+can run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Calls = list[tuple[str, str]]
 
 
 class UnmatchableJob(NamedTuple):
-    """Why no slot can run the first job of a cluster that waits, and how many there are like it."""
+    """Why no slot can run a cluster's first idle job, and how many jobs are like it."""
 
     words: str
     jobs: int = 1
@@ -42,10 +42,10 @@ class UnmatchableJob(NamedTuple):
 def failures(
     found: Sequence[ClusterResult], unmatchable: Mapping[int, UnmatchableJob], interrupted: bool
 ) -> tuple[list[str], Calls]:
-    """What went wrong, in paragraphs, and what to type next; nothing, if all is well.
+    """Return what went wrong, in paragraphs, and what to type next; both empty if all is well.
 
-    :param unmatchable: the jobs that no slot can run, by the number of their cluster
-    :param interrupted: whether somebody ended this; else it ended as nothing was left that could run
+    :param unmatchable: the jobs that no slot can run, by cluster
+    :param interrupted: whether a user ended the run; otherwise it ended because nothing was left that could run
     """
     told: list[str] = []
     worth: Calls = []
@@ -81,7 +81,7 @@ def failures(
 
 
 def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None:
-    """Why no slot could ever have the first job of a cluster that waits; None: one could, or none waits."""
+    """Return why no slot could ever match a cluster's first idle job; None if one could, or no job is idle."""
     proc = one.outcomes.first("idle")
     words = "" if proc is None else unmatchable_reason(engine, one.number, proc)
     if not words:
@@ -97,8 +97,7 @@ def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None
 
 
 def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
-    """Why no slot of the pool, as it is offered, could ever have a job of the queue, in a sentence; empty: one could,
-    or it needs none."""
+    """Return, in a sentence, why no slot could ever match a job of the queue; empty if one could or it needs none."""
     state = engine.state
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.local:
@@ -116,7 +115,6 @@ def _failed(found: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int
 
 
 def _held(one: ClusterResult) -> str:
-    """The held jobs of a cluster in a sentence or two."""
     held = one.outcomes.held
     proc, hold = next(iter(held.items()))
     name = f"{one.number}.{proc}"
@@ -140,9 +138,9 @@ def _way_out(ad: Mapping[str, str], hold: Hold, number: int, jobs: int) -> str:
 
 
 _SUBMITTED_HELD = "15"
-"""The code of a hold that the submit file asked for."""
+"""HoldReasonCode of a job that was submitted on hold."""
 _FILES = ("7", "8")
-"""Codes of holds for an output or error file that could not be opened."""
+"""HoldReasonCodes of an output or error file that could not be opened."""
 
 
 def _folders(ad: Mapping[str, str]) -> Iterator[str]:
@@ -150,13 +148,12 @@ def _folders(ad: Mapping[str, str]) -> Iterator[str]:
 
 
 def _path(ad: Mapping[str, str], name: str) -> str:
-    """The file that an attribute names, or nothing."""
     named = unquoted(ad.get(name, ""))
     return os.path.join(unquoted(ad.get("Iwd", "")), named) if named and named != os.devnull else ""
 
 
 def _stderr(one: ClusterResult, proc: int) -> str:
-    """The last lines that a job wrote to its stderr, behind the file's name."""
+    """Return the last lines of a job's stderr, after the file's name."""
     path = _path(one.ad_of(proc), "Err")
     if not path:
         return "; its stderr was not kept (no `error =` in its submit file)."
@@ -171,7 +168,7 @@ def _stderr(one: ClusterResult, proc: int) -> str:
 
 
 def _last_lines(path: str) -> list[str]:
-    """The last lines of a file that are not empty, fit to be printed; none of what is no plain file."""
+    """Return a file's last lines that are not empty, made printable; none if it is no regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return []

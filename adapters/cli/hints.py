@@ -1,4 +1,4 @@
-"""What is said beside an answer that is right and surely not what was wanted."""
+"""Hints on standard error about answers that are right but hardly what was wanted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
-    """Say on standard error which attributes of the constraints no job has, with those that are spelled alike.
+    """Say on standard error which attributes of the constraints no job has, with similar spellings.
 
-    :param ads: the jobs that there are; they are looked at until each attribute was found
+    :param ads: the jobs; they are read until each attribute was found
     """
     names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
     if not names:
@@ -35,7 +35,6 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
 
 
 def _read(constraint: Expression) -> Iterable[str]:
-    """The job's attributes that a constraint reads."""
     from ...domain.classad import ClassAd, EvaluationError
 
     try:

@@ -1,4 +1,4 @@
-"""``poolbook import`` and ``follow``: what a real pool left behind, or is leaving, into a log."""
+"""``poolbook import`` and ``follow``: read the logs, history and spool files of a real HTCondor pool into a log."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ FOLLOW = Command(
 )
 _SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing was read that could be judged"}
 SHOWN = 10
-"""So many refused records are shown; the audit shows the others."""
+"""Refused records that are shown; the audit shows the rest."""
 _TOLD_EVERY = 5.0
-"""Seconds between two lines about progress where nobody watches a terminal."""
+"""Seconds between two lines about progress where no terminal is watched."""
 
 
 def import_folders(argv: Sequence[str]) -> int:
@@ -113,7 +113,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
 
 
 def _session(command: Command, arguments: Arguments) -> ImportSession:
-    """The log, held against other writers and open, and the importer of the folders that were named."""
+    """Lock and open the log, and return an importer of the named folders."""
     from ..condor_files.importing.result import Options
     from ..condor_files.importing.session import ImportSession
 
@@ -130,17 +130,18 @@ def _session(command: Command, arguments: Arguments) -> ImportSession:
 
 @contextmanager
 def _readable(command: Command) -> Iterator[None]:
-    """Say which file it was that cannot be read."""
+    """Name the file that cannot be read."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:  # it is no file: whoever reads what is printed has gone
+        if error.filename is None:  # no file: the reader of standard output has gone
             raise
         raise Refusal(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
 
 
 class _Progress:
-    """Says on standard error how far an import is: on a terminal in one line, elsewhere now and then in a new one."""
+    """Reports an import's progress on standard error: one line rewritten on a terminal, a new line now and then
+    elsewhere."""
 
     def __init__(self) -> None:
         self._live = is_live(sys.stderr)
@@ -209,7 +210,7 @@ def _tell(url: str, result: ImportResult) -> None:
 
 
 def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
-    """Say what an audit found that was not said before."""
+    """Print the findings of an audit that were not printed before."""
     from ...replay.narration.wording import instant
 
     moves = sum(audit.transitions.values())

@@ -1,4 +1,5 @@
-"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: requests about jobs and slots, and their answers."""
+"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: send requests about jobs and slots; print the
+results."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def _act(action: str, request: actions.Request) -> int:
     return answer.exit_code
 
 
-# Action -> the request about a slot, and what its answer calls the slots that it did something with.
+# Action -> the request about a slot, and the answer's key of the slots that it affected.
 _SLOTS = {
     "vacate": ("VacateSlot", "vacated"),
     "suspend": ("SuspendClaim", "suspended"),
@@ -113,7 +114,6 @@ def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
 
 
 def _selection(selection: Selection, held: bool = False) -> dict[str, Any]:
-    """A selection as a request carries it."""
     constraints = [f"({constraint})" for constraint in selection.constraints]
     if held:
         constraints.append("JobStatus == 5")

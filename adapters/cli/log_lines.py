@@ -1,4 +1,4 @@
-"""The lines of the log as they are printed: by `poolbook log`, and by `poolbook serve -verbose` as things happen."""
+"""Print lines of the log for `poolbook log`, and for `poolbook serve -verbose` as events are appended."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...replay.listing import Member, line, members
 from ..condor_tools.terminal import STATES, folded, painted, width_of
 
 INDENT = 10
-"""Where what is folded off a line goes on: behind the position."""
+"""Columns before a continuation line: the width of the position."""
 MANY = 20
-"""Of an event about more jobs than that the first are told and the others counted, while things happen."""
+"""Jobs of one event that are printed as it happens; the others are counted."""
 DECISIONS = frozenset({"match", "no match", "exit"})
-"""What is told as it happens although it is no transition."""
+"""Lines that are printed as they happen although they are no transition."""
 
 
 def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") -> str:
-    """A line of the log, folded to the terminal's width. `place`: where the record stands that it is made of."""
+    """Return a line of the log, folded to the terminal's width. `place`: where its imported record stands."""
     text = line(member, zone, place)
     if width is not None and len(text) > width:  # columns are of no use in lines that are folded
         text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
@@ -28,7 +28,7 @@ def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") ->
 
 
 def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:
-    """Print the transitions and decisions that events tell of, the first of which is at position `first`."""
+    """Print the transitions and decisions of `events`, the first of which is at position `first`."""
     zone, width = datetime.now().astimezone().tzinfo or UTC, width_of()
     for position, event in enumerate(events, first):
         told = (member for member in members(position, event) if member.target or member.what in DECISIONS)

@@ -1,5 +1,4 @@
-"""``poolbook drain, off, on, reconfig, reschedule``: requests about a whole machine or pool, in the words of
-condor_drain and its kin."""
+"""``poolbook drain, off, on, reconfig, reschedule``: send requests about a machine or pool, as condor_drain does."""
 
 from __future__ import annotations
 
@@ -147,11 +146,8 @@ def _one(command: Command, arguments: Arguments) -> str:
 
 
 def _served(command: Command, arguments: Arguments) -> str:
-    """The log, if a pool serves it: what a machine's policy says of such a request depends on its sensors.
-
-    :raises Refusal: no pool serves it
-    :raises LogError: none can, as it is no pool's own
-    """
+    """Return the log if a server holds it: what a machine's policy says of such a request depends on its sensors. Raise
+    `Refusal` if no pool serves it, `LogError` if none can, because the log was imported."""
     url = log_of(arguments)
     if not (is_served(url) or is_written(url)):
         from ...domain.ports.log import LogMissing
@@ -247,7 +243,7 @@ def reschedule(argv: Sequence[str]) -> int:
 
 
 def _tell(command: Command, argv: Sequence[str], kind: str, done: str) -> int:
-    """Tell the machine on which the pool is served."""
+    """Send a request to the machine on which the pool is served."""
     arguments = parse(command, argv)
     if arguments.words:
         raise UsageError(f"poolbook {command.name}: {arguments.words[0]!r} is no option; this machine alone is meant")

@@ -1,4 +1,4 @@
-"""``poolbook COMMAND ...``: find the command, call it, and turn its errors into words and an exit code.
+"""``poolbook COMMAND ...``: find the command, call it, and turn its errors into a message and an exit code.
 
 Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 130, interrupted.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """Where a command lives, and what it is for in a few words."""
+    """A command's module, and its purpose in a few words."""
 
     module: str
     function: str
@@ -73,11 +73,11 @@ _LAST = (
     "",
 )
 _WIDTH = 118
-"""What the help is folded to where no terminal says otherwise."""
+"""Columns of the help where no terminal has a width."""
 
 
 def overview() -> str:
-    """The help of the whole command."""
+    """Return the help of the whole command."""
     from ..condor_tools.terminal import columns, folded, width_of
 
     width = width_of()
@@ -91,14 +91,13 @@ _VERSIONS = ("-version", "--version", "version", "condor_version")
 
 
 def _say(text: object) -> None:
-    """Print what went wrong."""
     from ..condor_tools.terminal import folded, width_of
 
     print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[0:1] and words[0] in _HELPS:
         words = [*words[1:2], "-help"]
@@ -140,7 +139,7 @@ def _called(entry: Entry, words: Sequence[str]) -> int:
 
 
 def _explained(error: Exception) -> int:
-    """Print an error that has words for the user, and return its exit code; raise any other."""
+    """Print an error that is meant for the user and return its exit code; raise any other."""
     from ..condor_tools.options import Help, Refusal, UsageError, usage
 
     if isinstance(error, Help):
@@ -181,5 +180,4 @@ def _explained(error: Exception) -> int:
 
 
 def entry() -> None:
-    """What the installed command calls."""
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""``poolbook man``: the manual's pages, made from the commands' tables when they are asked for."""
+"""``poolbook man``: print manual pages, made from the commands' tables on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def man(argv: Sequence[str]) -> int:
 
 
 def _text(text: str) -> str:
-    """A text as roff shows it letter by letter."""
+    """Escape a text so that roff shows it unchanged."""
     plain = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.split("\n"))
 

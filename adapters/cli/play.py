@@ -1,4 +1,4 @@
-"""``poolbook play SCENARIO``: machines under a policy in virtual time, told transition by transition."""
+"""``poolbook play SCENARIO``: run machines under a policy in virtual time and print each transition."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RECORDED = {
     "`poolbook audit FILE` judges that",
     "log": "it is compared, and not kept: `poolbook import FOLDER -log FILE` makes a log of the records",
 }
-"""The options that mean nothing to what was recorded, and why: with -trace they are refused."""
+"""Options that have no meaning for a recorded trace, and why: -trace refuses them."""
 
 
 def play(argv: Sequence[str]) -> int:
@@ -84,10 +84,8 @@ def play(argv: Sequence[str]) -> int:
 
 
 def _trace(arguments: Arguments) -> Path | None:
-    """The folder of records that is to be played, if one is.
-
-    :raises UsageError: what else was asked would not be done
-    """
+    """Return the folder of the trace to be played, if one is named. Raise `UsageError` if another option would have no
+    effect."""
     folders = [given.values[0] for given in arguments.every("trace")]
     if not folders:
         if arguments.has("cycles"):
@@ -112,7 +110,7 @@ def _text(name: str) -> str:
 
 
 def _log(arguments: Arguments) -> Log:
-    """A new log: in memory, unless it is to be kept."""
+    """Return a new log: in memory unless it is to be kept."""
     from ..stores import open_log
 
     given = arguments.last("log")
@@ -154,7 +152,7 @@ def _judged(stage: Simulation) -> list[str]:
 
 
 class _Lines:
-    """A play told in lines, as it goes."""
+    """Prints a simulation in lines as it goes."""
 
     transcript: Transcript
 
@@ -176,7 +174,7 @@ class _Lines:
 
 
 class _Json:
-    """A play told as one JSON object at its end."""
+    """Prints a simulation as one JSON object at its end."""
 
     transcript: Transcript
 
@@ -204,7 +202,7 @@ class _Json:
 
 
 def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
-    """What was recorded of a real pool, played."""
+    """Play a trace of a real pool and print the differences."""
     from ...domain.config import ConfigError
     from ...replay.narration.wording import counted
     from ..conformance.golden_traces import COMPARISON_RULES, DIALECT, compare
@@ -231,7 +229,7 @@ def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
 
 
 def _cycles(folder: Path, dialect: str, arguments: Arguments) -> int:
-    """The cycles of a real negotiator, held by ours."""
+    """Decide the cycles of a real negotiator again and print the differences."""
     from ...domain.config import ConfigError
     from ...replay.conformance import compare_cycles
     from ...replay.conformance.report import as_dict, lines

@@ -1,6 +1,6 @@
 """``poolbook q, status, history``: print jobs and slots in the columns of HTCondor's tools.
 
-Where counts or single columns answer, no ad is made.
+No ad is built where counts or single columns answer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def queue(argv: Sequence[str]) -> int:
 
 
 def _queue_then(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
-    """The queue of an imported log at an instant: everybody's jobs, as whoever asks is none of their owners."""
+    """Yield the queue of an imported log at an instant: of all owners, as the caller is none of them."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.wording import instant
     from .time_window import instant_of
@@ -85,7 +85,7 @@ def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator
 
 
 def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
-    """What the log has of why jobs do not run, a cluster read when its first job's turn comes."""
+    """Yield why jobs do not run; a cluster is read when its first job is printed."""
     from ..condor_tools.analyze import Judged
 
     pool, rejections = queries.views.pool().name, queries.job_rejections()
@@ -126,7 +126,7 @@ def status(argv: Sequence[str]) -> int:
 
 
 def _shown(texts: Iterable[str], query: StatusQuery) -> int:
-    """Write a table of slots, their states in colour where a person looks."""
+    """Write a table of slots, their states in colour on a terminal."""
     if query.layout is None and query.form is None:
         texts = (painted(text, STATES) if "@" in text else text for text in texts)
     return _write(texts)
@@ -138,7 +138,7 @@ def history(argv: Sequence[str]) -> int:
 
     query = history_tool.read(argv)
     here = setting()
-    # What stops the search is looked for in every job: it must not be narrowed before.
+    # -since is tested on every job, so the search must not be narrowed.
     whole = query.since is not None or query.scan is not None
     selection = Selection() if whole else query.selection._replace(constraints=())
     texts = [given.values[0] for given in query.arguments.every("constraint")]

@@ -1,4 +1,4 @@
-"""What `run` and `resume` print at the end: the jobs, how they fared, and what is worth typing next."""
+"""Print the end of `run` and `resume`: the jobs, their outcomes, and the calls worth typing next."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def _print_json(found: Iterable[ClusterResult]) -> None:
 
 
 _STATES = {"failed": "completed"}
-"""What a job is to HTCondor, by its outcome, where that differs."""
+"""HTCondor's state of a job by its outcome, where the names differ."""
 _HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
 _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
-"""The columns' widths (below 0: flush left) where no terminal is to be filled; on one, that of what stands in them."""
+"""The columns' widths (negative: left-aligned) without a terminal; on one, the cells decide."""
 
 
 def _table(one: ClusterResult) -> None:
@@ -116,7 +116,6 @@ def _cells(one: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
 
 
 def _command(ad: Mapping[str, str]) -> str:
-    """A job's command as it would be typed."""
     name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
     given = unquoted(ad.get("Arguments", ""))
     try:

@@ -1,4 +1,5 @@
-"""``poolbook run, resume, serve``: a pool on this machine, for one submission, for what is left, or for good."""
+"""``poolbook run, resume, serve``: serve a pool on this machine for one submission, for the jobs left, or until
+stopped."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ POOL_OPTIONS = (
     ),
 )
 _NEW = ("set", "dialect")
-"""What settles how a new log's pool works: a log that is there keeps what it was begun with."""
+"""Options that fix a new log's settings; an existing log keeps its own."""
 _QUIET = Option("quiet", 1, "", "print no progress")
 RUN = Command(
     "run",
@@ -82,8 +83,11 @@ SERVE = Command(
 
 
 def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
-    """Become the pool of the log that a command's arguments name, and find what ran before. `create`: begin a log if
-    there is none; `measured`: measure how fast this machine is, unless a configuration says whether."""
+    """Become the writer of the log that the arguments name, and recover its jobs.
+
+    :param create: begin a log if there is none
+    :param measured: measure this machine's speed unless a configuration decides that
+    """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
     from ..runtime.server import Server
@@ -114,7 +118,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
 
 
 def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
-    """Refuse settings of a new log that would keep something out which Poolbook lets in."""
+    """Refuse settings of a new log that Poolbook does not enforce."""
     from ...domain.coverage.settings import unenforced
 
     for name in settings:
@@ -127,7 +131,7 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
 
 
 def _warn_of_kept_settings(server: Server, settings: Mapping[str, str], dialect: str) -> None:
-    """Say what a log that was there already does not take over."""
+    """Warn of the settings that an existing log does not take over."""
     state = server.engine.state
     asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
     asked[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
@@ -136,7 +140,7 @@ def _warn_of_kept_settings(server: Server, settings: Mapping[str, str], dialect:
 
 
 def _offer(command: Command, server: Server, arguments: Arguments, measured: bool) -> None:
-    """Put this machine into the pool, or what is asked of it now in place of what it offered before."""
+    """Add this machine to the pool, or replace what it offered by what is asked now."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
     from ..runtime.startd import ExecutionPoint
@@ -172,8 +176,8 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
 
 
 def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
-    """How the configuration is read, as often as it is; None: there is none. Amounts that are ``given`` are what it
-    finds detected."""
+    """Return the loader of the configuration, called at each reconfig; None without one. It takes ``given`` amounts as
+    detected."""
     from ..runtime.config_sources import config_files, environment_settings
     from ..runtime.configuration import load
 
@@ -278,7 +282,6 @@ def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...])
 
 
 def _failed(server: Server, clusters: Sequence[int]) -> bool:
-    """Whether a job has failed since the log was opened."""
     from ...domain.events import JobExited
     from ...replay.outcomes import ended
 
@@ -287,7 +290,7 @@ def _failed(server: Server, clusters: Sequence[int]) -> bool:
 
 
 def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
-    """How many of the jobs may still do something by themselves (held ones do not, unless they count)."""
+    """Return the number of jobs that may still run by themselves; held jobs count only with `held`."""
     state = server.engine.state
     living = sum(1 for a in state.activations.values() if a.cluster in clusters)
     here = [state.clusters[number] for number in clusters if number in state.clusters]
@@ -296,7 +299,7 @@ def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
 
 
 class Progress:
-    """A line on the terminal while jobs run; one line for each step of a tenth where nobody watches."""
+    """Shows progress while jobs run: a line rewritten on a terminal, or a new line for each tenth elsewhere."""
 
     def __init__(self, server: Server, clusters: Sequence[int], quiet: bool) -> None:
         self._server, self._clusters, self._quiet = server, set(clusters), quiet
@@ -306,9 +309,9 @@ class Progress:
         self._last = ""
         self._done = 0
         self._judged: set[str] = set()
-        """The refused jobs of which it is known whether any slot can run them."""
+        """Rejected jobs already checked against all slots."""
         self._unmatchable: set[str] = set()
-        """What was said of jobs that no slot can run."""
+        """Messages already printed about jobs that no slot can run."""
         server.engine.subscribe(self._events)
         state = server.engine.state
         self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
@@ -324,7 +327,7 @@ class Progress:
                 self._done += 1
 
     def _warn_of_unmatchable(self) -> None:
-        """Say of the jobs that the last cycles refused which of them no slot can run, whatever else changes, once."""
+        """Warn once of each job rejected by the last cycles that no slot can ever run."""
         from ...replay.why.rejections import fits_none
         from .failed_jobs import unmatchable_reason
 
@@ -368,14 +371,13 @@ class Progress:
         print(("\n" if self._terminal and self._last else "") + words, file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
-        """Whether nothing will change by waiting: no job runs, none that waits fits any slot, and no owner's policy may
-        say something else later."""
+        """Tell whether waiting is useless: no job runs, no idle job fits a slot, and no startd policy can change its
+        answer later."""
         engine = self._server.engine
         always = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
         return always and engine.nothing_fits()
 
     def seconds(self) -> float:
-        """How long this has taken."""
         return time.monotonic() - self._begun
 
     def end(self) -> None:

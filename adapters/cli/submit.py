@@ -1,4 +1,4 @@
-"""``poolbook submit``: from a file, or standard input, to the queue."""
+"""``poolbook submit``: queue the jobs of a submit file or of standard input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READING = (
     Option("append", 1, "<line>", "a line to be read after the file's own, before its queue statement", also="a"),
     Option("queue", 1, "<args>...", "what a queue statement would say, for a file that has none: -queue 10"),
 )
-"""The options that say how a submit file is read."""
+"""Options that say how a submit file is read."""
 OPTIONS = (
     *READING,
     Option("terse", 2, "", "print the ids alone: 12.0 - 12.9"),
@@ -46,7 +46,7 @@ _REFUSED = (
     Option("allow-crlf-script", 2, refused="a script with CRLF line ends cannot be run: convert it"),
     Option("debug", 3, refused="what is wrong is printed"),
 )
-"""Options of condor_submit that are not there, or not yet."""
+"""Options of condor_submit that Poolbook does not have."""
 WORDS = (("job.sub", "a submit file; - is standard input"), ("name=value", "a macro, known before the first line"))
 SUBMIT = Command(
     "submit",
@@ -66,10 +66,8 @@ SUBMIT = Command(
 
 
 def description_of(arguments: Arguments) -> SubmitDescription:
-    """Return the submit file that the command line names, with what the command line adds.
-
-    :raises UsageError: no file, or one that cannot be read
-    """
+    """Return the submit file that the command line names, with the command line's additions. Raise `UsageError` if no
+    file is named, or it cannot be read."""
     macros: dict[str, str] = {}
     files: list[str] = []
     for word in arguments.words:
@@ -104,7 +102,6 @@ def description_of(arguments: Arguments) -> SubmitDescription:
 
 
 def print_warnings(lines: Iterable[str]) -> None:
-    """Print what the user is warned of."""
     for line in lines:
         print(line, file=sys.stderr)
 
@@ -113,7 +110,7 @@ def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
     dry = arguments.last("dry-run")
     if dry is not None and not arguments.words and Path(dry.values[0]).is_file():
-        # `submit --dry-run job.sub`: its value is what is to be submitted, and there is nowhere to write but here.
+        # `submit --dry-run job.sub`: its value is the submit file, and the output goes to standard output.
         return _dry_run(arguments, description_of(arguments._replace(words=dry.values)), "-")
     description = description_of(arguments)
     if dry is not None:
@@ -129,7 +126,7 @@ def submit(argv: Sequence[str]) -> int:
 
 
 def announced(arguments: Arguments, done: Submitted) -> str:
-    """Return what is printed of jobs that were submitted."""
+    """Return the message about submitted jobs."""
     cluster, count = done.cluster, done.jobs
     if arguments.has("json"):
         import json
@@ -152,7 +149,7 @@ def _verbose(parsed: Any, proc: int) -> str:
 
 
 def _terms(url: str, own: Mapping[str, str]) -> Terms:
-    """Return the terms of the pool, to which nothing is submitted; if there is none, of the one that would be begun."""
+    """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
     from ...domain.ports.log import LogMissing
     from ...domain.state.evolve import fold
     from ...domain.state.settings import DOMAINS
@@ -175,7 +172,7 @@ def _dry_run(arguments: Arguments, description: SubmitDescription, path: str) ->
 
     url, reading = log_of(arguments), Reading(description)
     own, warnings = reading.configured()
-    if not is_served(url):  # a server has told them
+    if not is_served(url):  # a server has printed them
         print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
     parsed, lines = reading.parsed(_terms(url, own), own)
     print_warnings(lines)

@@ -1,7 +1,7 @@
-"""The time that a command is asked about: an instant, or a window between two options' instants.
+"""Parse the time that a command is asked about: an instant, or a window between two options' instants.
 
-A time of day alone (3:00) is the last such time: before now, or, of what was imported from a real pool, before its
-records end. The end of a window is the first such time after its begin.
+A time of day alone (3:00) is the latest such time: before now or, for an import, before the end of its records. As the
+end of a window it is the first such time after the begin.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Window(NamedTuple):
     until: int
 
     def words(self, zone: tzinfo) -> str:
-        """The window as the rest of a sentence; empty where it is all time."""
+        """Return the window as the rest of a sentence; empty if it is all time."""
         from ...replay.listing import EVER
         from ...replay.narration.wording import instant
 
@@ -33,16 +33,13 @@ class Window(NamedTuple):
 
 
 def here() -> tzinfo:
-    """The zone of this machine."""
+    """Return this machine's time zone."""
     return datetime.now().astimezone().tzinfo or UTC
 
 
 def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: int | None = None) -> int | None:
-    """The instant that an option names, None if it was not given. `after`: a time of day is the first one from there
-    on.
-
-    :raises UsageError: it is no time
-    """
+    """Return the instant that an option names, or None if it was not given. `after`: a time of day is the first one
+    from then on. Raise `UsageError` if it is no time."""
     from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing import is_clock, since
 
@@ -59,10 +56,8 @@ def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: i
 
 
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Log) -> Window:
-    """The window between two options, which is all time where they were not given.
-
-    :raises UsageError: one of them is no time, or the window ends before it begins
-    """
+    """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is no
+    time, or the window ends before it begins."""
     from ...replay.listing import EVER
     from ...replay.narration.wording import instant
 

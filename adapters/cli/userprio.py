@@ -71,7 +71,6 @@ def _answered(query: tool.Query, queries: Queries, here: Setting) -> Iterator[st
 
 
 def _imported(queries: Queries, here: Setting, at: int | None) -> AccountantRecords:
-    """Return the records that an imported log has."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.wording import instant
 

@@ -1,9 +1,9 @@
-"""What the commands print, and the options that they take: ``q``, ``status``, ``history``, ``rm``, ``hold`` and kin.
+"""The options and the output of the commands: ``q``, ``status``, ``history``, ``rm``, ``hold`` and kin.
 
-Text in, text out: argument lists become queries and selections, ads become lines in the columns that HTCondor's tools
-of these names print. Nothing here opens a log, talks to a server, reads a clock or writes to a stream; the command
-line hands in ads, the time and the width of the terminal, and writes what comes back. A short command must answer at
-once, so no module here imports the ClassAd engine before an expression has to be evaluated.
+Argument lists become queries and selections, ads become lines in the columns of HTCondor's tools. Nothing here opens a
+log, talks to a server, reads a clock or writes to a stream: the command line passes ads, the time and the terminal's
+width, and writes the result. A short command must answer at once, so no module here imports the ClassAd engine before
+an expression has to be evaluated.
 """
 
 if __name__ != "poolbook.adapters.condor_tools":

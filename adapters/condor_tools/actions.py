@@ -1,7 +1,7 @@
-"""``poolbook rm``, ``hold``, ``release``, ``vacate`` and ``prio``: which jobs they mean, and what they answer.
+"""``poolbook rm``, ``hold``, ``release``, ``vacate`` and ``prio``: select jobs and word the answers.
 
-The words of the answers are HTCondor's. Jobs named by cluster and proc are acted on one by one and answered one by
-one; everything else is one request, which is answered with one line and has failed only if no job was changed.
+The answers are HTCondor's. Jobs named by cluster and proc are acted on and answered one by one; everything else is one
+request, which gets one line and has failed only if no job was changed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .options import HELP, LOG, Arguments, Command, Given, Option, UsageError, p
 # -- results -------------------------------------------------------------------------------------------------------
 
 ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = range(6)
-"""What became of one job, with HTCondor's numbers of it."""
+"""The result for one job, with HTCondor's numbers."""
 
 RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied")
 
 
 class Answer(NamedTuple):
-    """What a command prints, on standard output and on standard error, and the code with which it ends."""
+    """A command's standard output, standard error and exit code."""
 
     out: str
     err: str
@@ -29,22 +29,21 @@ class Answer(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of one job, or of what runs in a slot (then ``job`` is the slot's name)."""
+    """The result for one job, or for a slot (then ``job`` is the slot's name)."""
 
     job: JobId | str
     result: int
 
 
 class Action(NamedTuple):
-    """The words of a command, and what sets it apart.
+    """The words and rules of a command.
 
-    :param command: the name of the command
-    :param does: what it does with jobs, ``done`` what it has done
-    :param denied: what it was not allowed to do
+    :param does: its verb, ``done`` its participle
+    :param denied: the verb of a refusal
     :param number: HTCondor's number of the action, for -long
-    :param unfit: the message for a job in a state in which nothing can be done, after its id
-    :param already: the message for a job with which it was done before
-    :param reason: the reason that is recorded where none is given
+    :param unfit: the message for a job in an unsuitable state, after its id
+    :param already: the message for a job to which it was done before
+    :param reason: the reason that is recorded if none is given
     """
 
     command: str
@@ -87,10 +86,10 @@ ACTIONS = {
         Action("vacate -fast", "fast-vacate", "fast-vacated", "fast-vacate", 6, "not running to be fast-vacated"),
     )
 }
-"""The actions by command and the option that changes it."""
+"""The actions, by command and the option that changes it."""
 
 MODES = {"forcex": ("rm", "-forcex"), "fast": ("vacate", "-fast")}
-"""The options that make another action of a command."""
+"""Options that make another action of a command."""
 
 # -- options -------------------------------------------------------------------------------------------------------
 
@@ -105,7 +104,6 @@ def _command(
     examples: tuple[tuple[str, str], ...],
     words: tuple[tuple[str, str], ...] = _WORDS,
 ) -> Command:
-    """The command with the options that all actions have, and its own."""
     return Command(
         name,
         "[job | owner ...] [options]",
@@ -188,17 +186,14 @@ COMMANDS = {
 
 
 class Request(NamedTuple):
-    """What a command line asks for.
+    """A parsed command line.
 
-    :param action: what to do
     :param ids: single jobs, each with a result and an answer of its own
-    :param slots: names of slots and machines (``vacate``, ``suspend`` and ``continue`` alone), likewise
-    :param selection: what else is meant, as one request; None for nothing
-    :param whose: how an answer calls the jobs of the selection: `` in cluster 12``
-    :param held: whether of all these only held jobs are meant
-    :param reason: why
-    :param subcode: HoldReasonSubCode; None where none was given
-    :param arguments: the options and words
+    :param slots: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
+    :param selection: all other jobs, as one request; None for none
+    :param whose: how an answer names the jobs of the selection: `` in cluster 12``
+    :param held: whether only held jobs are meant
+    :param subcode: HoldReasonSubCode; None if none was given
     """
 
     action: Action
@@ -213,10 +208,10 @@ class Request(NamedTuple):
 
 
 def read(command: str, argv: Sequence[str]) -> Request:
-    """The request of a command line.
+    """Parse a command line.
 
     :param command: a name of ``COMMANDS``
-    :raises UsageError: where no jobs are named, or the options cannot be understood
+    :raises UsageError: no jobs are named, or the options cannot be understood
     """
     table = COMMANDS[command]
     arguments = parse(table, argv)
@@ -253,7 +248,7 @@ def read(command: str, argv: Sequence[str]) -> Request:
 
 
 def _sorted_words(words: Iterable[str]) -> tuple[tuple[JobId, ...], list[str]]:
-    """The single jobs among the words, and the other words."""
+    """Return the single jobs among the words, and the other words."""
     ids, others = [], []
     for word in words:
         wanted = read_job_id(word)
@@ -272,7 +267,7 @@ def _subcode(given: Given) -> int:
 
 
 def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
-    """How an answer calls the jobs: by the one cluster or user, else by the condition that they meet."""
+    """Return how an answer names the jobs: by the one cluster or user, else by the constraint."""
     named = [_as_condition(word) for word in words]
     if not constraints and len(words) == 1:
         wanted = read_job_id(words[0])
@@ -300,7 +295,6 @@ def _as_condition(word: str) -> str:
 
 
 def message(action: Action, result: Result) -> str:
-    """What became of one job or slot, in words."""
     kind = "slot" if isinstance(result.job, str) else "job"
     name = f"{kind.capitalize()} {result.job}"
     words = {
@@ -317,11 +311,11 @@ def message(action: Action, result: Result) -> str:
 def answer(
     request: Request, single: Sequence[Result], selected: Mapping[int, int] | None = None, queued: int = 1
 ) -> Answer:
-    """What the command prints when the request was carried out.
+    """Return the answer to an executed request.
 
     :param single: the results of ``request.ids`` and ``request.slots``, in their order
-    :param selected: of the jobs of ``request.selection``, how many met which result (``SUCCESS`` and the others)
-    :param queued: how many jobs the queue has, for the request that found none
+    :param selected: the number of ``request.selection``'s jobs by result (``SUCCESS`` and the others)
+    :param queued: the number of jobs in the queue, for a request that matched none
     """
     if request.arguments.has("json"):
         return _as_json(request, single, selected)
@@ -331,7 +325,7 @@ def answer(
         changed = sum(result.result == SUCCESS for result in single)
         out += _details(request, _count(single), changed > 0, queued, single)
         failed = changed == 0
-        err += "\n" if failed else ""  # where HTCondor's tools print the errors of the way to the queue
+        err += "\n" if failed else ""  # where HTCondor's tools print connection errors
         for result in single:
             line = message(request.action, result) + "\n"
             if result.result == SUCCESS:
@@ -363,7 +357,7 @@ def _count(results: Iterable[Result]) -> dict[int, int]:
 def _details(
     request: Request, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
 ) -> str:
-    """What -long and -totals print before the answer."""
+    """Return the lines of -long and -totals before the answer."""
     if request.arguments.has("long"):
         ad: dict[str, object] = {
             "ActionResult": int(changed),

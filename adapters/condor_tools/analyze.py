@@ -1,7 +1,7 @@
 """``poolbook q -better-analyze``: why jobs do not run, in the form of condor_q -better-analyze.
 
-What is told is what the last negotiation cycle that refused the job, or one like it, wrote down: how many slots each
-condition of its Requirements leaves, how many refuse it, how many are in use. Nothing is matched here.
+It prints what the last negotiation cycle that rejected the job, or its autocluster, recorded: how many slots each
+condition of its Requirements leaves, how many reject it, how many are in use. Nothing is matched here.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _STEP = 7
 
 
 class Judged(NamedTuple):
-    """What the log has of a job: why it was refused last, with the instant, when it was matched last (microseconds; 0:
-    never), and the name of the pool, whose negotiator did so."""
+    """The log's record of a job: its last rejection with the instant, its last match (microseconds; 0: never), and the
+    name of the pool."""
 
     refusal: tuple[int, Unmatched] | None = None
     matched: int = 0
@@ -32,17 +32,17 @@ class Judged(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A part of an expression: what it says, with other steps in brackets, and the text by which a cycle knows it (only
-    one of the conditions that must all be true has one)."""
+    """A part of an expression: its text, with other steps in brackets, and the text by which a cycle knows it (only for
+    one of the conditions that must all be true)."""
 
     words: str
     condition: str
 
 
 def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: Setting) -> Iterator[str]:
-    """What is printed of one job.
+    """Yield the analysis of one job.
 
-    :param judge: what the log has of a job, by cluster and process
+    :param judge: returns the log's record of a job, by cluster and process
     """
     cluster, proc = int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
     name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
@@ -63,7 +63,7 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: S
 
 
 def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
-    """An expression in lines, broken after && and ||, and indented by its brackets."""
+    """Return an expression in lines, broken after && and ||, and indented by its brackets."""
     lines, line, depth, begin, quoted = [], " " * indent, 0, 0, False
     pieces: list[tuple[str, int]] = []
     for at, char in enumerate(source):
@@ -88,7 +88,7 @@ def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
 
 
 def steps(requirements: Expression) -> list[Step]:
-    """The conditions of an expression, and what && and || make of them, in the order in which they are evaluated."""
+    """Return the conditions of an expression, and their combinations by && and ||, in the order of evaluation."""
     from ...domain.classad import unparse
     from ...domain.classad.tree import Binary, Parentheses
 
@@ -129,7 +129,7 @@ def _expression(ad: ClassAd, requirements: Expression, found: list[Step], name: 
 
 
 def _own(ad: ClassAd, requirements: Expression) -> list[str]:
-    """The attributes of the job that an expression names itself."""
+    """Return the attributes of the job that an expression itself names."""
     from ...domain.classad import unparse
     from ...domain.classad.tree import Attribute, children
 
@@ -145,7 +145,7 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
     return list(found.values())
 
 
-# What the cycle found
+# The cycle's findings
 
 
 def _conditions(refusal: Unmatched, found: list[Step], name: str) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
 
 
 def reason(refusal: Unmatched) -> str:
-    """What the negotiator of the reference would have said to the access point."""
+    """Return the reason that HTCondor's negotiator would have given to the schedd."""
     if refusal.denied is not None and refusal.denied.policy:
         return "PREEMPTION_REQUIREMENTS == False"
     if refusal.denied is not None and refusal.denied.priority:
@@ -206,7 +206,8 @@ def reason(refusal: Unmatched) -> str:
 
 
 def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
-    """When it was matched and refused last: a refusal after its match is of its like, unless it waits."""
+    """Yield when the job was last matched and rejected. A rejection after its match is its autocluster's, unless the
+    job is idle."""
     refused = judged.refusal[0] if judged.refusal is not None else 0
     if judged.matched:
         yield f"Last successful match: {_moment(judged.matched, setting)}\n"

@@ -1,7 +1,7 @@
-"""The queue in batches: one line for each batch of jobs, from counts by cluster and status. No ads are needed.
+"""The queue in batches: one line per batch of jobs, from counts by cluster and status, without ads.
 
-A batch is what has one owner and one batch name; a cluster without a name is a batch of its own. (Manual: condor_q,
-default output.)
+A batch has one owner and one batch name; a cluster without a name is a batch of its own. (Manual: condor_q, default
+output.)
 """
 
 from __future__ import annotations
@@ -28,19 +28,17 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd
 
 Counts = Mapping[int, int]
-"""How many jobs there are of each status, by HTCondor's number of it."""
+"""The number of jobs by JobStatus."""
 
 
 class ClusterRow(NamedTuple):
-    """What the batch table needs to know of a cluster.
+    """A cluster, as the batch table needs it.
 
-    :param owner: the Owner of its jobs
-    :param batch: JobBatchName; None where there is none
-    :param cluster: its number
+    :param batch: JobBatchName; None if it has none
     :param qdate: when it was submitted, seconds since the epoch
-    :param counts: the jobs of it that are in the queue (and wanted), by status
+    :param counts: its selected jobs in the queue, by status
     :param lowest: the lowest proc of these, ``highest`` the highest
-    :param submitted: how many jobs it was submitted with (TotalSubmitProcs); None if that is not known
+    :param submitted: the number of jobs submitted (TotalSubmitProcs); None if unknown
     :param materialized: how many of them have been made so far; None if all were made at once
     """
 
@@ -56,18 +54,18 @@ class ClusterRow(NamedTuple):
 
     @property
     def jobs(self) -> int:
-        """How many of its jobs are in the queue."""
+        """Return how many of its jobs are in the queue."""
         return sum(self.counts.values())
 
     @property
     def done(self) -> int | None:
-        """How many of its jobs have left the queue."""
+        """Return how many of its jobs have left the queue; None if unknown."""
         made = self.submitted if self.materialized is None else self.materialized
         return None if made is None or self.submitted is None else made - self.jobs
 
 
 def cluster_rows(ads: Iterable[ClassAd]) -> list[ClusterRow]:
-    """The rows of job ads, which must be in the order of their ids."""
+    """Return the rows of job ads, which must be in the order of their ids."""
     rows: dict[int, ClusterRow] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
@@ -107,9 +105,9 @@ class Batch(NamedTuple):
 
 
 def batches(rows: Iterable[ClusterRow], partial: bool = False) -> list[Batch]:
-    """The batches of clusters, by the lowest job of each.
+    """Return the batches of clusters, by the lowest job of each.
 
-    :param partial: whether jobs of the clusters were left out, so that those which are missing are not done
+    :param partial: whether jobs of the clusters were left out, so that missing ones are not done
     """
     gathered: dict[tuple[str, str], list[ClusterRow]] = {}
     for row in sorted(rows, key=lambda row: row.cluster):
@@ -144,9 +142,9 @@ def _batch(clusters: list[ClusterRow], name: str, partial: bool) -> Batch:
 
 
 def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool = False) -> Iterator[str]:
-    """The heading and a line for each batch.
+    """Yield the heading and a line for each batch.
 
-    The column HOLD appears only where a job is held, or where there is no batch at all.
+    The column HOLD appears only if a job is held, or if there is no batch at all.
 
     :param rows: clusters, in any order; those without jobs in the queue are not listed
     :param partial: see ``batches``
@@ -183,7 +181,7 @@ def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool =
 
 
 def _name_widths(listed: list[Batch], width: int | None) -> tuple[int, int]:
-    """The widths of the owner's and the batch's names, as condor_q chooses them; less on a narrow terminal."""
+    """Return the widths of the owner's and the batch's names, as condor_q chooses them; less on a narrow terminal."""
     if not listed:
         return 5, 12
     owner = max(len(batch.owner) for batch in listed)
@@ -203,7 +201,7 @@ def _name_widths(listed: list[Batch], width: int | None) -> tuple[int, int]:
 
 
 class Census(NamedTuple):
-    """The jobs of a queue by status: those asked for, mine (None where nobody asks in particular), and all."""
+    """The jobs of a queue by status: those asked for, mine (None without a user), and all."""
 
     asked: Counts
     mine: Counts | None
@@ -221,7 +219,6 @@ _TOTALS = (
 
 
 def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
-    """The jobs by status."""
     counts: dict[int, int] = {}
     for ad in ads:
         status = int(number(ad, "JobStatus") or 0)
@@ -230,7 +227,7 @@ def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
 
 
 def totals(census: Census, me: str) -> str:
-    """The lines under a table: the jobs asked for, mine and everyone's."""
+    """Return the lines under a table: the jobs asked for, mine and everyone's."""
     lines = [_total("query", census.asked)]
     if census.mine is not None:
         lines.append(_total(me, census.mine))
@@ -244,7 +241,7 @@ def _total(whose: str, counts: Counts) -> str:
 
 
 def totals_ad(census: Census) -> dict[str, int]:
-    """The totals under the names that HTCondor's summary ad has for them: Jobs, Idle, ..., AllusersJobs, ..."""
+    """Return the totals under the names of HTCondor's summary ad: Jobs, Idle, ..., AllusersJobs, ..."""
     named: dict[str, int] = {}
     for prefix, counts in (("", census.asked), ("My", census.mine), ("Allusers", census.everyone)):
         if counts is not None:

@@ -1,4 +1,4 @@
-"""What stands in a column: an attribute's value as people read it. Times, sizes, commands, states' letters."""
+"""Format an attribute's value for a column: times, sizes, commands, states' letters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Setting(NamedTuple):
     :param now: the time, in seconds since the epoch
     :param timezone: the zone in which times are shown
     :param schedd: the name of the queue, for titles
-    :param address: its address, ``<127.0.0.1:9618?addrs=...>``; what follows the question mark is not shown
-    :param me: who asks, ``alice@localhost``; empty for nobody in particular, who sees all jobs
-    :param width: the columns of the terminal; None where the output is no terminal, and nothing is cut
+    :param address: its address, ``<127.0.0.1:9618?addrs=...>``, shown without the question mark and what follows
+    :param me: the user, ``alice@localhost``; empty for none, who sees all jobs
+    :param width: the columns of the terminal; None if the output is no terminal, and nothing is cut
     """
 
     now: int
@@ -31,11 +31,11 @@ class Setting(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """The Owner of the jobs that are mine."""
+        """Return the Owner of the user's jobs."""
         return self.me.partition("@")[0]
 
     def context(self) -> Context:
-        """The surroundings of the expressions that this command evaluates."""
+        """Return the context of the expressions that this command evaluates."""
         from ...domain.classad import Context
 
         # random() must not give two answers in one listing's two passes: it is drawn from the time.
@@ -43,19 +43,19 @@ class Setting(NamedTuple):
 
 
 Cell = Callable[["ClassAd", Setting], str | None]
-"""A column's text for an ad; None where the ad has no value for it."""
+"""Returns a column's text for an ad; None if the ad has no value for it."""
 
 # -- values --------------------------------------------------------------------------------------------------------
 
 
 def number(ad: ClassAd, name: str) -> int | float | None:
-    """An attribute's number (a boolean counts as 0 or 1); None where it has none that is finite."""
+    """Return an attribute's number (a boolean counts as 0 or 1); None if it has no finite one."""
     value = _value(ad, name)
     return value if isinstance(value, int) or (isinstance(value, float) and isfinite(value)) else None
 
 
 def text(ad: ClassAd, name: str) -> str | None:
-    """An attribute's string; None where it has none."""
+    """Return an attribute's string; None if it has none."""
     value = _value(ad, name)
     return value if isinstance(value, str) else None
 
@@ -70,7 +70,6 @@ def _value(ad: ClassAd, name: str) -> Any:
 
 
 def flag(ad: ClassAd, name: str) -> bool:
-    """Whether an attribute is true."""
     return bool(number(ad, name) or 0)
 
 
@@ -78,10 +77,8 @@ _PARSED: dict[str, Expression] = {}
 
 
 def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
-    """The value of an attribute, or of an expression where the ad has no attribute of that name.
-
-    An evaluation that fails is an error value, which is what the table shows.
-    """
+    """Return the value of an attribute, or of an expression if the ad has no attribute of that name. An evaluation that
+    fails is an error value, which the table shows."""
     from ...domain.classad import ERROR, EvaluationError, parse
 
     try:
@@ -96,7 +93,7 @@ def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as ``%v`` prints it: strings bare, all else in the language's own text."""
+    """Return a value as ``%v`` prints it: strings bare, all else as ClassAd text."""
     if isinstance(value, str):
         return value
     if type(value) is int:
@@ -110,14 +107,14 @@ def shown(value: Any) -> str:
 
 
 def length(seconds: float) -> str:
-    """A length of time as days+hours:minutes:seconds, in 12 columns."""
+    """Format a duration as days+hours:minutes:seconds, in 12 columns."""
     days, rest = divmod(int(seconds), 86400)
     hours, rest = divmod(rest, 3600)
     return f"{days:3d}+{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def length_of(microseconds: int) -> str:
-    """The same of microseconds, in as many columns as it needs."""
+    """Format a duration in microseconds, in as many columns as it needs."""
     return length(microseconds // 1_000_000).strip()
 
 
@@ -125,7 +122,7 @@ LAST_YEAR = 253370764800  # 9999 begins
 
 
 def date(seconds: float, zone: tzinfo) -> str:
-    """A point in time as month/day hour:minute, in 11 columns; question marks before 1970 and after the calendar."""
+    """Format an instant as month/day hour:minute, in 11 columns; question marks before 1970 and after the year 9998."""
     if not 0 <= seconds < LAST_YEAR:
         return "    ???    "
     at = datetime.fromtimestamp(int(seconds), zone)
@@ -133,8 +130,6 @@ def date(seconds: float, zone: tzinfo) -> str:
 
 
 def date_of(name: str) -> Cell:
-    """The column that shows an attribute as a date."""
-
     def cell(ad: ClassAd, setting: Setting) -> str | None:
         seconds = number(ad, name)
         return None if seconds is None else date(seconds, setting.timezone)
@@ -143,12 +138,11 @@ def date_of(name: str) -> Cell:
 
 
 def text_of(name: str) -> Cell:
-    """The column that shows a string attribute, and nothing for any other value."""
     return lambda ad, _: text(ad, name)
 
 
 def metric(size: float) -> str:
-    """A size in bytes with a unit of its own: 23.5 GB."""
+    """Format a size in bytes with its unit: 23.5 GB."""
     units = ["B ", "KB", "MB", "GB", "TB"]
     while size > 1024 and len(units) > 1:
         size /= 1024
@@ -168,13 +162,12 @@ UNIVERSES = {1: "Standard", 5: "Vanilla", 7: "Scheduler", 8: "MPI", 9: "Grid", 1
 
 
 def job_id(ad: ClassAd, _: Setting | None = None) -> str | None:
-    """Cluster.proc."""
     cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
     return None if cluster is None else f"{cluster}.{-1 if proc is None else proc}"
 
 
 def job_status(ad: ClassAd, _: Setting) -> str | None:
-    """The state's letter, or how a file transfer is going: ``<`` in, ``>`` out, ``q`` waiting."""
+    """Return the state's letter, or the file transfer's: ``<`` in, ``>`` out, ``q`` waiting."""
     status = number(ad, "JobStatus")
     if status is None:
         return None
@@ -188,13 +181,12 @@ def job_status(ad: ClassAd, _: Setting) -> str | None:
 
 
 def universe(ad: ClassAd, _: Setting) -> str | None:
-    """The job's universe by name."""
     which = number(ad, "JobUniverse")
     return None if which is None else UNIVERSES.get(int(which), "Unknown")
 
 
 def memory(ad: ClassAd) -> float | None:
-    """The job's memory in MB; before it was measured, the size of its image."""
+    """Return the job's memory in MB; before it was measured, its image size."""
     used, image = number(ad, "MemoryUsage"), number(ad, "ImageSize")
     if used is not None:
         return float(int(used))
@@ -202,13 +194,13 @@ def memory(ad: ClassAd) -> float | None:
 
 
 def memory_usage(ad: ClassAd, _: Setting) -> str | None:
-    """The job's memory as the column SIZE shows it."""
+    """Return the job's memory as the column SIZE shows it."""
     used = memory(ad)
     return None if used is None else f"{used:.1f}"
 
 
 def description(ad: ClassAd, _: Setting) -> str | None:
-    """What the job runs: its description in brackets, else the program's last name and its arguments."""
+    """Return the job's description in brackets, else the program's last name and its arguments."""
     program = text(ad, "Cmd")
     if program is None:
         return None
@@ -222,10 +214,8 @@ def description(ad: ClassAd, _: Setting) -> str | None:
 
 
 def wall_time(ad: ClassAd, setting: Setting, current: bool = False) -> float | None:
-    """How long the job has run, in seconds: its finished runs and the present one, or the ``current`` one alone.
-
-    A job that does not run shows, as its current run, the last one. (Manual: condor_q, -currentrun.)
-    """
+    """Return the job's run time in seconds: its finished runs and the present one, or the ``current`` one alone. The
+    current run of a job that does not run is its last one. (Manual: condor_q, -currentrun.)"""
     if number(ad, "RemoteUserCpu") is None:
         return None
     status, since = number(ad, "JobStatus"), number(ad, "ShadowBday")

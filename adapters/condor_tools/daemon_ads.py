@@ -1,7 +1,7 @@
-"""The ads of a pool's daemons and users: what condor_status shows beside the slots.
+"""The ads of a pool's daemons and users, which condor_status shows beside the slots.
 
 A pool is one process here, which does the work of all of HTCondor's daemons. Their ads have what the log and its views
-tell of that work, under HTCondor's names, and nothing that nobody counts.
+record, under HTCondor's names, and no attribute that nobody counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd
 
 WINDOW = 1200
-"""Seconds that HTCondor's Recent... attributes tell of: STATISTICS_WINDOW_SECONDS."""
+"""Seconds of HTCondor's Recent... attributes: STATISTICS_WINDOW_SECONDS."""
 _STATES = {
     "RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED),
     "IdleJobs": (IDLE,),
@@ -32,8 +32,7 @@ class Pool(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many jobs of a submitter are in a status (HTCondor's number). ``local``: they are of the local universe,
-    and count apart."""
+    """A submitter's number of jobs in a JobStatus. ``local``: jobs of the local universe, which are counted apart."""
 
     submitter: str
     owner: str
@@ -43,14 +42,13 @@ class Count(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """What happened in the last ``WINDOW`` seconds: jobs that began, each time that they did, and that completed."""
+    """Job starts and completions of the last ``WINDOW`` seconds."""
 
     started: int
     completed: int
 
 
 def daemon_ad(kind: str, name: str, machine: str, pool: Pool) -> ClassAd:
-    """What the ad of any daemon has."""
     from ...domain.classad import ClassAd
     from ..machine.host import CONDOR_VERSION, condor_platform
 
@@ -67,7 +65,7 @@ def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], local: bool) -> in
 
 
 def _by_state(counts: list[Count]) -> dict[str, int]:
-    """How many jobs run, wait and are held. Held ones of the local universe are not told apart."""
+    """Return the numbers of running, idle and held jobs. Held ones of the local universe are not told apart."""
     found = {name: _jobs(counts, statuses, False) for name, statuses in _STATES.items()}
     found["HeldJobs"] += _jobs(counts, (HELD,), True)
     return found
@@ -81,7 +79,6 @@ def _local(counts: list[Count], prefix: str) -> dict[str, int]:
 
 
 def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
-    """The queue's ad."""
     ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
     states = _by_state(counts)
     ad.update({f"Total{name}": jobs for name, jobs in states.items()})
@@ -97,7 +94,7 @@ def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
 
 
 def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
-    """An ad for each submitter that has jobs in the queue, by name."""
+    """Return an ad for each submitter that has jobs in the queue, by name."""
     found = []
     for name in sorted({count.submitter for count in counts}):
         own = [count for count in counts if count.submitter == name]
@@ -110,7 +107,6 @@ def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
 
 
 def collector_ad(pool: Pool, counts: list[Count], slots: list[ClassAd]) -> ClassAd:
-    """The ad of the pool as a whole."""
     ad = daemon_ad("Collector", pool.name, pool.name, pool)
     states = [text(slot, "State") for slot in slots]
     ad.update({name: jobs for name, jobs in _by_state(counts).items() if name != "HeldJobs"})
@@ -127,12 +123,12 @@ _IN_USE = ("Cpus", "Memory", "GPUs")
 
 
 def master_ad(pool: Pool, machine: str, own: Mapping[str, str]) -> ClassAd:
-    """The ad of what keeps a machine's daemons alive. ``own``: the texts of the machine's ad."""
+    """Return a machine's master ad. ``own``: the texts of the machine's ad."""
     return _with(daemon_ad("DaemonMaster", machine, machine, pool), own, _DETECTED)
 
 
 def startd_ad(pool: Pool, machine: str, own: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
-    """A machine's ad: what it has, and what of it is in use. ``own``: the texts of the machine's ad."""
+    """Return a machine's startd ad: its resources, and those in use. ``own``: the texts of the machine's ad."""
     ad = _with(daemon_ad("StartD", machine, machine, pool), own, _OF_A_STARTD)
     here = [slot for slot in slots if text(slot, "Machine") == machine]
     ad["TotalSlots"] = len(here)

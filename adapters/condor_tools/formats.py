@@ -1,7 +1,7 @@
-"""How whole ads and chosen attributes are written: -af, -format, -long, -json, -jsonl, -xml, and -attributes.
+"""Write whole ads and chosen attributes: -af, -format, -long, -json, -jsonl, -xml, and -attributes.
 
-The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Where only bare attribute names are asked
-for, no ad is needed at all: ``plain_attributes`` names the columns, ``join_lines`` writes rows of texts.
+The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Bare attribute names need no ads:
+``plain_attributes`` returns the columns, ``join_lines`` writes rows of texts.
 """
 
 from __future__ import annotations
@@ -26,32 +26,30 @@ SEPARATORS: dict[str, dict[str, str]] = {
     "n": {"after": "\n"},
     "g": {"before_row": "\n", "before": ""},
 }
-"""What a letter after ``-af:`` puts between values and lines."""
+"""The separators of values and lines, by the letter after ``-af:``."""
 
 FORMS = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
-"""How a letter after ``-af:`` prints the values. The first of r, V, Y, T that was given wins."""
+"""The printf form of values, by the letter after ``-af:``. The first of r, V, Y, T that was given wins."""
 
 
 _WIDEST = 10_000
 
 
 class Autoformat(NamedTuple):
-    """What an ``-af`` asks for: its letters and its attributes or expressions."""
+    """The letters, and the attributes or expressions, of an ``-af``."""
 
     letters: str
     attributes: tuple[str, ...]
 
     @property
     def form(self) -> str:
-        """The printf format of its values."""
+        """Return the printf format of its values."""
         return next((FORMS[letter] for letter in "roVYT" if letter in self.letters), "%v")
 
 
 def autoformat(given: Given) -> Autoformat:
-    """An ``-af`` option, checked. Attributes end at the first that is blank, as they do in HTCondor's tools.
-
-    :raises UsageError: for a letter that means nothing, or an expression that cannot be parsed
-    """
+    """Check an ``-af`` option. Attributes end at the first blank one, as in HTCondor's tools. Raise `UsageError` if a
+    letter is unknown, or an expression cannot be parsed."""
     letters = given.qualifier or ""
     for letter in letters:
         if letter not in LETTERS and letter != "o":
@@ -66,7 +64,7 @@ def autoformat(given: Given) -> Autoformat:
 
 
 def custom_layout(arguments: Arguments) -> Layout | None:
-    """The layout that -af and -format options make together, in their order; None where there is none of them."""
+    """Return the layout of the -af and -format options, in their order; None without any."""
     columns: list[Column] = []
     separators: dict[str, str] | None = None
     headed = False
@@ -92,7 +90,7 @@ def custom_layout(arguments: Arguments) -> Layout | None:
 
 
 def _columns(asked: Autoformat) -> Iterator[Column]:
-    """The columns of an -af: as wide as they need with headings, as long as they are without."""
+    """Yield the columns of an -af: as wide as they need with headings, else unpadded."""
     headed, labelled = "h" in asked.letters, "l" in asked.letters
     width = None if headed else 0
     if "j" in asked.letters:
@@ -103,9 +101,9 @@ def _columns(asked: Autoformat) -> Iterator[Column]:
 
 
 def check_expression(option: str, text: str) -> str:
-    """The text, where it is an expression; a bare name is one without being parsed.
+    """Return the text if it is an expression; a bare name is not parsed.
 
-    :raises UsageError: where it is none, with the place that is wrong
+    :raises UsageError: it is none; the message has the place of the error
     """
     if not _NAME.fullmatch(text):
         parsed(option, text)
@@ -113,9 +111,9 @@ def check_expression(option: str, text: str) -> str:
 
 
 def parsed(option: str, text: str) -> Expression:
-    """The expression that an option's value is.
+    """Parse an option's value as an expression.
 
-    :raises UsageError: where it is none, with the place that is wrong
+    :raises UsageError: it is none; the message has the place of the error
     """
     from ...domain.classad import ClassAdSyntaxError, parse
 
@@ -134,10 +132,10 @@ _BLOCK = 4096
 
 
 def plain_attributes(arguments: Arguments) -> list[str] | None:
-    """The attributes that the one ``-af`` needs, if all of them are bare names and texts are enough to print them.
+    """Return the attributes of the one ``-af`` if all are bare names and texts suffice to print them, else None.
 
-    None where ads are needed: for expressions, for letters that look at types (V, r, T, Y) or at widths (h), with
-    -format, or where whole ads or a label beside an id are wanted. With the letter j, ClusterId and ProcId come first.
+    Ads are needed for expressions, for letters that depend on types (V, r, T, Y) or widths (h), with -format, and for
+    whole ads or a label beside an id. With the letter j, ClusterId and ProcId come first.
     """
     if arguments.has("format", "long", "json", "jsonl", "xml", "totals", "attributes"):
         return None
@@ -151,10 +149,8 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
 
 
 def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Rows of texts, in the order of ``plain_attributes``, as -af writes them; in blocks of some thousand lines.
-
-    The texts are those of ``%v``: strings bare, ``undefined`` where there is no value.
-    """
+    """Yield rows of texts, in the order of ``plain_attributes``, as -af writes them; in blocks of some thousand lines.
+    The texts are those of ``%v``: strings bare, ``undefined`` for a missing value."""
     (given,) = arguments.every("af", "autoformat")
     asked = autoformat(given)
     places = ["{}"] * len(asked.attributes)
@@ -175,7 +171,7 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
 
 
 def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
-    """The names of an ad's attributes in the order of the alphabet: all, or those of the list that it has."""
+    """Return the names of an ad's attributes in alphabetical order: all, or those of the list that it has."""
     if attributes is None:
         return sorted(ad, key=str.lower)
     wanted = {name.lower() for name in attributes}
@@ -183,21 +179,19 @@ def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
 
 
 def attribute_list(arguments: Arguments) -> list[str] | None:
-    """The names after -attributes; None where it was not given."""
+    """Return the names after -attributes; None if it was not given."""
     names = [name for given in arguments.every("attributes") for name in re.split(r"[,\s]+", given.values[0]) if name]
     return names or None
 
 
 Written = Callable[["ClassAd", str], str]
-"""The text of an ad's attribute."""
+"""Returns the text of an ad's attribute."""
 
 _MOST_REMEMBERED = 50_000
 
 
 def _remembering(write: Callable[[ClassAd], str]) -> Written:
-    """The text of an attribute, written as an ad of its own. What many ads share, as jobs of a cluster do, is written
-    once.
-    """
+    """Return a writer of attributes that writes those which many ads share, as a cluster's jobs do, only once."""
     from ...domain.classad import ClassAd
 
     texts: dict[tuple[str, int], tuple[Expression, str]] = {}
@@ -217,17 +211,17 @@ def _remembering(write: Callable[[ClassAd], str]) -> Written:
 
 
 def old_lines() -> Written:
-    """What writes attributes as lines ``Name = value``."""
+    """Return a writer of attributes as lines ``Name = value``."""
     return _remembering(lambda ad: ad.to_old())
 
 
 def json_members() -> Written:
-    """What writes attributes as members of an object of JSON."""
+    """Return a writer of attributes as members of a JSON object."""
     return _remembering(lambda ad: ad.to_json()[1:-2])
 
 
 def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
-    """The ad as lines ``Name = value``, and an empty line; nothing where it has none of the attributes.
+    """Return the ad as lines ``Name = value`` and an empty line; empty if it has none of the attributes.
 
     :param written: ``old_lines()``, kept from ad to ad
     """
@@ -237,7 +231,7 @@ def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Wri
 
 
 def json_text(ad: ClassAd, attributes: Sequence[str] | None = None, written: Written | None = None) -> str:
-    """The ad as an object of JSON: plain values as JSON's, expressions as ``"\\/Expr(...)\\/"``.
+    """Return the ad as an object of JSON: plain values as JSON's, expressions as ``"\\/Expr(...)\\/"``.
 
     :param written: ``json_members()``, kept from ad to ad
     """
@@ -252,10 +246,10 @@ XML_FOOT = "</classads>\n"
 def whole_ads(
     form: str, ads: Iterable[ClassAd], attributes: Sequence[str] | None, *, bare: bool = True, gap: str = ""
 ) -> Iterator[str]:
-    """The ads in one of the forms ``long``, ``json``, ``jsonl``, ``xml``.
+    """Yield the ads in one of the forms ``long``, ``json``, ``jsonl``, ``xml``.
 
-    :param bare: whether a list of JSON without ads is no text at all (as condor_q prints it), rather than ``[ ]``
-    :param gap: what stands after each ad in XML
+    :param bare: whether an empty list of JSON is no text at all (as condor_q prints it), rather than ``[ ]``
+    :param gap: the text after each ad in XML
     """
     if form == "long":
         written = old_lines()
@@ -280,16 +274,14 @@ def whole_ads(
 
 
 def bare_json(arguments: Arguments) -> bool:
-    """Whether JSON of no ads is no text, as ``-json`` prints it; ``--json`` prints an empty list."""
+    """Tell whether JSON of no ads is no text, as ``-json`` prints it; ``--json`` prints an empty list."""
     given = arguments.last("json")
     return given is None or not given.spelled.startswith("--")
 
 
 def ads_form(arguments: Arguments) -> str | None:
-    """The form in which whole ads are asked for: ``long``, ``json``, ``jsonl``, ``xml``; None where they are not.
-
-    :raises UsageError: where two of the last three are given
-    """
+    """Return the form of whole ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is asked for. Raise
+    `UsageError` if two of the last three are given."""
     asked = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
     if len(asked) > 1:
         raise UsageError(f"-{asked[0]} and -{asked[1]} cannot both be printed: choose one")

@@ -81,14 +81,10 @@ TABLE = (
 
 
 class Query(NamedTuple):
-    """What a command line asks for.
+    """A parsed command line.
 
-    :param arguments: the options and words
-    :param selection: the jobs that are meant
-    :param since: where to stop: at the first job for which this is true
-    :param limit: the most jobs that are printed, ``scan`` the most that are looked at
-    :param layout: for -af and -format
-    :param form: the form of whole ads, where they are wanted
+    :param since: stop at the first job for which this is true
+    :param limit: the most jobs that are printed, ``scan`` the most that are read
     """
 
     arguments: Arguments
@@ -101,16 +97,12 @@ class Query(NamedTuple):
 
     @property
     def forwards(self) -> bool:
-        """Whether the first job comes first."""
         given = self.arguments.last("backwards", "forwards", "nobackwards")
         return given is not None and given.name != "backwards"
 
 
 def read(argv: Sequence[str]) -> Query:
-    """The query of a command line.
-
-    :raises UsageError: where the options contradict each other or cannot be understood
-    """
+    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     since = arguments.last("since")
     if since is not None and arguments.has("forwards", "nobackwards"):
@@ -144,10 +136,10 @@ def _stop(arguments: Arguments) -> Expression | None:
 
 
 def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
-    """What the command prints.
+    """Yield the command's output.
 
     :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. They
-        are taken one by one, and no more of them than are needed.
+        are read one by one, and no more of them than are needed.
     """
     jobs = _asked(ads, query, setting)
     if query.form is not None:

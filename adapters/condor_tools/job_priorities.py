@@ -1,4 +1,4 @@
-"""``poolbook prio``: job priorities, set with -p or changed with + and -. What succeeds is silent."""
+"""``poolbook prio``: job priorities, set with -p or changed with + and -. Success prints nothing."""
 
 from __future__ import annotations
 
@@ -35,12 +35,10 @@ _STEP = re.compile(r"[-+]\d+", re.ASCII)
 
 
 class Request(NamedTuple):
-    """What a command line asks for.
+    """A parsed command line.
 
-    :param priority: the new priority; None where it is changed
-    :param step: by how much it is changed
-    :param selection: the jobs
-    :param arguments: the options and words
+    :param priority: the new priority; None if it is changed by ``step``
+    :param step: the change
     """
 
     priority: int | None
@@ -50,19 +48,14 @@ class Request(NamedTuple):
 
     @property
     def json(self) -> bool:
-        """Whether the answer is JSON."""
         return self.arguments.has("json")
 
     def new(self, old: int) -> int:
-        """The priority after the command."""
         return old + self.step if self.priority is None else self.priority
 
 
 def read(argv: Sequence[str]) -> Request:
-    """The request of a command line.
-
-    :raises UsageError: where no priority or no job is named
-    """
+    """Parse a command line. Raise `UsageError` if no priority or no job is named."""
     steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
     rest = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
     arguments = parse(COMMAND, rest)
@@ -81,7 +74,7 @@ def read(argv: Sequence[str]) -> Request:
 
 
 def _is_value(argv: Sequence[str], at: int) -> bool:
-    """Whether the word is the value of an option before it, as -5 is in ``-p -5``."""
+    """Tell whether the word is the value of an option before it, as -5 is in ``-p -5``."""
     before = argv[at - 1] if at else ""
     if not before.startswith("-") or _STEP.fullmatch(before):
         return False
@@ -90,9 +83,9 @@ def _is_value(argv: Sequence[str], at: int) -> bool:
 
 
 def answer(request: Request, changed: Iterable[tuple[JobId, int]] = ()) -> Answer:
-    """What the command prints: nothing for what was changed, a line for each job or cluster named that is not there.
+    """Return the answer: a line for each missing job or cluster that was named, nothing for changed ones.
 
-    Unlike condor_prio, which ends with 0 even so, the command has then failed.
+    Unlike condor_prio, which exits with 0 even then, the command has failed if one is missing.
 
     :param changed: the jobs and their new priorities
     """

@@ -1,4 +1,4 @@
-"""Which jobs are meant: ids, owners, constraints."""
+"""Select jobs by ids, owners and constraints."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ class JobId(NamedTuple):
 
 
 def read_job_id(word: str) -> JobId | None:
-    """The id that a word such as ``12`` or ``12.3`` is; None for any other word, which is a user's name.
-
-    :raises UsageError: for a number that can be no id
-    """
+    """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user's name.
+    Raise `UsageError` for a number that can be no id."""
     found = _ID.fullmatch(word)
     if found is None:
         if word[:1].isdigit() or word[:1] == ".":
@@ -43,11 +41,8 @@ def read_job_id(word: str) -> JobId | None:
 
 
 class Selection(NamedTuple):
-    """Jobs by id or owner, and what must hold for each.
-
-    A job belongs to it if it is one of the ids or owners (of one of both, if ``together``; else of each kind that was
-    given) and every constraint is true for it.
-    """
+    """Jobs by id or owner, and the constraints on each. A job belongs to it if it is one of the ids or owners (of one
+    of both, if ``together``; else of each kind that was given) and every constraint is true for it."""
 
     ids: tuple[JobId, ...] = ()
     owners: tuple[str, ...] = ()
@@ -56,11 +51,10 @@ class Selection(NamedTuple):
 
     @property
     def everything(self) -> bool:
-        """Whether no job is left out."""
+        """Tell whether all jobs are selected."""
         return not (self.ids or self.owners or self.constraints)
 
     def has(self, ad: ClassAd, context: Context) -> bool:
-        """Whether the ad is one of them."""
         named = []
         if self.ids:
             cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
@@ -73,7 +67,7 @@ class Selection(NamedTuple):
 
 
 def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
-    """Whether a constraint is true for an ad: true, or a number but 0."""
+    """Tell whether a constraint is true for an ad: true, or a number but 0."""
     from ...domain.classad import EvaluationError
 
     try:
@@ -84,10 +78,8 @@ def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
 
 
 def select(words: Iterable[str], constraints: Iterable[str], together: bool = True) -> Selection:
-    """The selection that words (ids and owners) and the values of -constraint options make.
-
-    :raises UsageError: for a word that is no id and no name, or a constraint that is no expression
-    """
+    """Return the selection of words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
+    word is no id and no name, or a constraint is no expression."""
     ids: list[JobId] = []
     owners: list[str] = []
     for word in words:
@@ -101,11 +93,11 @@ def select(words: Iterable[str], constraints: Iterable[str], together: bool = Tr
 
 
 def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
-    """Jobs by cluster and proc."""
+    """Sort jobs by cluster and proc."""
     return sorted(ads, key=lambda ad: (number(ad, "ClusterId") or 0, number(ad, "ProcId") or 0))
 
 
 def chosen_jobs(selection: Selection, ads: Iterable[ClassAd], setting: Setting) -> list[ClassAd]:
-    """The jobs of a selection, by cluster and proc."""
+    """Return the jobs of a selection, by cluster and proc."""
     context = setting.context()
     return in_order([ad for ad in ads if selection.everything or selection.has(ad, context)])

@@ -1,11 +1,11 @@
-"""Columns: how values become lines, for the fixed tables, ``-af`` and ``-format`` alike.
+"""Lay out values in columns, for the fixed tables, ``-af`` and ``-format``.
 
-The rules of a column, which are those of HTCondor's print masks (manual: Print Formats):
+The rules are those of HTCondor's print masks (manual: Print Formats):
 
-* its width is that of its heading, flush left, and grows with its data; unless a width is given (a negative one is
-  flush left, 0 is no padding at all), which holds the narrow and lets the wide stand out;
-* ``cut`` shortens what is wider; ``grow`` lets a given width grow with the data, too;
-* where an ad has no value there stands ``missing``: once, or in brackets over the whole width if it is doubled.
+* A column is as wide as its heading, left-aligned, and grows with its data. A given width (negative: left-aligned, 0:
+  no padding) pads narrow data and lets wide data stand out.
+* ``cut`` shortens wider data; ``grow`` lets a given width grow with the data, too.
+* An ad without a value shows ``missing``: once, or in brackets over the whole width if it is doubled.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One column. ``value`` is an attribute or expression, printed by ``form`` (a printf format), or a function.
-
-    A ``form`` of "" prints strings and leaves the place of any other value blank. ``joined`` puts no separator before
-    the column.
-    """
+    """One column. ``value`` is an attribute or expression, printed by ``form`` (a printf format), or a function. A
+    ``form`` of "" prints strings and leaves other values blank. ``joined``: no separator before the column."""
 
     heading: str
     value: str | Cell
@@ -39,9 +36,9 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Columns and what stands between them.
+    """Columns and their separators.
 
-    :param streamed: the heading goes out before the data is seen: widths grow from line to line
+    :param streamed: the heading is printed before the data is seen: widths grow from line to line
     :param trimmed: no blanks at the end of a line
     :param limit: the longest line; None for no limit
     """
@@ -61,7 +58,7 @@ Row = Sequence[str | None]
 
 
 def lines(layout: Layout, ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
-    """The heading and a line (or what the layout makes of it) for each ad."""
+    """Yield the heading and a line (or what the layout makes of it) for each ad."""
     context = setting.context()
 
     def row(ad: ClassAd) -> Row:
@@ -76,7 +73,7 @@ def lines(layout: Layout, ads: Iterable[ClassAd], setting: Setting) -> Iterator[
 
 
 def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
-    """The heading and the lines of rows of texts."""
+    """Yield the heading and the lines of rows of texts."""
     widths = [abs(len(column.heading) if column.width is None else column.width) for column in layout.columns]
     grows = [column.grow or column.width is None for column in layout.columns]
     if not layout.streamed:
@@ -93,9 +90,9 @@ def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Yield the lines of a table of texts: columns as wide as what stands in them, two blanks apart.
+    """Yield the lines of a table of texts: columns as wide as their texts, two blanks apart.
 
-    :param right: the numbers of the columns that are flush right, headings too
+    :param right: the numbers of the right-aligned columns, headings too
     """
     columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(heads)))
     return laid_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [heads, *rows])
@@ -117,7 +114,7 @@ def _padded(column: Column, width: int, text: str | None) -> str:
 
 
 def missing(sign: str, width: int) -> str:
-    """What stands where there is no value: the sign, or for a doubled one the width in brackets: ``[????]``."""
+    """Return the text for a missing value: the sign, or for a doubled one the width in brackets: ``[????]``."""
     if len(sign) < 2:
         return sign
     if not width:
@@ -143,7 +140,7 @@ _ESCAPED = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 
 
 def unescaped(form: str) -> str:
-    """A text in which ``\\n``, ``\\t``, ``\\x41`` and ``\\101`` stand for the characters that they mean in C."""
+    """Replace C's escapes ``\\n``, ``\\t``, ``\\x41`` and ``\\101`` in a text by their characters."""
 
     def character(found: re.Match[str]) -> str:
         code = found[1]
@@ -174,7 +171,7 @@ class Conversion(NamedTuple):
     precision: str | None = None
 
     def of(self, ad: ClassAd, source: str, context: Any) -> str | None:
-        """The text for an ad's attribute or expression; None where the value is of no kind that fits the letter."""
+        """Return the text for an ad's attribute or expression; None if its value's type does not fit the letter."""
         if not self.letter:
             return self.before
         if self.letter == "r":
@@ -190,14 +187,14 @@ class Conversion(NamedTuple):
         return None if text is None else self.before + text + self.after
 
     def filled(self, text: str) -> str:
-        """The text in the conversion's place, with its width and precision."""
+        """Return the text in the conversion's place, with its width and precision."""
         if self.precision is not None:
             text = text[: int(self.precision or 0)]
         text = text.ljust(self.width) if "-" in self.flags else text.rjust(self.width)
         return self.before + text + self.after
 
     def converted(self, value: Any, context: Any) -> str | None:
-        """The conversion alone, of a value of its kind."""
+        """Convert a value of a fitting type, without the surrounding text."""
         if self.letter in "sV":
             from ...domain.classad.unparse import unparse_old
 
@@ -227,7 +224,7 @@ _CONVERSIONS: dict[str, Conversion] = {}
 
 
 def conversion(form: str) -> Conversion:
-    """A printf format, taken apart. Only its first conversion counts; a later ``%`` is text."""
+    """Parse a printf format. Only its first conversion counts; a later ``%`` is text."""
     known = _CONVERSIONS.get(form)
     if known is None:
         known = _CONVERSIONS[form] = _take_apart(unescaped(form))

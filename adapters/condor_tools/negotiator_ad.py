@@ -1,7 +1,7 @@
 """The negotiator's ad: the statistics of the last cycles, under HTCondor's names.
 
-A cycle that decided nothing leaves no event, so "the last" are the last that the log has. A cycle takes no time of the
-log: durations are 0.
+A cycle that decided nothing leaves no event, so the last cycles are those in the log. Durations are 0: a cycle takes no
+time in the log.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _NO_TIME: dict[str, float] = {
 }
 _NOBODY = ("ScheddsOutOfTime", "SubmittersFailed", "SubmittersOutOfTime")
 _COUNTED = ("SubmittersShareLimit", "SubmittersMatchLimit")
-"""What the log counts; HTCondor's ad has the names of the first, and not the second."""
+"""Counted in the log; HTCondor's ad has the names of the first, and not the second."""
 
 
 class Cycle(Protocol):
-    """``projections.views.CycleRow``, as far as it is wanted here."""
+    """The fields of ``projections.views.CycleRow`` that are needed here."""
 
     @property
     def statistics(self) -> dict[str, float]: ...
 
 
 def negotiator_ad(pool: Pool, cycles: Sequence[Cycle]) -> ClassAd:
-    """The ad of a pool's negotiator.
+    """Return the ad of a pool's negotiator.
 
-    :param cycles: the last cycles, the last one first; one more than is shown says when the one before it ended
+    :param cycles: the last cycles, the last one first; one more than is shown, for the end of the one before
     """
     ad = daemon_ad("Negotiator", pool.name, pool.name, pool)
     ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]

@@ -1,9 +1,9 @@
 """Options as HTCondor's tools spell them: one dash, long names, any abbreviation down to a least length.
 
-A command's options are a table; parsing, help and the words of a complaint are all made from it. The tables' order
-matters as it does for HTCondor's tools: the first option whose name fits an abbreviation is meant (``-l`` is -long,
-not -limit). What is a whole name in one command is no abbreviation in another (``ELSEWHERE``). The
-values are NamedTuples and not attrs classes: importing attrs takes a third of a short command's time.
+A command's options are a table, from which parsing, help and error messages are made. As in HTCondor's tools, the order
+matters: the first option whose name fits an abbreviation is meant (``-l`` is -long, not -limit). The full name of
+another command's option is no abbreviation (``ELSEWHERE``). The values are NamedTuples, not attrs classes: importing
+attrs takes a third of a short command's time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .terminal import columns, folded
 
 MANY = -1
-"""The number of values of an option that takes all words up to the next option."""
+"""The arity of an option that takes all words up to the next option."""
 
 
 class UsageError(Exception):
@@ -30,7 +30,7 @@ class Refusal(Exception):
 
 
 class Help(Exception):
-    """Not an error: the help of a ``command`` was asked for, and is the message. It belongs on standard output."""
+    """Not an error: the help of a ``command``, which belongs on standard output, is the message."""
 
     exit_code = 0
 
@@ -45,13 +45,13 @@ class Option(NamedTuple):
     """One row of a command's table.
 
     :param name: the long name, without its dash
-    :param least: how many letters of it are needed (condor_q and its kin accept exactly these abbreviations)
-    :param values: what follows, as the help shows it: ``<expr>``, ``<fmt> <attr>``; a name that ends in ... takes all
+    :param least: the letters of it that are needed (condor_q and its kin accept exactly these abbreviations)
+    :param values: its values, as the help shows them: ``<expr>``, ``<fmt> <attr>``; a name that ends in ... takes all
         words up to the next option
-    :param help: what it does, for the help
+    :param help: its purpose, for the help
     :param colon: what may follow the name after a colon, as the help shows it
-    :param refused: for an option of HTCondor's that Poolbook does not have (yet): why, and what to do instead
-    :param also: another whole name of it, which HTCondor's users type although it is the name of an option elsewhere
+    :param refused: for an option of HTCondor's that Poolbook does not have: why, and what to do instead
+    :param also: another full name of it, which HTCondor's users type although it is the name of an option elsewhere
     """
 
     name: str
@@ -64,12 +64,12 @@ class Option(NamedTuple):
 
     @property
     def arity(self) -> int:
-        """How many words follow; ``MANY`` for all of them."""
+        """Return how many words follow; ``MANY`` for all of them."""
         return MANY if self.values.endswith("...") else len(self.values.split())
 
 
 class Command(NamedTuple):
-    """A command's name, how it is called, what it is for, its options and some calls worth trying."""
+    """A command's name, usage, purpose, options and examples."""
 
     name: str
     usage: str
@@ -80,7 +80,7 @@ class Command(NamedTuple):
 
 
 class Given(NamedTuple):
-    """An option as it was given: its name in full, what stood after the colon, its values, and how it was spelled."""
+    """An option as it was given: its full name, the text after the colon, its values, and its spelling."""
 
     name: str
     qualifier: str | None
@@ -89,21 +89,21 @@ class Given(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """A command's arguments: the options in their order, and the words that belong to none."""
+    """A command's arguments: the options in their order, and the other words."""
 
     given: tuple[Given, ...]
     words: tuple[str, ...]
 
     def every(self, *names: str) -> Iterator[Given]:
-        """The options of these names, in the order in which they were given."""
+        """Return the options of these names, in the order in which they were given."""
         return (given for given in self.given if given.name in names)
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options was given."""
+        """Tell whether one of these options was given."""
         return any(True for _ in self.every(*names))
 
     def last(self, *names: str) -> Given | None:
-        """The last of these options that was given: it wins."""
+        """Return the last of these options that was given: it wins."""
         return next((given for given in reversed(self.given) if given.name in names), None)
 
 
@@ -134,7 +134,7 @@ LETTERS = {
     "n": "a new line after each value",
     "g": "an empty line between ads, nothing before values",
 }
-"""What the letters after ``-af:`` mean."""
+"""The meanings of the letters after ``-af:``."""
 
 
 ELSEWHERE = {
@@ -148,17 +148,14 @@ ELSEWHERE = {
     "start": "drain",
     "to": "usage",
 }
-"""The options, and the commands that have them, which another command would take for an abbreviation of an option of
-its own: it refuses them. They stand here because a short command does not load the tables of all others; a test holds
-them equal to what these say."""
+"""Full names of options, and the commands that have them, that another command would take for an abbreviation of its
+own option: it refuses them. They stand here because a short command does not load the other tables; a test compares
+them with these."""
 
 
 def parse(command: Command, argv: Sequence[str]) -> Arguments:
-    """The arguments as the command's table reads them.
-
-    :raises Help: for -help
-    :raises UsageError: for an option that does not exist (with near misses), is not supported, or lacks its values
-    """
+    """Parse the arguments by the command's table. Raise `Help` for -help, `UsageError` if an option does not exist
+    (with near misses), is not supported, or lacks its values."""
     given: list[Given] = []
     words: list[str] = []
     at = 0
@@ -179,12 +176,13 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
 
 
 def find(command: Command, word: str) -> tuple[Option, str | None]:
-    """The option that a word such as ``-con``, ``-af:jh`` or ``--constraint`` means, and what follows its colon.
+    """Return the option that a word such as ``-con``, ``-af:jh`` or ``--constraint`` means, and the text after its
+    colon.
 
-    With two dashes the name must be whole, as in HTCondor's tools. A whole name of another command's option
+    With two dashes the name must be in full, as in HTCondor's tools. The full name of another command's option
     (``ELSEWHERE``) is no abbreviation.
 
-    :raises UsageError: where there is none; the message names the options that are spelled alike
+    :raises UsageError: there is none; the message names similar options
     """
     exact = word.startswith("--")
     name, colon, qualifier = word.lstrip("-").partition(":")
@@ -214,7 +212,6 @@ def _near(command: Command, name: str) -> str:
 
 
 def _values(command: Command, option: Option, word: str, argv: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
-    """The words that belong to an option, and where the next one stands."""
     end = at
     if option.arity == MANY:
         while end < len(argv) and not argv[end].startswith("-"):
@@ -233,10 +230,7 @@ def _values(command: Command, option: Option, word: str, argv: Sequence[str], at
 
 
 def whole_number(command: Command, given: Given, least: int = 0) -> int:
-    """The one value of an option as an integer.
-
-    :raises UsageError: where it is none, or less than ``least``
-    """
+    """Return the one value of an option as an integer. Raise `UsageError` if it is none, or less than ``least``."""
     (value,) = given.values
     try:
         number = int(value)
@@ -248,10 +242,8 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
 
 
 def line_width(command: Command, arguments: Arguments, terminal: int | None) -> int | None:
-    """How wide lines may be: the terminal's width, none with -wide, another with ``-wide:120``.
-
-    :raises UsageError: where what stands after the colon is no width
-    """
+    """Return the width of lines: the terminal's, none with -wide, 120 with ``-wide:120``. Raise `UsageError` if the
+    text after the colon is no width."""
     wide = arguments.last("wide")
     if wide is None:
         return terminal
@@ -261,7 +253,7 @@ def line_width(command: Command, arguments: Arguments, terminal: int | None) -> 
 
 
 def usage(command: Command, width: int | None = None) -> str:
-    """The help of a command, made from its table, in lines no longer than `width`."""
+    """Return the help of a command, made from its table, in lines no longer than `width`."""
     shown = [option for option in command.options if not option.refused]
     refused = [option.name for option in command.options if option.refused]
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
@@ -284,7 +276,7 @@ def usage(command: Command, width: int | None = None) -> str:
 
 
 def spelling(option: Option) -> str:
-    """An option as the help shows it, with what follows it."""
+    """Return an option and its values as the help shows them."""
     letters = f"[{option.colon}]" if option.colon else ""
     values = option.values.replace(">...", "> ...")
     also = f", -{option.also}" if option.also else ""

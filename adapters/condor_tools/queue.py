@@ -44,7 +44,7 @@ OF_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
     "happened"
 )
-"""What to ask where the queue of an instant cannot be told."""
+"""Alternatives where the queue of an instant is unknown."""
 
 COMMAND = Command(
     "q",
@@ -192,7 +192,7 @@ VIEWS: dict[str, tuple[Column, ...]] = {
         Column("MISC", _transfer),
     ),
 }
-"""The tables of one line to a job, without the job's id, which each begins with."""
+"""The tables of one line per job, without the job's id, with which each begins."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 WITHOUT_TOTALS = frozenset({"run", "idle"})
@@ -202,20 +202,17 @@ STATES = {
     "hold": (("hold", "held"), (HELD,)),
     "idle": (("idle",), (IDLE,)),
 }
-"""The views of jobs in some states: the options that ask for them, which cannot be combined, and the states."""
+"""Views of jobs in some states: the options, which cannot be combined, and the states."""
 
-# -- what is asked -------------------------------------------------------------------------------------------------
+# -- the query -----------------------------------------------------------------------------------------------------
 
 
 class Query(NamedTuple):
-    """What a command line asks for.
+    """A parsed command line.
 
-    :param arguments: the options and words
     :param view: ``batch``, ``totals``, ``analysis``, a name of ``VIEWS``, ``custom`` (-af, -format), or a form of whole
         ads (``long``, ``json``, ``jsonl``, ``xml``)
-    :param selection: the jobs that are meant
     :param everyone: whether the jobs of others are meant, too
-    :param limit: the most jobs
     :param layout: for the view ``custom``
     """
 
@@ -228,20 +225,20 @@ class Query(NamedTuple):
 
     @property
     def partial(self) -> bool:
-        """Whether a cluster may be shown in part, so that nobody can say how many of its jobs are done."""
+        """Tell whether a cluster may be shown in part, so that the number of its done jobs is unknown."""
         return bool(self.selection.constraints) or any(wanted.proc is not None for wanted in self.selection.ids)
 
     @property
     def statuses(self) -> tuple[int, ...] | None:
-        """The states of the jobs that are meant; None for all."""
+        """Return the states of the selected jobs; None for all."""
         return next((STATES[name][1] for name in _states(self.arguments)), None)
 
     @property
     def plain(self) -> list[str] | None:
-        """The attributes that are enough, as texts, for ``formats.join_lines``; None where ads are needed.
+        """Return the attributes that suffice, as texts, for ``formats.join_lines``; None if ads are needed.
 
-        Their rows are those of the jobs that ``selection`` (of ids and owners), ``everyone``, ``statuses`` and
-        ``limit`` leave, by cluster and proc.
+        Their rows are the jobs of ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, by cluster
+        and proc.
         """
         if self.selection.constraints or self.arguments.has("io"):
             return None
@@ -249,16 +246,13 @@ class Query(NamedTuple):
 
     @property
     def aggregated(self) -> bool:
-        """Whether counts by cluster and status are enough: ``render_rows`` answers without any ad."""
+        """Tell whether counts by cluster and status suffice: ``render_rows`` then answers without ads."""
         partly = self.partial or self.limit is not None or self.statuses is not None or self.arguments.has("io")
         return self.view in ("batch", "totals") and not partly
 
 
 def read(argv: Sequence[str]) -> Query:
-    """The query of a command line.
-
-    :raises UsageError: where the options contradict each other or cannot be understood
-    """
+    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     states = _states(arguments)
     if len(states) > 1:
@@ -312,11 +306,11 @@ def render(
     census: Census | None = None,
     judge: Callable[[int, int], Judged] | None = None,
 ) -> Iterator[str]:
-    """What the command prints.
+    """Yield the command's output.
 
     :param ads: the jobs of the queue: all of them, unless a census is given
-    :param census: mine and everyone's jobs by status, where that is known without the ads (``asked`` is counted here)
-    :param judge: for the view ``analysis``: what the log has of a job, by cluster and process
+    :param census: mine and everyone's jobs by status, if known without the ads (``asked`` is counted here)
+    :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
     """
     if query.view == "analysis":
         from .analyze import analysis
@@ -356,7 +350,7 @@ def render(
 
 
 def render_rows(rows: Iterable[ClusterRow], query: Query, setting: Setting) -> Iterator[str]:
-    """What the command prints where ``query.aggregated``: the batch table or the totals, from clusters' counts.
+    """Yield the command's output if ``query.aggregated``: the batch table or the totals, from clusters' counts.
 
     :param rows: all clusters of the queue
     """
@@ -388,7 +382,6 @@ def _sum(rows: Iterable[ClusterRow]) -> dict[int, int]:
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
-    """The jobs that are meant, in their order."""
     jobs = chosen_jobs(query.selection, ads, setting)
     if not query.everyone and setting.owner:
         jobs = [ad for ad in jobs if text(ad, "Owner") == setting.owner]
@@ -413,12 +406,11 @@ def _footer(query: Query, setting: Setting, census: Census) -> str:
 
 
 def _width(query: Query, setting: Setting) -> Setting:
-    """The setting with the width that -wide asks for."""
     return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
 
 
 def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
-    """A table of one line to a job. Ids, owners and sizes get more room only where the usual one is too small."""
+    """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
     columns = list(VIEWS[query.view])
     most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
     most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)

@@ -104,20 +104,16 @@ COMMAND = Command(
     words=(("slot1@host", "one slot"), ("host", "the slots of a machine")),
 )
 
-# -- what is asked -------------------------------------------------------------------------------------------------
+# -- the query -----------------------------------------------------------------------------------------------------
 
 
 class Query(NamedTuple):
-    """What a command line asks for.
+    """A parsed command line.
 
-    :param arguments: the options and words
     :param view: a name of ``VIEWS``
     :param compact: whether the slots of a machine share a line
-    :param constraints: what must be true for each ad
-    :param order: the expressions by which ads are sorted; None for the order in which they come
-    :param limit: the most ads
-    :param layout: for -af and -format
-    :param form: the form of whole ads, where they are wanted
+    :param constraints: the expressions that must be true for each ad
+    :param order: the expressions by which ads are sorted; None for the order of the input
     """
 
     arguments: Arguments
@@ -131,21 +127,17 @@ class Query(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The MyType of the ads that are needed; empty for all."""
+        """Return the MyType of the ads that are needed; empty for all."""
         return VIEWS[self.view].kind
 
     @property
     def warning(self) -> str:
-        """What is to be said on standard error."""
         both = self.arguments.has("totals") and self.arguments.has("compact")
         return "Warning: ignoring -compact option because -total option is also set\n" if both else ""
 
 
 def read(argv: Sequence[str]) -> Query:
-    """The query of a command line.
-
-    :raises UsageError: where the options contradict each other or cannot be understood
-    """
+    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     view = _view(arguments)
     compact = arguments.last("compact", "nocompact", "slots")
@@ -171,7 +163,7 @@ def read(argv: Sequence[str]) -> Query:
 
 
 def _view(arguments: Arguments) -> str:
-    """The table: -run means the queue's jobs, unless -slots or -claimed stands with it."""
+    """Return the table: -run means the queue's jobs, unless -slots or -claimed is given, too."""
     named = [given.name for given in arguments.every(*VIEWS)]
     if "run" in named and ("slots" in named or "claimed" in named):
         named = ["claimed"]
@@ -196,10 +188,10 @@ def _order(arguments: Arguments) -> tuple[str, ...] | None:
 
 
 def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
-    """What the command prints.
+    """Yield the command's output.
 
     :param ads: the pool's ads of the kind ``query.kind``
-    :raises Refusal: where a slot or machine that was named does not exist
+    :raises Refusal: a slot or machine that was named does not exist
     """
     asked = _asked(ads, query, setting)
     if query.arguments.has("totals"):
@@ -245,7 +237,6 @@ def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[st
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
-    """The ads that are meant, in their order."""
     context = setting.context()
     found = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
     words = query.arguments.words
@@ -269,7 +260,7 @@ _Key = tuple[tuple[tuple[int, int, str], ...], ...]
 
 
 def _sort_key(order: Sequence[str], setting: Setting, natural: bool) -> Callable[[ClassAd], _Key]:
-    """What ads are sorted by: the values' texts, numbers in them by their size. Equal ones stay as they came."""
+    """Return the sort key of ads: the values' texts, with numbers in them by size. Ties keep the order of the input."""
     context = setting.context()
 
     def parts(value: str) -> tuple[tuple[int, int, str], ...]:
@@ -280,5 +271,4 @@ def _sort_key(order: Sequence[str], setting: Setting, natural: bool) -> Callable
 
 
 def _width(query: Query, setting: Setting) -> Setting:
-    """The setting with the width that -wide asks for."""
     return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))

@@ -1,4 +1,4 @@
-"""``status -compact``: one line to a machine, its slots taken together."""
+"""``status -compact``: one line per machine, for all its slots."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ACTIVITIES = {
     "Killing": "k",
     "Cleaning": "c",
 }
-"""The letters of the column ST: the state's and the activity's; ``*`` where the slots differ."""
+"""The letters of the column ST: the state's and the activity's; ``*`` if the slots differ."""
 
 CONSTRAINT = "PartitionableSlot =?= true || DynamicSlot =!= true"
-"""The ads that make the lines: a partitionable slot stands for its dynamic slots, too."""
+"""The ads for the lines: a partitionable slot stands for its dynamic slots, too."""
 
 COLUMNS = (
     Column("Machine", "Machine", -12, grow=True),
@@ -56,7 +56,8 @@ COLUMNS = (
 
 
 def letters(states: Iterable[str], table: dict[str, str], wins: str) -> str:
-    """The letter that states have in common, else ``*``; the letter of the one that ``wins`` if it is among them."""
+    """Return the letter that states have in common, else ``*``; the letter of the one that ``wins`` if it is among
+    them."""
     found = {table.get(state, " ") for state in states}
     if table[wins] in found:
         return table[wins]
@@ -64,10 +65,10 @@ def letters(states: Iterable[str], table: dict[str, str], wins: str) -> str:
 
 
 def state_letters(ad: ClassAd) -> str:
-    """The letters of a slot and, for a partitionable one, of its dynamic slots.
+    """Return the letters of a slot and, for a partitionable one, of its dynamic slots.
 
-    A partitionable slot with nothing left says what its dynamic slots do, one that is drained while they finish that
-    they are claimed. (Manual: condor_status, -compact.)
+    A partitionable slot with nothing left shows its dynamic slots' letters; a drained one shows Claimed until they
+    finish. (Manual: condor_status, -compact.)
     """
     state, activity = STATES.get(text(ad, "State") or "", " "), ACTIVITIES.get(text(ad, "Activity") or "", " ")
     if not flag(ad, "PartitionableSlot"):
@@ -91,7 +92,7 @@ def _strings(value: Any) -> list[str]:
 
 
 class Machine:
-    """The line of a machine, gathered from its partitionable and static slots."""
+    """The line of a machine, from its partitionable and static slots."""
 
     __slots__ = ("first", "free_cpus", "free_gb", "kind", "largest", "slots", "starts", "state")
 
@@ -113,7 +114,7 @@ class Machine:
             self.largest = largest if isinstance(largest, int | float) else None
 
     def add(self, other: Machine) -> None:
-        """Take another slot of the machine into the line."""
+        """Add another slot of the machine to the line."""
         self.slots += other.slots
         self.free_cpus += other.free_cpus
         self.free_gb += other.free_gb
@@ -124,7 +125,7 @@ class Machine:
         self.state = "".join(mine if mine == theirs else "*" for mine, theirs in pairs)
 
     def row(self, setting: Setting, name: str) -> list[str | None]:
-        """The texts of the columns, the first of which is the ``name``."""
+        """Return the texts of the columns, the first of which is the ``name``."""
         ad, context = self.first, setting.context()
         load = evaluate(ad, "TotalLoadAvg * 1.0 / TotalCpus", context)
         return [
@@ -145,7 +146,7 @@ class Machine:
 
 
 def compact_table(ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
-    """The heading, an empty line, and a line for each machine; nothing where there is no ad.
+    """Yield the heading, an empty line, and a line for each machine; nothing without ads.
 
     :param ads: slots for which ``CONSTRAINT`` is true, by machine; a partitionable slot is a line of its own, static
         slots of a machine share one. Below a machine's first line its others have the slot's name
@@ -172,7 +173,7 @@ def compact_table(ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
 
 
 def compact_totals(ads: Iterable[ClassAd], width: int | None) -> Iterator[str]:
-    """The totals under the table: slots by state, dynamic ones included, and what partitionable ones have left."""
+    """Return the totals under the table: slots by state, dynamic ones included, and the rest of partitionable ones."""
     return totals_lines(SLOTS, ((short_platform(ad), sums) for ad in ads for sums in _counted(ad)), width)
 
 

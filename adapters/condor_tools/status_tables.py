@@ -1,4 +1,4 @@
-"""The tables of ``poolbook status``: the columns of each, which ads they show, and the totals under them."""
+"""The tables of ``poolbook status``: their columns, their ads, and the totals under them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def _since(name: str, *clocks: str) -> Cell:
-    """The time from an instant to when the ad was made: by the first of these attributes that it has, else now."""
+    """Return the column of the time from an instant to the ad's making: by the first of these attributes that it has,
+    else now."""
 
     def cell(ad: ClassAd, setting: Setting) -> str | None:
         since = number(ad, name)
@@ -50,7 +51,7 @@ def _gpus(ad: ClassAd, _: Setting) -> str | None:
 
 
 def _version(room: bool) -> Cell:
-    """The version; with ``room`` for it, what follows the date, too: ``25.14.1.PackageID:``."""
+    """Return the column of the version; with ``room``, including what follows the date: ``25.14.1.PackageID:``."""
 
     def cell(ad: ClassAd, _: Setting) -> str | None:
         words = (text(ad, "CondorVersion") or "").split()
@@ -94,7 +95,7 @@ def _count(heading: str, name: str, width: int) -> Column:
 
 
 class View(NamedTuple):
-    """A table: the kind of ads (MyType), the columns, which of the ads, and what stands under it."""
+    """A table: the kind of ads (MyType), the columns, a filter of ads, and the totals."""
 
     kind: str
     columns: tuple[Column, ...]
@@ -242,4 +243,4 @@ VIEWS: dict[str, View] = {
         ),
     ),
 }
-"""The tables. The columns are those of HTCondor 25.14, their quirks included."""
+"""The tables. The columns are those of HTCondor 25.14, including their quirks."""

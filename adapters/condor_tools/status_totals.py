@@ -12,19 +12,18 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd
 
 Sums = dict[str, float]
-"""The sums of one line by the heading of the column."""
+"""The sums of one line, by the heading of the column."""
 
 MALFORMED = "malformed"
-"""The sum that counts ads which lacked something; it has no column."""
+"""The sum that counts incomplete ads; it has no column."""
 
 
 class Totals(NamedTuple):
     """One kind of totals.
 
-    :param headings: the headings with their widths
-    :param key: what an ad is counted under; None where it cannot be counted
-    :param sums: the ad's part of the sums
-    :param show: a line's texts
+    :param key: returns the key of an ad's line; None if it cannot be counted
+    :param sums: returns the ad's part of the sums
+    :param show: returns a line's texts
     :param total_only: whether only the line of all is filled
     """
 
@@ -36,7 +35,7 @@ class Totals(NamedTuple):
 
 
 def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None) -> Iterator[str]:
-    """The lines of totals: one for each key, and one for all.
+    """Yield the lines of totals: one for each key, and one for all.
 
     :param counted: the key and sums of each ad; those without one are counted as malformed
     :param width: of the column of keys; None for that of the longest
@@ -72,7 +71,7 @@ def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None
 
 
 def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
-    """The sums as whole numbers."""
+    """Return a formatter of these sums as whole numbers."""
     return lambda sums: [str(int(sums.get(name, 0))) for name in names]
 
 
@@ -87,17 +86,17 @@ STATES = {
     "Drained": "Drain",
     "Backfill": "Backfill",
 }
-"""A slot's state, and the heading under which it is counted."""
+"""A slot's state -> the heading under which it is counted."""
 
 
 def platform(ad: ClassAd) -> str | None:
-    """Arch/OpSys: X86_64/LINUX."""
+    """Return Arch/OpSys: X86_64/LINUX."""
     arch, system = text(ad, "Arch"), text(ad, "OpSys")
     return None if arch is None or system is None else f"{arch}/{system}"
 
 
 def one_state(state: str | None, backfill: bool = False) -> Sums | None:
-    """A slot in a state, counted. Idle backfill slots stand aside: they are not among the total."""
+    """Count a slot in a state. Idle backfill slots are not among the total."""
     if backfill and state == "Unclaimed":
         return {"BkIdle": 1}
     if backfill and state == "Claimed":
@@ -107,7 +106,6 @@ def one_state(state: str | None, backfill: bool = False) -> Sums | None:
 
 
 def slot_state(ad: ClassAd) -> Sums | None:
-    """A slot's state, counted."""
     return one_state(text(ad, "State"), flag(ad, "SlotBackfill"))
 
 
@@ -138,7 +136,7 @@ ACTIVITIES = Totals(
 
 
 def _sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
-    """Attributes' numbers under their headings; what is missing makes the ad malformed."""
+    """Return attributes' numbers under their headings; an ad that lacks one is malformed."""
     sums = dict(extra)
     for heading, name in names.items():
         value = number(ad, name)
@@ -225,7 +223,7 @@ _ARCHITECTURES = {"X86_64": "x64", "X86": "x86"}
 
 
 def short_platform(ad: ClassAd, _: Any = None) -> str | None:
-    """The platform in short: x64/Debian13."""
+    """Return the platform in short: x64/Debian13."""
     system = text(ad, "OpSys")
     name = text(ad, "OpSysShortName" if system == "WINDOWS" else "OpSysAndVer")
     arch = text(ad, "Arch") or ""

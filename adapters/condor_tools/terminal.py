@@ -1,7 +1,7 @@
-"""What is printed where a person looks: lines folded at words to the terminal's width, outcomes in colour.
+"""Format output for a terminal: lines folded at words to its width, outcomes in colour.
 
-What goes to a file or a pipe is not touched. NO_COLOR and TERM=dumb keep colours away, CLICOLOR_FORCE and FORCE_COLOR
-have them everywhere. TERM=dumb keeps lines that are written anew away, too.
+Output to a file or a pipe is unchanged. NO_COLOR and TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn
+them on everywhere. TERM=dumb also turns off rewritten lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NARROWEST = 40
 
 
 def width_of(stream: IO[str] | None = None) -> int | None:
-    """The columns of the terminal that a stream (standard output unless given) goes to; None: it goes to none."""
+    """Return the columns of a stream's terminal (standard output unless given); None if it has none."""
     stream = stream or sys.stdout
     try:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
@@ -26,19 +26,19 @@ def width_of(stream: IO[str] | None = None) -> int | None:
 
 
 def is_live(stream: IO[str]) -> bool:
-    """Whether a stream goes to a terminal on which a line can be written anew."""
+    """Tell whether a stream goes to a terminal on which a line can be rewritten."""
     return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def rewritten(line: str, stream: IO[str]) -> str:
-    """What writes a line in place of the one before it on a terminal, cut so that it stays one."""
+    """Return the text that replaces the present line on a terminal, cut so that it stays one line."""
     width = width_of(stream)
     return f"\r{line if width is None else line[: width - 1]}\x1b[K"
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
-    """A text with each of its lines folded at words; what is folded off stands `indent` deeper than its line began. A
-    word that is longer than a line stays whole."""
+    """Fold each line of a text at words; continuation lines are indented by `indent` more than their line. A word
+    longer than a line stays whole."""
     if width is None or width < NARROWEST:
         return text
     return "\n".join("\n".join(_lines(line, width, indent)) for line in text.split("\n"))
@@ -61,7 +61,7 @@ def _lines(line: str, width: int, indent: int) -> list[str]:
 
 
 def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
-    """Rows of two columns, the second folded beside the first."""
+    """Return rows of two columns, the second folded beside the first."""
     left = max((len(one) for one, _ in rows), default=0)
     if width is not None and left + 4 > width // 2:  # then it stands below
         return [folded(f"  {one}\n      {other}".rstrip(), width) for one, other in rows]
@@ -75,7 +75,7 @@ OUTCOMES: Roles = {
     "failed": "bad", "held": "bad", "removed": "bad", "NOT SOUND": "bad", "violation": "bad", "violations": "bad",
     "idle": "waits", "suspended": "waits",
 }  # fmt: skip
-"""The words for what became of jobs and logs, in counts and tables of Poolbook's own."""
+"""The words for outcomes of jobs and logs in Poolbook's own counts and tables."""
 STATES: Roles = {
     "Completed": "good", "Running": "good", "Claimed": "good",
     "Held": "bad", "Removed": "bad", "Preempting": "bad",
@@ -85,7 +85,7 @@ STATES: Roles = {
 
 
 def has_colour(stream: IO[str] | None = None) -> bool:
-    """Whether a stream (standard output unless given) is to have colours."""
+    """Tell whether a stream (standard output unless given) is to have colours."""
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") != "0" for name in ("CLICOLOR_FORCE", "FORCE_COLOR")):
@@ -94,7 +94,7 @@ def has_colour(stream: IO[str] | None = None) -> bool:
 
 
 def painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None) -> str:
-    """A text with the words for states and outcomes in colour, if the stream is to have any."""
+    """Return a text with states and outcomes in colour, if the stream is to have any."""
     if not has_colour(stream):
         return text
     words = "|".join(sorted(roles, key=len, reverse=True))
@@ -103,7 +103,7 @@ def painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None) -
 
 
 def visible(text: str) -> str:
-    """A text of others' making, as it may go to a terminal: control characters are spelled out."""
+    """Spell out control characters, so that a foreign text is safe for a terminal."""
     return "".join(char if char.isprintable() else _spelled(char) for char in text)
 
 

@@ -1,4 +1,4 @@
-"""``poolbook userprio``: what submitters are granted, and what they have used, as condor_userprio shows and sets it."""
+"""``poolbook userprio``: submitters' priorities, limits and usage, as condor_userprio shows and sets them."""
 
 from __future__ import annotations
 
@@ -86,15 +86,13 @@ COMMAND = Command(
 
 
 class Query(NamedTuple):
-    """What a command line asks for.
+    """A parsed command line.
 
-    :param arguments: the options and words
-    :param edit: what it asks to be changed, if it does
-    :param holder: whose slots are to be listed; empty: nobody's
-    :param file: from where the records are to be read; empty: the log
-    :param constraints: what must be true for each record
-    :param layout: for -af and -format
-    :param form: the form of whole records, where they are wanted
+    :param edit: the change that it asks for, if any
+    :param holder: the submitter whose slots are to be listed; empty: none
+    :param file: the file of the records; empty: the log
+    :param constraints: the expressions that must be true for each record
+    :param form: the form of whole records; None for a table
     """
 
     arguments: Arguments
@@ -107,15 +105,12 @@ class Query(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether attributes are asked for that no table shows."""
+        """Tell whether attributes are needed that no table shows."""
         return bool(self.constraints or self.layout or self.form)
 
 
 def read(argv: Sequence[str]) -> Query:
-    """The query of a command line.
-
-    :raises UsageError: where the options contradict each other or cannot be understood
-    """
+    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
     holder, file = arguments.last("getreslist"), arguments.last("inputfile")
@@ -132,8 +127,8 @@ def read(argv: Sequence[str]) -> Query:
 
 
 def _date(arguments: Arguments) -> datetime | None:
-    """The day after -activefrom, where that is what counts; years are those of this century if they have two digits
-    less than 50, of the last one if they have two others."""
+    """Return the day after -activefrom, if that is what counts. Years of two digits less than 50 are those of this
+    century, others of the last one."""
     given = arguments.last("activefrom", "allusers")
     if given is None or given.name != "activefrom":
         return None
@@ -148,7 +143,7 @@ def _date(arguments: Arguments) -> datetime | None:
 
 
 def _since(query: Query, setting: Setting) -> float | None:
-    """Since when somebody must have used something to be shown; None: everybody is."""
+    """Return since when a shown submitter must have used something; None: all are shown."""
     if query.arguments.words:
         return None
     given = query.arguments.last("activefrom", "allusers")
@@ -162,10 +157,7 @@ def _since(query: Query, setting: Setting) -> float | None:
 
 
 def render(records: Iterable[Record], query: Query, setting: Setting) -> Iterator[str]:
-    """What the command prints of the records.
-
-    :raises Refusal: where a user who was named has none
-    """
+    """Yield the command's output. Raise `Refusal` if a user who was named has no record."""
     found = list(records)
     if query.arguments.has("grouprollup"):
         found = rolled_up(found)
@@ -200,7 +192,6 @@ def _wanted(query: Query, setting: Setting) -> Wanted:
 
 
 def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
-    """The records that are meant."""
     words = query.arguments.words
     if words:
         named = [(str(record.get("Name", "")), record) for record in found]
@@ -223,7 +214,7 @@ def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
 
 
 def slot_list(slots: Sequence[tuple[str, int]], setting: Setting) -> Iterator[str]:
-    """What -getreslist prints: the slots that somebody has, each with the instant since when, in seconds."""
+    """Yield the output of -getreslist: a submitter's slots, each with the instant since when, in seconds."""
 
     def line(*texts: str) -> str:
         return "{:<30} {:>12} {:>12}\n".format(*texts)

@@ -1,4 +1,4 @@
-"""What `poolbook userprio` changes of submitters: the requests that its options make, and what is said then."""
+"""The changes of `poolbook userprio`: the requests that its options make, and their answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class _Edit(NamedTuple):
     """An option that changes something.
 
     :param kind: the request that it makes
-    :param name: of ``SetSubmitter``: what is set
-    :param done: what is printed then, of the user and the value
+    :param name: the field of ``SetSubmitter`` that is set
+    :param done: the answer, with the user and the value
     :param whole: whether the value is a whole number, from ``least``; else any number
-    :param lent: what is printed if it is lent for some seconds; empty: it cannot be
+    :param lent: the answer if the value has a duration in seconds; empty: it can have none
     """
 
     kind: str
@@ -50,21 +50,19 @@ EDITS: dict[str, _Edit] = {
     "resetall": _Edit(_RESET, "", "The accumulated usage was reset for all users"),
     "delete": _Edit(_DELETE, "", "The accountant record named {user} was deleted"),
 }
-"""The options that change something, with what they ask for and what they print."""
+"""The options that change something, with their requests and answers."""
 
 
 class Request(NamedTuple):
-    """What a command line asks to be changed: the request without its id and its user, and what is printed then."""
+    """A change that a command line asks for: the request without its id and its user, and the answer."""
 
     body: dict[str, Any]
     done: str
 
 
 def read(command: Command, arguments: Arguments) -> Request | None:
-    """The change that a command line asks for; None: none.
-
-    :raises UsageError: where it asks for more than one, or not for a change that there is
-    """
+    """Return the change that a command line asks for; None: none. Raise `UsageError` if it asks for more than one, or
+    for an unknown one."""
     asked = list(arguments.every(*EDITS))
     if not asked:
         if arguments.has("duration"):
@@ -107,10 +105,7 @@ def _request(command: Command, given: Given, duration: Given | None) -> Request:
 
 
 def submitter(option: str, name: str) -> str:
-    """A submitter's name, in full.
-
-    :raises UsageError: where it is not
-    """
+    """Check that a submitter's name is in full. Raise `UsageError` if it is not."""
     user, at, domain = name.rpartition("@")
     if not (user and at and domain):
         raise UsageError(

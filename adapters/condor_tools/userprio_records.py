@@ -1,7 +1,7 @@
-"""The accountant's records: what `poolbook userprio` shows, an attribute to its plain value, under HTCondor's names.
+"""The accountant's records, which `poolbook userprio` shows: attributes with plain values, under HTCondor's names.
 
-They are made of the pool's own books, or are what an HTCondor wrote: in its Accountantnew.log, or as condor_userprio
-printed it. Submitters have records, and so have the accounting groups, that of those in no group among them.
+They derive from the pool's own log, or were written by an HTCondor: in its Accountantnew.log, or as output of
+condor_userprio. Submitters have records, and so have the accounting groups, including that of those in no group.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ Record = Mapping[str, Any]
 
 
 SUMS = ("ResourcesUsed", "WeightedResourcesUsed", "AccumulatedUsage", "WeightedAccumulatedUsage")
-"""What a group's record sums up of its members'."""
+"""Attributes that a group's record sums over its members."""
 _LAST_OF_ALL = 3.4e38
-"""The sort key of those in no group, where there are groups."""
+"""The sort key of those in no group, if there are groups."""
 
 
 def number(record: Record, name: str) -> float:
-    """An attribute's number; 0 where it has none."""
     value = record.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
 
@@ -38,8 +37,8 @@ def number(record: Record, name: str) -> float:
 
 
 class Groups(NamedTuple):
-    """The accounting groups of a pool: their names, the quotas of some (by their names in small letters), and the
-    priority factor of those who have no other."""
+    """The accounting groups of a pool: their names, their quotas (by lower-case names), and the default priority
+    factor."""
 
     names: tuple[str, ...]
     quotas: Mapping[str, float]
@@ -47,7 +46,7 @@ class Groups(NamedTuple):
 
     @classmethod
     def of(cls, settings: Mapping[str, str], default: float) -> Groups:
-        """The groups that a pool's settings name."""
+        """Return the groups in a pool's settings."""
         quotas = {
             name.removeprefix(_QUOTA).removeprefix(_SHARE).lower(): float(text)
             for name, text in settings.items()
@@ -60,16 +59,16 @@ _QUOTA, _SHARE = "GROUP_QUOTA_", "DYNAMIC_"
 
 
 class Cycle(NamedTuple):
-    """Who would take part in a cycle that began now, and what all slots weigh, in cores."""
+    """The submitters in a cycle that began now, and the weight of all slots, in cores."""
 
     taking_part: Container[str] = ()
     pie: float = 0.0
 
 
 def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: Cycle) -> list[Record]:
-    """The records of the groups, those in none first, and of the submitters, by name.
+    """Return the records of the groups, those in none first, and of the submitters, by name.
 
-    :param updated: when the priorities were brought up to date last, in seconds
+    :param updated: when the priorities were updated last, in seconds
     """
     members = {name: [one for one in standings if one.group == name] for name in (NO_GROUP, *groups.names)}
     found = [_group(name, members, groups) for name in members]
@@ -79,7 +78,7 @@ def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: 
 
 
 def weight(ad: Mapping[str, str]) -> float:
-    """What a slot weighs, by the texts of its ad: its SlotWeight, which is its Cpus where it has none."""
+    """Return a slot's weight, by the texts of its ad: its SlotWeight, or its Cpus if it has none."""
     from ...domain.classad import EvaluationError
     from ...domain.state.expression_cache import ad_of as parsed
 
@@ -111,12 +110,12 @@ def _submitter(one: Standing, share: float, pie: float) -> dict[str, Any]:
 
 
 def _bare(cores: float) -> float:
-    """Whole numbers as such, since HTCondor has no others here."""
+    """Return whole numbers as integers, since HTCondor has no others here."""
     return int(cores) if cores == int(cores) else cores
 
 
 def _usage(members: Sequence[Standing]) -> dict[str, Any]:
-    """What some submitters use and have used. Of those who never used anything there is no usage, and no time of it."""
+    """Return the usage of some members. Without any usage, no time of it is given either."""
     now: dict[str, Any] = {
         "ResourcesUsed": sum(one.slots for one in members),
         "WeightedResourcesUsed": float(sum(one.cores for one in members)),
@@ -132,8 +131,8 @@ def _usage(members: Sequence[Standing]) -> dict[str, Any]:
 
 
 def _group(name: str, members: Mapping[str, Sequence[Standing]], groups: Groups) -> dict[str, Any]:
-    """A group's record. Its priority means nothing (HTCondor's tables do not show it): it is made of its members', and
-    that of the only one, if there is one."""
+    """Return a group's record. Its priority has no meaning (HTCondor's tools do not show it): it derives from its
+    members', and is that of an only member."""
     own = members[name]
     quota = groups.quotas.get(name.lower(), 0.0)
     used = sum(one.cores for one in own)
@@ -167,7 +166,7 @@ def _parent(name: str, groups: Iterable[str]) -> str:
 
 
 def rolled_up(found: Iterable[Record]) -> list[Record]:
-    """The records, where those of the groups count what the groups within them do."""
+    """Return the records, with those of groups including their subgroups."""
     all_of_them = [dict(record) for record in found]
     groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
     inner_first = sorted(groups, key=lambda name: (name == NO_GROUP, -name.count(".")))
@@ -193,8 +192,8 @@ _FACTOR = 1000.0
 
 
 def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
-    """The records of an Accountantnew.log: of the ads that it has, by their keys. It keeps real priorities, and says
-    nothing of a factor that is the default."""
+    """Return the records of an Accountantnew.log: of its ads, by their keys. It has real priorities, and no factor that
+    is the default."""
     updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
     customers = {key.removeprefix(_CUSTOMER): ad for key, ad in ads.items() if key.startswith(_CUSTOMER)}
     groups = [name for name in customers if "@" not in name]
@@ -220,7 +219,7 @@ def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
 
 
 def _plain(text: str) -> Any:
-    """The value of a plain attribute's text; of any other, the text."""
+    """Return the value of a plain attribute's text; of any other, the text."""
     if not _NUMBER.fullmatch(text):
         return {"true": True, "false": False}.get(text.lower(), text.strip('"'))
     if len(text) < _DIGITS and text.lstrip("-").isdigit():
@@ -234,8 +233,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
 def of_texts(ads: Iterable[Mapping[str, str]]) -> list[Record]:
-    """The records that condor_userprio printed: an ad for each, or one ad for all of them, whose attributes' names end
-    in a record's number."""
+    """Return the records that condor_userprio printed: an ad for each, or one ad for all of them, whose attributes'
+    names end in a record's number."""
     found: list[Record] = []
     for ad in ads:
         record = {name: _plain(text) for name, text in ad.items()}
@@ -247,7 +246,6 @@ _NUMBERED = re.compile(r"(.*?\D)(\d+)", re.ASCII)
 
 
 def _apart(whole: Record) -> list[Record]:
-    """The records of one ad for all."""
     found: dict[int, dict[str, Any]] = {}
     for name, value in whole.items():
         part = _NUMBERED.fullmatch(name)
@@ -257,11 +255,8 @@ def _apart(whole: Record) -> list[Record]:
 
 
 def recorded(log: Log, at: int | None = None) -> tuple[list[Record], int]:
-    """The records that an imported log has at an instant (microseconds; None: the last), and as of when: by its
-    Accountantnew.log, or as condor_userprio printed them.
-
-    :raises NotKnown: nothing that was imported tells of them
-    """
+    """Return the records of an imported log at an instant (microseconds; None: the last), and their instant: from its
+    Accountantnew.log, or from condor_userprio's output. Raise `NotKnown` if nothing that was imported tells of them."""
     from ...replay.forensics.daemon_tables import NotKnown, sample, tables
 
     early = 0
@@ -279,7 +274,7 @@ def recorded(log: Log, at: int | None = None) -> tuple[list[Record], int]:
 
 
 def standing_of(record: Record) -> Standing:
-    """How the submitter stands of whom a record of an HTCondor's tells."""
+    """Return the standing of the submitter in an HTCondor record."""
     factor = number(record, "PriorityFactor") or _FACTOR
     ceiling = record.get("Ceiling")
     return Standing(
@@ -299,10 +294,8 @@ def standing_of(record: Record) -> Standing:
 
 
 def read_file(path: str) -> list[Record]:
-    """The records in a file that condor_userprio -long or `poolbook userprio -long` filled.
-
-    :raises UsageError: it cannot be read, or holds no such ads
-    """
+    """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
+    it cannot be read, or holds no such ads."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             found = of_text(file.read())
@@ -314,7 +307,6 @@ def read_file(path: str) -> list[Record]:
 
 
 def of_text(text: str) -> list[Record]:
-    """The records of such a file's text."""
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
     found = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
     return of_texts({part[1]: part[2] for part in parts if part} for parts in found)
@@ -324,7 +316,6 @@ _ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)
 
 
 def ad_of(record: Record) -> ClassAd:
-    """A record as an ad."""
     from ...domain.classad import ClassAd
 
     ad = ClassAd()

@@ -1,7 +1,7 @@
-"""The tables of `poolbook userprio`: which columns, which lines in which order, and what stands in them.
+"""The tables of `poolbook userprio`: their columns, the order of their lines, and their cells.
 
-Everything is condor_userprio's, so a column stands there only where a record tells of it, groups only where a submitter
-that is shown is in one, and users' names stand under their groups' then.
+Everything is condor_userprio's: a column is shown only if a record has a value for it, groups only if a shown submitter
+is in one, and users' names stand under their groups' then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .cells import LAST_YEAR, date
 from .layout import Column, Layout, laid_out
 from .userprio_records import Record, number
 
-# -- what can be shown ---------------------------------------------------------------------------------------------
+# -- the details ---------------------------------------------------------------------------------------------------
 
 PRIORITIES: Final = frozenset({"priority", "real", "factor"})
 USAGE: Final = frozenset({"in use", "usage"})
@@ -34,7 +34,7 @@ DETAILS: Final[dict[str, frozenset[str]]] = {
     "sortkey": frozenset({"sort key"}),
     "surplus": frozenset({"surplus"}),
 }
-"""What the options show."""
+"""The columns that each option shows."""
 
 _LEAST_NAME, _WIDEST_NAME = 10, 99
 _NEVER = -1.0
@@ -44,12 +44,11 @@ _HOUR = 3600
 
 
 class Wanted(NamedTuple):
-    """What a table is to show.
+    """The columns and lines of a table.
 
-    :param details: the columns
     :param layout: hierarchical, flat or grouporder; empty: as the records have it
-    :param quotas: quotas were asked for, so that their columns stand there in any case
-    :param since: only who used something since then, in seconds; None: everybody
+    :param quotas: quotas were asked for, so that their columns are always shown
+    :param since: only submitters with usage since then, in seconds; None: all
     """
 
     details: frozenset[str] = MOST
@@ -59,12 +58,12 @@ class Wanted(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A record, as a table has it.
+    """A record with its place in the table.
 
     :param place: its number among the records
     :param has: the details that it has
     :param group: a number of its group, 0 for none
-    :param order: by what groups are ordered
+    :param order: the sort key of its group
     """
 
     record: Record
@@ -122,8 +121,8 @@ def _line(place: int, record: Record) -> _Line:
 
 
 def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
-    """The lines with their groups' numbers. Unless a submitter is in a group, groups only have such as tell them apart;
-    else they stand first, by name, and are ordered by what is shown of them."""
+    """Return the lines with their groups' numbers. If no submitter is in a group, groups get numbers only to tell them
+    apart; else they stand first, by name, and are ordered by the details shown."""
     if not any(not line.is_group and line.of not in (NO_GROUP, ".") for line in lines):
         return [
             line._replace(group=-line.place, has=line.has | {"group"})
@@ -151,7 +150,6 @@ def _in_group(line: _Line, group: int, order: float) -> _Line:
 
 
 def _order(line: _Line, group: int, details: frozenset[str], keyed: bool) -> float:
-    """By what a group is ordered; those in none come last."""
     if "priority" in details and keyed:
         return line.number("GroupSortKey")
     if "priority" not in details and details & USAGE:
@@ -169,7 +167,7 @@ def _none(name: str) -> bool:
 
 
 class _Plan(NamedTuple):
-    """How a table is laid out: see ``table``."""
+    """The layout of a table: see ``table``."""
 
     details: frozenset[str]
     lines: list[_Line]
@@ -184,7 +182,6 @@ class _Plan(NamedTuple):
 
 
 def table(records: Sequence[Record], wanted: Wanted, zone: tzinfo) -> Iterator[str]:
-    """The lines of the table; nothing without records."""
     told = [(at, record) for at, record in enumerate(records, 1) if "Name" in record and "Priority" in record]
     read = [_line(at, record) for at, record in told]
     if not read:
@@ -249,14 +246,12 @@ _NEEDED = (
     (frozenset({"begin"}), frozenset({"begin"})),
     (frozenset({"last"}), frozenset({"last", "since"})),
 )
-"""What is not shown where no record has it."""
+"""Details that are hidden if no record has them."""
 
 
 def _key(
     details: frozenset[str], nested: bool, groups_first: bool, none_last: bool
 ) -> Callable[[_Line], tuple[object, ...]]:
-    """The order of the lines; equal ones stay as they came."""
-
     def own(line: _Line) -> object:
         if "priority" in details:
             return line.number("Priority")
@@ -274,7 +269,7 @@ def _key(
 
 
 def _shown(plan: _Plan) -> Iterator[_Line]:
-    """The lines that stand in the table. That of those in no group does, if one of a group does before."""
+    """Yield the lines that are shown. Those in no group have a line only after a group's."""
     hide_none = not plan.in_groups
     for line in plan.lines:
         if line.last < plan.since or (not line.is_group and plan.hide_users):
@@ -309,8 +304,7 @@ def _centered(text: str, width: int) -> str:
 
 
 class _Column(NamedTuple):
-    """A column: ``cell`` is what stands in it for a line that has ``detail``, ``foot`` below, of the users that are
-    shown."""
+    """A column: ``cell`` makes the text for a line that has ``detail``, ``foot`` the one below, of the shown users."""
 
     detail: str
     width: int
@@ -328,7 +322,7 @@ def _cell(column: _Column, line: _Line, plan: _Plan) -> str:
 
 
 def _real(value: float, width: int, digits: int) -> str:
-    """A number; what is too wide with its digits, in fewer of them."""
+    """Format a number, with fewer digits if it is too wide."""
     text = f"{value:{width}.{digits}f}"
     return text if len(text) <= width else f"{value:.{max(width - 6, 1)}g}".rjust(width)[:width]
 
@@ -338,7 +332,7 @@ def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
 
 
 def _limit(name: str, none: float) -> Callable[[_Line, _Plan, int], str]:
-    """A floor or ceiling, if there is one."""
+    """Return the cell of a floor or ceiling; empty without one."""
     return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none else ""
 
 
@@ -350,7 +344,7 @@ def _instant(seconds: float, zone: tzinfo, width: int) -> str:
 
 
 def _length(seconds: float, width: int) -> str:
-    """A length of time as days+hours:minutes."""
+    """Format a duration as days+hours:minutes."""
     if seconds <= 0:
         return "<now>".rjust(width)
     days, rest = divmod(int(seconds), 86400)

@@ -15,7 +15,7 @@ _EMPTY = {True: '<b v="t"/>', False: '<b v="f"/>'}
 
 
 def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
-    """The attributes of these names as an element ``<c>``, each on a line of its own."""
+    """Return the attributes of these names as an element ``<c>``, each on a line of its own."""
     return _ad([(name, ad[name]) for name in names], 0) + "\n"
 
 
@@ -26,7 +26,7 @@ def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
 
 
 def _text(value: str) -> str:
-    """A string as the language writes it, but for the quotes: neither around it nor escaped in it."""
+    """Return a string in ClassAd syntax, without the quotes around it or the escapes of those in it."""
     return unparse(value)[1:-1].replace('\\"', '"').translate(_SIGNS)
 
 

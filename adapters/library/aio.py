@@ -1,8 +1,8 @@
 """`Pool` and `Log` for asyncio: ``from poolbook import AsyncPool, AsyncLog``.
 
-Each method is the coroutine of its namesake, with the same arguments, and what yields one by one is an asynchronous
-iterator. A pool or log lives in a thread of its own, in which its calls are made one after the other: none of them
-keeps the event loop waiting, and one that is cancelled is finished there all the same.
+Each method is the coroutine of its namesake, with the same arguments; an iterator becomes an asynchronous iterator.
+Each pool or log has a thread of its own, in which its calls are made in order: none of them blocks the event loop, and
+a cancelled call is still finished there.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ T = TypeVar("T", Pool, Log)
 A = TypeVar("A", bound="_InThread[Any]")
 
 _AT_ONCE = 500
-"""So many events are fetched from the thread at a time."""
+"""Events that are fetched from the thread at a time."""
 
 
 def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """The coroutine of a method."""
-
     @wraps(method)
     async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._call(method, *args, **kwargs)
@@ -42,8 +40,6 @@ def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[A
 
 
 def _iterator(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
-    """The asynchronous iterator of a method that yields what is there."""
-
     @wraps(method)
     async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
         found = await self._call(method, *args, **kwargs)
@@ -96,7 +92,7 @@ class _Opens(Generic[P]):
 
 
 class _InThread(Generic[T]):
-    """What both have: a thread of their own."""
+    """The common base: a thread of its own."""
 
     def __init__(self, thing: T, thread: ThreadPoolExecutor) -> None:
         self._thing: T = thing
@@ -108,7 +104,7 @@ class _InThread(Generic[T]):
         return await asyncio.wrap_future(self._thread.submit(method, self._thing, *args, **kwargs))
 
     async def close(self) -> None:
-        """Close it, once the calls before have been made; it answers nothing any more."""
+        """Close it after the calls made before; later calls fail."""
         await self._call(lambda thing: thing.close())
         if self._thread is not None:
             self._thread.shutdown(wait=False)
@@ -123,7 +119,7 @@ class _InThread(Generic[T]):
 
 class AsyncPool(_InThread[Pool]):
     """A `Pool` for asyncio. `advance` and `run` let other coroutines go on, but calls of the same pool wait for them:
-    where time is real, ``run(limit=1)`` again and again leaves room for others."""
+    in real time, call ``run(limit=1)`` repeatedly to leave room for others."""
 
     open = _Opens(Pool.open)
 
@@ -142,7 +138,7 @@ class AsyncPool(_InThread[Pool]):
     negotiate = _coroutine(Pool.negotiate)
 
     async def now(self) -> float:
-        """The pool's time, in seconds since the epoch."""
+        """Return the pool's time, in seconds since the epoch."""
         return await self._call(lambda pool: pool.now)
 
     jobs = _coroutine(Pool.jobs)
@@ -154,8 +150,7 @@ class AsyncPool(_InThread[Pool]):
     judge = _coroutine(Pool.judge)
 
     async def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
-        """Call `subscriber`, in the event loop, with every event from now on and its position, once it is in the
-        log."""
+        """Call `subscriber`, in the event loop, with every later event and its position, once it is in the log."""
         loop = asyncio.get_running_loop()
 
         def tell(position: int, event: Event) -> None:
@@ -192,11 +187,11 @@ class AsyncLog(_InThread[Log]):
     open = _Opens(Log.open)
 
     async def imported(self) -> bool:
-        """Whether it was imported from a real pool's records; if not, it is a pool's own."""
+        """Tell whether the log was imported from a real pool's records; if not, it is a pool's own."""
         return await self._call(lambda log: log.imported)
 
     async def position(self) -> int:
-        """The position of the last event."""
+        """Return the position of the last event."""
         return await self._call(lambda log: log.position)
 
     jobs = _coroutine(Log.jobs)
@@ -217,8 +212,8 @@ class AsyncLog(_InThread[Log]):
         timeout: float | None = None,
         stop: Signal | None = None,
     ) -> AsyncIterator[tuple[int, Event]]:
-        """The events behind a position, and then each new one, as `Log.follow` says; from the first step of the
-        iteration on. Other calls go on between two looks."""
+        """Yield the events behind a position, and then each new one, as `Log.follow`; from the iteration's first step
+        on. Other calls go on between two polls."""
         waits = pauses(interval, timeout)
         reached = await self.position() if after is None else after
         for pause in waits:

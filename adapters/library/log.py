@@ -1,7 +1,7 @@
-"""A log at rest in a program of one's own: ``from poolbook import Log``.
+"""A read-only log in a program: ``from poolbook import Log``.
 
-It is a pool's own or an imported one, and is only read, whether a pool serves it meanwhile or not. The answers are
-those of the commands `q`, `status`, `history`, `userprio`, `usage`, `why`, `verify` and `audit`.
+It is a pool's own or an imported one, served or not. The answers are those of the commands `q`, `status`, `history`,
+`userprio`, `usage`, `why`, `verify` and `audit`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Log(LogQueries):
         return cls(place, open_log(place, create=False, read_only=True))
 
     def close(self) -> None:
-        """Close the log: it answers nothing any more."""
+        """Close the log; later calls fail."""
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -73,22 +73,22 @@ class Log(LogQueries):
     def _queries(self) -> Queries:
         return Queries(self.url, self._log)
 
-    # What it is
+    # The log
 
     @property
     def imported(self) -> bool:
-        """Whether it was imported from a real pool's records; if not, it is a pool's own."""
+        """Tell whether it was imported from a real pool's records; if not, it is a pool's own."""
         return is_imported(self._log)
 
     @property
     def position(self) -> int:
-        """The position of the last event."""
+        """Return the position of the last event."""
         return self._log.head.position
 
-    # Looking
+    # Answers
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the jobs in the queue, as plain values. Of an imported log: the last queue that it tells of.
+        """Return the ads of the jobs in the queue, as plain values; of an import, those of the last recorded queue.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         :raises NotKnown: nothing that was imported tells of the queue
@@ -98,7 +98,7 @@ class Log(LogQueries):
             return plain(found.ads, constraint, found.at)
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the slots, as `poolbook status -long` has them.
+        """Return the ads of the slots, as `poolbook status -long` has them.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
@@ -106,7 +106,7 @@ class Log(LogQueries):
             return plain(queries.slots(), constraint, queries.views.at)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the jobs that have left the queue, the latest first.
+        """Return the ads of the jobs that have left the queue, the latest first.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
@@ -114,8 +114,8 @@ class Log(LogQueries):
             return plain(queries.history(), constraint, queries.views.at)
 
     def submitters(self) -> list[Standing]:
-        """How those stand who have jobs or had slots, by name: priorities, usage, and what was set of them, as of the
-        log's last event. Of an imported log: as its accountant wrote or condor_userprio printed it.
+        """Return the standings of the submitters who have jobs or had slots, by name: priorities, usage and settings,
+        as of the log's last event. Of an import: as its accountant wrote or condor_userprio printed them.
 
         :raises NotKnown: nothing that was imported tells of priorities
         """
@@ -123,7 +123,7 @@ class Log(LogQueries):
             return queries.standings()
 
     def usage(self, by: str = "user") -> list[Spent]:
-        """What the jobs that have left the queue used, as `poolbook usage` shows it, in microseconds.
+        """Return what the jobs that have left the queue used, as `poolbook usage` shows it, in microseconds.
 
         :param by: user, group or cluster
         :raises ValueError: it is none of these
@@ -134,15 +134,15 @@ class Log(LogQueries):
     # Judging
 
     def verify(self, decisions: bool = False) -> Verification:
-        """Whether the log is as it was written, and every transition in a pool's own was legal.
+        """Check that the log is as it was written, and that every transition in a pool's own is legal.
 
-        :param decisions: take every negotiation cycle again, too, and compare
+        :param decisions: decide every negotiation cycle again, too, and compare
         """
         return self._queries().verify(decisions)
 
     def audit(self) -> Audit:
-        """What the log tells of, whether that was allowed, and where its sources disagree; each finding with the file
-        and line, or for a pool's own log the position, where it stands."""
+        """Audit the log: judge its events, and compare its sources. Each finding has its file and line or, in a pool's
+        own log, its position."""
         return self._queries().audit()
 
     # Following
@@ -155,10 +155,11 @@ class Log(LogQueries):
         timeout: float | None = None,
         stop: Signal | None = None,
     ) -> Iterator[tuple[int, Event]]:
-        """The events behind a position, each with its own, and then each new one, once another process has appended it.
+        """Yield the events behind a position, each with its own, and then each new one, once another process has
+        appended it.
 
         :param after: None: only those that are appended from this call on
-        :param interval: seconds between two looks
+        :param interval: seconds between two polls
         :param timeout: end after so many seconds (None: go on)
         :param stop: end when this is set, from another thread
         :raises ValueError: `interval` or `timeout` is no length of time

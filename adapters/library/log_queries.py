@@ -1,4 +1,4 @@
-"""What `Pool` and `Log` have in common: the events, and the answers that are made of them."""
+"""The common base of `Pool` and `Log`: the events, and the answers that derive from them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ JobId = str | int | tuple[int, int]
 
 
 class LogQueries(ABC):
-    """What a log of events tells."""
+    """Questions about a log of events."""
 
     @property
     @abstractmethod
     def _log(self) -> Log:
-        """The log, whose head is known."""
+        """Return the log, whose head is known."""
 
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
-        """The events of the log behind a position, each with its own; `poolbook.events` has their classes.
+        """Yield the events of the log behind a position, each with its own; `poolbook.events` has their classes.
 
-        :param stream: of one stream alone, as `poolbook log` names it: a cluster (12), a slot (slot1@host),
+        :param stream: only of one stream, as `poolbook log` names it: a cluster (12), a slot (slot1@host),
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
         :raises ValueError: there is no such kind of stream, or it is a job's, whose events are its cluster's
         """
@@ -39,9 +39,9 @@ class LogQueries(ABC):
         return self._log.read_stream(what.stream, after)
 
     def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
-        """Tell why a job or slot is where it is, in at most five lines: where it is, what led there, what can be done.
+        """Return why a job or slot is in its state, in at most five lines: the state, its causes, what can be done.
 
-        :param verbose: and behind these its whole life, with expressions, their values, and records' places
+        :param verbose: also return its whole life, with expressions, their values, and the places of records
         :param at: as of this instant, in seconds since the epoch; None: as of the log's end
         :raises UnknownThingError: the log knows no such job or slot
         :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant

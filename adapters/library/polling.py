@@ -1,4 +1,4 @@
-"""Looking again and again, until a time is over or somebody says that it is enough."""
+"""Poll until a time is over or an event is set."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .python_values import seconds_of
 
 
 def pauses(interval: float, timeout: float | None = None) -> Iterator[float]:
-    """Yield how long to wait before each look, in seconds: not at all before the first one, then `interval`. The last
-    look is due when `timeout` seconds are over since this call (None: never).
+    """Yield the seconds to wait before each poll: 0 before the first one, then `interval`. The last poll is due when
+    `timeout` seconds have passed since this call (None: never).
 
     :raises ValueError: one of them is no length of time
     """
@@ -28,7 +28,7 @@ def _pauses(pause: float, end: float) -> Iterator[float]:
 
 
 def looks(waits: Iterator[float], stop: Event | None = None) -> Iterator[None]:
-    """Wait, and yield, until there is nothing more to wait for or `stop` was set: then yield once more."""
+    """Wait, and yield, until the waits end or `stop` is set: then yield once more."""
     enough = stop or Event()
     for pause in waits:
         over = enough.wait(pause)

@@ -1,8 +1,8 @@
-"""A pool in a program of one's own: ``from poolbook import Pool``.
+"""A pool in a program: ``from poolbook import Pool``.
 
-A pool is opened on a log. By default time is virtual: it stands still until ``advance`` or ``run`` moves it, and jobs
-run for as long as a function says. With ``execute=True`` jobs are processes of this machine, time is real, and the log
-is locked as ``poolbook serve`` would lock it.
+A pool is opened on a log. By default time is virtual: only ``advance`` and ``run`` move it, and a function says how
+long jobs run. With ``execute=True`` jobs are processes of this machine, time is real, and the log is locked as by
+``poolbook serve``.
 """
 
 from __future__ import annotations
@@ -79,21 +79,21 @@ class Pool(Submitters, LogQueries):
         :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
         :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
         :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
-        :param config: under which the machines that are added offer their slots, and which the pool's negotiator and
-            submissions follow: a configuration's text, or the path of a file (several: each laid over those before it);
-            without one, machines take whatever comes, and the pool goes on under the configuration that it had
-        :param ignore_unenforced: take settings and a configuration, too, that would keep out what Poolbook lets in:
+        :param config: the configuration of the machines that are added, and of the pool's negotiator and submissions:
+            its text, or the path of a file (several: each overrides those before it); without one, machines have START
+            true, and the pool keeps the configuration that it had
+        :param ignore_unenforced: also accept settings and a configuration whose policy Poolbook does not enforce:
             submit requirements, job transforms, quotas, limits, user maps
-        :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN;
-            the name of this machine, if not given
-        :param user: on whose behalf jobs are submitted and changed unless a method is told otherwise; who runs this
-            program, if not given
+        :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN; this
+            machine's name by default
+        :param user: the user for whom jobs are submitted and changed unless a method names another; the user of this
+            process by default
         :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
         :raises AlreadyServed: another process serves it
-        :raises SupervisorError: with `execute`: the process that looks after jobs cannot be started
+        :raises SupervisorError: with `execute`: the supervisor of jobs cannot be started
         :raises Refusal: a dialect or setting that does not exist
         :raises ConfigError: the configuration cannot be taken
-        :warns ConfigWarning: what in the configuration has no effect, or another one than may be meant
+        :warns ConfigWarning: a setting has no effect, or another one than may be meant
         """
         if not ignore_unenforced:
             _check_enforced(settings or {})
@@ -113,8 +113,8 @@ class Pool(Submitters, LogQueries):
         return cls(engine, user or user_name(), close, configured)
 
     def close(self) -> None:
-        """Close the log: the pool answers nothing any more. Processes that run go on under their supervisor, and are
-        found again by the next `open`."""
+        """Close the log; later calls fail. Running processes go on under their supervisor, and the next `open` recovers
+        them."""
         if self._views is not None:
             self._views.close()
             self._views = None
@@ -140,8 +140,8 @@ class Pool(Submitters, LogQueries):
         :param folder: what relative paths in it are relative to
         :raises SubmitError: the description is wrong; the error names the line
         :raises ValueError: `count` is no whole number, or goes with a text
-        :raises Refusal: the pool does not take it
-        :warns SubmitWarning: what in it has no effect, or another one than may be meant
+        :raises Refusal: the pool does not accept it
+        :warns SubmitWarning: a command has no effect, or another one than may be meant
         """
         from ..runtime.requests import Terms
         from ..runtime.submission import submission_of, submit_request
@@ -169,27 +169,27 @@ class Pool(Submitters, LogQueries):
         return list(self._ask(command))
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
-        """Hold jobs; returns what became of each range of them."""
+        """Hold jobs; return the result for each range of them."""
         return self._act("hold", jobs, user, reason, constraint, False)
 
     def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
-        """Release held jobs."""
+        """Release held jobs; return the result for each range of them."""
         return self._act("release", jobs, user, reason, constraint, False)
 
     def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
-        """Remove jobs from the queue; what runs of them is ended."""
+        """Remove jobs from the queue and end their processes; return the result for each range of them."""
         return self._act("remove", jobs, user, reason, constraint, False)
 
     def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
-        """End running jobs, softly unless `fast`; they wait for another slot."""
+        """End running jobs, softly unless `fast`; they become idle. Return the result for each range of them."""
         return self._act("vacate", jobs, user, "", constraint, fast)
 
     def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
-        """Stop running jobs where they are."""
+        """Suspend running jobs; return the result for each range of them."""
         return self._act("suspend", jobs, user, "", constraint, False)
 
     def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
-        """Let suspended jobs go on."""
+        """Continue suspended jobs; return the result for each range of them."""
         return self._act("continue", jobs, user, "", constraint, False)
 
     def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
@@ -200,18 +200,18 @@ class Pool(Submitters, LogQueries):
         )
 
     def prio(self, *jobs: JobId, value: int, user: str = "") -> list[dict[str, Any]]:
-        """Set the JobPrio of jobs: higher is served first."""
+        """Set the JobPrio of jobs: higher runs first."""
         return self.edit(*jobs, user=user, JobPrio=value)
 
     # Time
 
     @property
     def now(self) -> float:
-        """The pool's time, in seconds since the epoch."""
+        """Return the pool's time, in seconds since the epoch."""
         return self._engine.world.now() / SECOND
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and all happen that happens in it. With real jobs, this waits.
+        """Let time pass, with all that happens in it. With real jobs, this waits.
 
         :raises ValueError: that is no length of time
         """
@@ -221,7 +221,7 @@ class Pool(Submitters, LogQueries):
         self._engine.step(until)
 
     def run(self, limit: float | None = None) -> bool:
-        """Let time pass until no job runs and none can be started; False if `limit` seconds were not enough.
+        """Let time pass until no job runs and none can be started; return False if `limit` seconds were not enough.
 
         :raises ValueError: `limit` is no length of time
         """
@@ -237,7 +237,7 @@ class Pool(Submitters, LogQueries):
     # Looking
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the jobs in the queue, as plain values; what is undefined is left out.
+        """Return the ads of the jobs in the queue, as plain values; undefined attributes are left out.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
@@ -245,7 +245,7 @@ class Pool(Submitters, LogQueries):
         return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the slots, with their state and activity.
+        """Return the ads of the slots, with their state and activity.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
@@ -253,7 +253,7 @@ class Pool(Submitters, LogQueries):
         return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
-        """The ads of the jobs that have left the queue, the latest first.
+        """Return the ads of the jobs that have left the queue, the latest first.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
@@ -266,11 +266,11 @@ class Pool(Submitters, LogQueries):
         return plain(Views(self._views).history_ads(), constraint, self._engine.world.now())
 
     def usage(self) -> dict[str, float]:
-        """Weighted usage by submitter, in seconds of a slot of weight 1, of the claims that have ended."""
+        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1."""
         return {name: amount / 1000 / SECOND for name, amount in self.state.usage.items()}
 
     def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
-        """Call `subscriber` with every event from now on and its position, once it is in the log."""
+        """Call `subscriber` with every later event and its position, once it is in the log."""
 
         def each(first: int, events: Sequence[Event]) -> None:
             for offset, event in enumerate(events):
@@ -279,7 +279,7 @@ class Pool(Submitters, LogQueries):
         self._engine.subscribe(each)
 
     def judge(self) -> list[Violation]:
-        """What in the log no rule allows; nothing, for a log that a pool wrote."""
+        """Return the events in the log that no rule allows; none, for a log that a pool wrote."""
         from ...replay.validation import validate
 
         return list(validate(self.events()))
@@ -288,7 +288,7 @@ class Pool(Submitters, LogQueries):
 def _served(
     url: str | os.PathLike[str], open_log: Callable[[], Log], configured: Configured | None
 ) -> tuple[Engine, Callable[[], None]]:
-    """A pool of real processes, served by this program, and how to close it."""
+    """Return a pool of real processes, served by this program, and a function that closes it."""
     from ..runtime.server import Server
 
     server = Server(os.fspath(url), open_log)
@@ -305,7 +305,7 @@ def _served(
 
 
 def _virtual(log: Log, behave: Behave, configured: Configured | None) -> tuple[Engine, Callable[[], None]]:
-    """A pool in virtual time, and how to close it."""
+    """Return a pool in virtual time, and a function that closes it."""
     try:
         world = VirtualWorld(behave)
         engine = Engine(log, world)
@@ -321,14 +321,12 @@ def _virtual(log: Log, behave: Behave, configured: Configured | None) -> tuple[E
 
 
 def _check_enforced(settings: Mapping[str, object]) -> None:
-    """Refuse settings of a new log that would keep something out which Poolbook lets in."""
     for name in settings:
         if about := unenforced(name):
             raise Refusal(f"{name}: Poolbook does not enforce {about} yet; leave it out, or say ignore_unenforced=True")
 
 
 def _configure(engine: Engine, configured: Configured) -> None:
-    """Let the pool follow the configuration."""
     (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.followed())])
     if answer.refusal:
         raise Refusal(answer.refusal)
@@ -338,7 +336,10 @@ _JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
 
 
 def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
-    """Which jobs a call means. Nothing named and no constraint: none, and an error says so."""
+    """Return the selection of a call.
+
+    :raises ValueError: no job is named and there is no constraint
+    """
     clusters: list[int] = []
     single: list[tuple[int, int]] = []
     owners: list[str] = []

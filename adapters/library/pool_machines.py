@@ -26,13 +26,13 @@ from ..runtime.engine import Engine
 from .python_values import text_of
 
 Config = str | Path | Sequence[Path]
-"""A configuration: its text, or the path of its file (several: each laid over those before it)."""
+"""A configuration: its text, or the path of its file (several: each overrides those before it)."""
 
 
 class Configured:
     """A configuration that is read for each machine, since what is detected differs. The environment has no part in it.
 
-    :param ignore_unenforced: take one, too, that would keep out what Poolbook lets in
+    :param ignore_unenforced: also accept a policy that Poolbook does not enforce
     :raises ConfigError: it cannot be taken
     """
 
@@ -46,13 +46,13 @@ class Configured:
             warnings.warn(warning, ConfigWarning, stacklevel=3)
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
-        """As a machine of these resources has it; without them, as this machine does."""
+        """Return it as a machine of these resources reads it; without them, as this machine does."""
         names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
         detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)
 
     def followed(self) -> Ad:
-        """What the pool follows of it."""
+        """Return the settings that the pool follows."""
         return followed(lambda daemon: self._load(daemon, {}))
 
     def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
@@ -64,7 +64,7 @@ class Configured:
 
 
 class Machines:
-    """What `Pool` does with machines."""
+    """The methods of `Pool` about machines."""
 
     def __init__(self, engine: Engine, configured: Configured | None) -> None:
         self._opened, self._configured = engine, configured
@@ -79,7 +79,7 @@ class Machines:
 
     @property
     def state(self) -> State:
-        """The log folded; to be read only."""
+        """Return the log folded; it must not be changed."""
         return self._engine.state
 
     def _ask(self, stimulus: s.Stimulus) -> Any:
@@ -90,20 +90,20 @@ class Machines:
 
     def configure(self, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Put the pool under another configuration (as `open` takes it): its negotiator and submissions at once, and
-        machines that are added from now on. Those that are there stay under theirs: see `reconfigure`.
+        machines that are added from now on. Present machines keep theirs: see `reconfigure`.
 
         :param ignore_unenforced: as for `open`
         :raises ConfigError: the configuration cannot be taken
-        :warns ConfigWarning: what in it has no effect, or another one than may be meant
+        :warns ConfigWarning: a setting has no effect, or another one than may be meant
         """
         configured = Configured(config, ignore_unenforced)
         self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
         self._configured = configured
 
     def negotiate(self) -> None:
-        """Hold a negotiation cycle now, or where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
-        allows. The pool holds one by itself whenever it may help (with a configured pace: when a job comes or is
-        released), and when NEGOTIATOR_INTERVAL has passed."""
+        """Start a negotiation cycle now or, where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
+        allows. The pool starts cycles by itself whenever one may help (with a configured pace: when a job comes or is
+        released), and every NEGOTIATOR_INTERVAL."""
         self._engine.reschedule()
         self._engine.handle([])
 
@@ -117,8 +117,8 @@ class Machines:
         static: int = 0,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a machine with one partitionable slot, or with `static` equal ones. Where the pool has a configuration,
-        that says which slots there are and what they run.
+        """Add a machine with one partitionable slot, or with `static` equal ones. A configuration of the pool decides
+        its slots and their policy instead.
 
         :param memory: in MiB, or a text with its unit as in a submit description: "4 GB"
         :param disk: in KiB, or a text with its unit
@@ -126,7 +126,7 @@ class Machines:
         :raises ValueError: there is no such machine
         :raises SlotTypeError: the slots that the configuration asks for cannot be made of such a machine
         :raises Refusal: a machine of this name is in the pool already
-        :warns ConfigWarning: an attribute says that slots can do what they cannot
+        :warns ConfigWarning: an attribute claims an ability that slots do not have
         """
         resources = {
             "Cpus": _amount(cpus, "cpus", "cores"),
@@ -144,20 +144,20 @@ class Machines:
         self._ask(machine(id, host, resources, self.state.settings, static, attributes, configuration))
 
     def remove_machine(self, name: str) -> None:
-        """Take a machine that runs nothing out of the pool."""
+        """Remove a machine that runs nothing from the pool."""
         self._ask(s.RemoveMachine(self._engine.id("machine"), name))
 
     def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
-        """Vacate a slot, or all slots of a machine; returns the slots that had something to vacate."""
+        """Vacate a slot, or all slots of a machine; return the slots that had a claim to vacate."""
         return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
 
     def suspend_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Stop what runs on a slot, or on all slots of a machine, until `resume_slot`; returns the slots where anything
-        did."""
+        """Suspend what runs on a slot, or on all slots of a machine, until `resume_slot`; return the slots where
+        anything ran."""
         return list(self._ask(s.SuspendClaim(self._engine.id("suspend"), user, name))["suspended"])
 
     def resume_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Let go on what `suspend_slot` stopped."""
+        """Continue what `suspend_slot` suspended; return its slots."""
         return list(self._ask(s.ContinueClaim(self._engine.id("continue"), user, name))["continued"])
 
     def drain(
@@ -171,33 +171,33 @@ class Machines:
         start: str = "",
         user: str = "root",
     ) -> str:
-        """Empty a machine of jobs: it takes no more. Returns the drain's number.
+        """Drain a machine of jobs: it takes no more. Return the drain's number.
 
         :param schedule: Graceful (jobs have their retirement time), Quick (their time to end alone) or Fast
         :param completion: what follows: nothing (the machine stays empty) or resume; of reconfig, exit and restart the
             log tells when it is time (``DrainTransitioned``), and the program does it
         :param check: only if this expression is true for each of the machine's slots
-        :param start: what START is meanwhile, in place of false
+        :param start: the START expression meanwhile, in place of false
         """
         command = s.Drain(self._engine.id("drain"), user, machine, schedule, reason, completion, check, start)
         return str(self._ask(command)["request"])
 
     def cancel_drain(self, machine: str, *, user: str = "root") -> None:
-        """End a machine's drain: it takes jobs again."""
+        """Cancel a machine's drain: it takes jobs again."""
         self._ask(s.CancelDrain(self._engine.id("drain"), user, machine))
 
     def shut_down(self, machine: str, *, how: str = "Graceful", user: str = "root") -> None:
-        """Take a machine out of the pool when its jobs have gone: `how` is Peaceful, Graceful or Fast."""
+        """Remove a machine from the pool when its jobs have gone: `how` is Peaceful, Graceful or Fast."""
         self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
 
     def reconfigure(self, machine: str, config: Config, *, ignore_unenforced: bool = False) -> None:
-        """Put a machine under another configuration (as `open` takes it). Its slots stay as they are cut, and the
-        pool's negotiator stays under its own: see `configure`.
+        """Put a machine under another configuration (as `open` takes it). Its slots must stay the same, and the pool's
+        negotiator keeps its own: see `configure`.
 
         :param ignore_unenforced: as for `open`
-        :raises Refusal: there is no such machine, or its slots would be others
+        :raises Refusal: there is no such machine, or its slots would change
         :raises ConfigError: the configuration cannot be taken
-        :warns ConfigWarning: what in it has no effect, or another one than may be meant
+        :warns ConfigWarning: a setting has no effect, or another one than may be meant
         """
         found = self.state.machines.get(machine)
         if found is None:
@@ -209,7 +209,6 @@ class Machines:
         self._sense_by(configuration)
 
     def _sense_by(self, configuration: Configuration) -> None:
-        """Where time is real, this machine's sensors are those that the configuration asks for."""
         from ..runtime.local_world import LocalWorld
 
         world = self._engine.world
@@ -217,10 +216,10 @@ class Machines:
             world.configure(configuration)
 
     def read(self, /, machine: str, **readings: object) -> None:
-        """What a machine's sensors say from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until now,
-        LoadAvg (the owner's own), and any further attributes of all its slots.
+        """Set a machine's sensor readings from now on, in virtual time: KeyboardIdle and ConsoleIdle in seconds until
+        now, LoadAvg (the owner's own), and any further attributes of all its slots.
 
-        :raises Refusal: time is not virtual: the real sensors are asked
+        :raises Refusal: time is not virtual: the real sensors are read
         """
         world = self._engine.world
         if not isinstance(world, VirtualWorld):
@@ -235,11 +234,11 @@ class Machines:
 
 
 _INSTANTS = ("KeyboardIdle", "ConsoleIdle")
-"""Readings that are the time since something: what is kept is when that was."""
+"""Readings of a time since something: the instant is stored."""
 
 
 def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
-    """How much of a resource a call asks for, in `counted`, which are of `unit` bytes (0: they are no bytes)."""
+    """Return the amount of a resource in units named `counted`, of `unit` bytes each (0: not bytes)."""
     parsed = amount(value, unit) if isinstance(value, str) and unit else None
     number = value if parsed is None else parsed[0]
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:

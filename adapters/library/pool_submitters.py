@@ -1,4 +1,4 @@
-"""The part of `Pool` that is about submitters: what they are granted, and what they have used."""
+"""The part of `Pool` that is about submitters: their priorities, limits and usage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .python_values import number_of, seconds_of
 
 
 class Submitters(Machines):
-    """What `Pool` does with submitters. Each is named in full, as user@domain; who asks is `user`, one of the pool's
-    owners. What is lent for a `duration` (seconds) is then again what it was."""
+    """The methods of `Pool` about submitters. Each is named in full, as user@domain; the caller is `user`, one of the
+    pool's owners. A value with a `duration` (seconds) reverts after it."""
 
     def submitters(self) -> list[Standing]:
-        """How those stand who have jobs or had slots, by name: priorities, usage, and what was set of them."""
+        """Return the standings of submitters who have jobs or had slots, by name: priorities, usage and settings."""
         state = self.state
         groups = group_names(state.settings)
         now = self._engine.world.now()
@@ -30,11 +30,11 @@ class Submitters(Machines):
         self._set(submitter, "priority", value, 0, user)
 
     def set_priority_factor(self, submitter: str, value: float, *, duration: int = 0, user: str = "root") -> None:
-        """Set a priority factor, at least 1: who has half of another's gets twice as much."""
+        """Set a priority factor, at least 1: half the factor gets twice the share."""
         self._set(submitter, "factor", value, duration, user)
 
     def set_floor(self, submitter: str, cores: float, *, duration: int = 0, user: str = "root") -> None:
-        """Set how many cores a submitter is to have before others get theirs; 0: none."""
+        """Set how many cores a submitter gets before others get theirs; 0: none."""
         self._set(submitter, "floor", cores, duration, user)
 
     def set_ceiling(self, submitter: str, cores: float, *, duration: int = 0, user: str = "root") -> None:
@@ -42,7 +42,7 @@ class Submitters(Machines):
         self._set(submitter, "ceiling", cores, duration, user)
 
     def end_lease(self, submitter: str, name: str, *, user: str = "root") -> None:
-        """Call off what was lent: `name` is factor, floor or ceiling."""
+        """End the duration of a value now: `name` is factor, floor or ceiling."""
         self._ask(s.SetSubmitter(self._engine.id("userprio"), user, submitter, name, cancel=True))
 
     def set_usage(self, submitter: str, seconds: float, *, user: str = "root") -> None:
@@ -50,9 +50,9 @@ class Submitters(Machines):
         self._set(submitter, "usage", seconds, 0, user)
 
     def reset_usage(self, *submitters: str, user: str = "root") -> None:
-        """Let the usage of submitters count from now on; of all, if none is named."""
+        """Reset the usage of submitters to 0; of all, if none is named."""
         self._ask(s.ResetUsage(self._engine.id("userprio"), user, submitters))
 
     def delete_submitter(self, submitter: str, *, user: str = "root") -> None:
-        """Forget a submitter; if it comes again, it comes as new."""
+        """Delete a submitter's record; if it returns, it is new."""
         self._ask(s.DeleteSubmitter(self._engine.id("userprio"), user, submitter))

@@ -1,4 +1,4 @@
-"""Python values as the texts of ClassAd expressions, ads as Python values, and lengths of time as calls have them."""
+"""Convert Python values to ClassAd expressions and ads to Python values, and check the numbers of calls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...domain.state.job_ad import quoted
 
 
 class Expr(str):
-    """A text that is a ClassAd expression, and no string."""
+    """A text that is a ClassAd expression, not a string."""
 
     __slots__ = ()
 
 
 def text_of(value: object) -> str:
-    """A Python value as a ClassAd expression's text."""
+    """Return a Python value as a ClassAd expression's text."""
     if isinstance(value, Expr):
         return str(value)
     if isinstance(value, bool):
@@ -34,7 +34,7 @@ def text_of(value: object) -> str:
 
 
 def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
-    """The attributes of an ad with their values; an expression that needs another ad stays a text."""
+    """Yield the attributes of an ad with their values; an expression that needs another ad stays a text."""
     for name in ad:
         try:
             value = ad.eval(name)
@@ -49,7 +49,7 @@ def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Value) -> Any:
-    """A value in Python's own types: within an ad or a list, too. What Python has no type for is a text."""
+    """Return a value in Python's own types, also within an ad or a list. What Python has no type for becomes a text."""
     if isinstance(value, ClassAd):
         return dict(values(value))
     if isinstance(value, ListValue):
@@ -58,8 +58,8 @@ def _plain(value: Value) -> Any:
 
 
 def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
-    """Ads as plain dictionaries, of those for which `constraint` is true (empty: of all) at the instant `now`, in
-    microseconds.
+    """Return the ads for which `constraint` is true (empty: all) at the instant `now`, in microseconds, as plain
+    dictionaries.
 
     :raises ClassAdSyntaxError: the constraint is no expression
     """
@@ -69,7 +69,7 @@ def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, A
 
 
 def seconds_of(value: object, name: str) -> float:
-    """A length of time in seconds, as a call's argument of this name has it.
+    """Return a call's argument as a length of time in seconds.
 
     :raises ValueError: it is no number, or less than 0
     """
@@ -79,7 +79,7 @@ def seconds_of(value: object, name: str) -> float:
 
 
 def instant_of(value: object, name: str) -> int:
-    """An instant in microseconds, which a call's argument of this name has in seconds since the epoch.
+    """Return a call's argument, in seconds since the epoch, as an instant in microseconds.
 
     :raises ValueError: it is no number, or less than 0
     """
@@ -89,7 +89,7 @@ def instant_of(value: object, name: str) -> int:
 
 
 def number_of(value: object, name: str) -> float:
-    """A number, as a call's argument of this name has it.
+    """Return a call's argument as a number.
 
     :raises ValueError: it is none
     """

@@ -1,4 +1,4 @@
-"""What this machine's processor is, as machine ads tell it, by what Linux says of it."""
+"""Describe this machine's processor as machine ads do, from what Linux reports."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...domain.events import Ad
 from ...domain.state.job_ad import quoted
 
 TOLD: Final = ("avx", "avx2", "avx512_vnni", "avx512dq", "avx512f", "sse4_1", "sse4_2", "ssse3")
-"""The features of a processor that ads tell, as has_avx2."""
+"""Features of a processor that ads have attributes for, as has_avx2."""
 LEVELS: Final = {
     "x86_64-v4": {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"},
     "x86_64-v3": {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"},
     "x86_64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
 }
-"""The levels of the architecture, the highest first, by the features that each asks for (the reference's lists)."""
+"""The features that each microarchitecture level asks for, the highest level first (HTCondor's lists)."""
 _NUMBERS: Final = {"CpuFamily": "cpu family", "CpuModelNumber": "model", "CpuCacheSize": "cache size"}
 
 
 def processor_ad(told: str) -> Ad:
-    """What an ad says of a processor. ``told`` is the text of /proc/cpuinfo; its first processor counts."""
+    """Return a processor's ad. ``told`` is the text of /proc/cpuinfo; its first processor counts."""
     facts = dict(re.findall(r"^([^:\n]+?)\s*:[ \t]*(.*)$", told.partition("\n\n")[0], flags=re.MULTILINE))
     found = {
         attribute: number[0]
@@ -37,7 +37,7 @@ def processor_ad(told: str) -> Ad:
 
 
 def system_names() -> Ad:
-    """What uname says, and what the processor is."""
+    """Return what uname reports, and the processor's ad."""
     names = platform.uname()
     ad = {
         "UtsnameMachine": quoted(names.machine),

@@ -1,4 +1,4 @@
-"""This machine as a member of the pool: what was detected on it, and what it offers under a configuration."""
+"""This machine as a member of the pool: what is detected on it, and what it offers under a configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNMEASURED = "RunBenchmarks = false"
 
 
 def detected(execute: Path) -> dict[str, int]:
-    """Cores, memory (MiB) and the disk space (KiB) that is free where jobs run."""
+    """Return the cores, the memory (MiB) and the free disk space (KiB) where jobs run."""
     import psutil
 
     return {
@@ -35,7 +35,7 @@ def detected(execute: Path) -> dict[str, int]:
 
 
 def volume(directory: Path) -> Volume:
-    """The file system of a directory, or of the nearest one above it that exists."""
+    """Return the file system of a directory, or of its nearest existing ancestor."""
     existing = directory
     while not existing.exists():
         existing = existing.parent
@@ -45,10 +45,8 @@ def volume(directory: Path) -> Volume:
 
 
 def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
-    """What this machine has: jobs run in ``execute`` unless the configuration names another directory.
-
-    :raises SlotTypeError: the command that tells of a custom resource cannot be run
-    """
+    """Return what this machine has; jobs run in ``execute`` unless the configuration names another directory. Raise
+    `SlotTypeError` if a custom resource's inventory command cannot be run."""
     import psutil
 
     found = detected(execute)
@@ -63,9 +61,9 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
 
 
 _PATIENCE = 60
-"""Seconds that an inventory command has."""
+"""Seconds that an inventory command may take."""
 _GPU_DISCOVERY = "condor_gpu_discovery"
-"""HTCondor's own program, which `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
+"""HTCondor's program that `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
 
 
 def _told(name: str, command: str) -> str:
@@ -83,7 +81,7 @@ def _told(name: str, command: str) -> str:
 
 
 def missing_inventories(configuration: Configuration) -> list[str]:
-    """A sentence for each program of HTCondor's that is to tell of a resource and is not installed."""
+    """Return a sentence for each of HTCondor's inventory programs that is configured and not installed."""
     return [
         f"MACHINE_RESOURCE_INVENTORY_{name}: {program} is not installed: this machine offers no {name}"
         for name, command in inventories(configuration).items()
@@ -92,7 +90,7 @@ def missing_inventories(configuration: Configuration) -> list[str]:
 
 
 def _distribution() -> Ad:
-    """What HTCondor's ads say of the distribution: "Debian12", "Debian", 12 ..."""
+    """Return HTCondor's attributes of the Linux distribution: "Debian12", "Debian", 12 ..."""
     try:
         found = platform.freedesktop_os_release()
     except OSError:
@@ -111,7 +109,7 @@ def _distribution() -> Ad:
 
 
 def system_ad(domains: Mapping[str, str]) -> Ad:
-    """What a machine says of itself; ``domains`` are its pool's, for where its configuration sets no others."""
+    """Return a machine's system attributes; ``domains`` are its pool's, used where its configuration sets none."""
     return {
         "Arch": quoted(architecture()),
         "OpSys": quoted(operating_system()),
@@ -125,9 +123,8 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
 
 
 def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
-    """The configuration of a machine that was given none: HTCondor's defaults, with one slot that is cut to measure, or
-    `static` equal ones. `benchmarks`: whether its speed is measured once, as by default; that takes a second of one
-    core."""
+    """Return the configuration of a machine without one: HTCondor's defaults, with one partitionable slot or `static`
+    equal ones. `benchmarks`: measure its speed once, as by default; that takes a second of one core."""
     equal = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
     return read(("" if benchmarks else _UNMEASURED) + equal)
 
@@ -138,7 +135,7 @@ def _made_up(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int
 
 
 def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, str]) -> Equipment:
-    """What a machine was added with, as its ads say: for another configuration of it."""
+    """Return what a machine was added with, as its ads say, to apply another configuration to it."""
     disk = max((int(slot.ad.get("DetectedDisk", "0")) for slot in slots), default=0)
     resources = {"Memory": int(machine.ad["DetectedMemory"]), "Disk": disk}
     return _made_up(resources, domains, int(machine.ad["DetectedCpus"]))
@@ -153,11 +150,11 @@ def machine(
     attributes: Mapping[str, str] | None = None,
     configuration: Configuration | None = None,
 ) -> AddMachine:
-    """A machine under a configuration, or without one under no policy of its own: then with one partitionable slot, or
-    with `static` equal slots, of which there may be more than cores. `attributes` stand in its slots' ads, in place of
-    those that would; ``domains``: see ``system_ad``.
+    """Return the command that adds a machine, under a configuration or under no policy of its own: then with one
+    partitionable slot, or with `static` equal slots, of which there may be more than cores. `attributes` override those
+    of its slots' ads; ``domains``: see ``system_ad``.
 
-    :raises ValueError: if the resources do not suffice for these slots.
+    :raises ValueError: the resources do not suffice for these slots
     """
     here = _made_up(resources, domains, max(resources["Cpus"], static))
     joins = offer(id, name, plain(static) if configuration is None else configuration, here)

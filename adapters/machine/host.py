@@ -1,4 +1,4 @@
-"""What this machine and this program are called. Imports little: every command asks it something."""
+"""The names of this machine, its user and this program. Imports little: every command needs one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host_name() -> str:
 
 
 def user_name() -> str:
-    """Who runs this process: its effective user's name, or number if it has none."""
+    """Return the name of this process's effective user, or its number if it has none."""
     import pwd
 
     try:

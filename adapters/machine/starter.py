@@ -1,5 +1,4 @@
-"""What HTCondor's starter reads of a machine's configuration: how nice jobs are, and below which directory each slot's
-jobs have theirs."""
+"""Read the starter's part of a machine's configuration: the jobs' niceness, and each slot's execute directory."""
 
 from __future__ import annotations
 
@@ -21,23 +20,24 @@ from ...domain.state.expression_cache import ad_of
 RENICE: Final = "JOB_RENICE_INCREMENT"
 _NICEST = 19
 _NO_NUMBER = 10
-"""The increment where the expression gives no number, as in the reference."""
+"""The increment where the expression gives no number, as in HTCondor."""
 
 
 @frozen
 class Starter:
-    """``renice`` is JOB_RENICE_INCREMENT (None: it is not set); ``execute`` are the directories that are made for this
-    pool below those which EXECUTE and SLOT<N>_EXECUTE name, by the slot's number (0: of all others)."""
+    """The starter's settings.
+
+    :param renice: JOB_RENICE_INCREMENT; None: it is not set
+    :param execute: this pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)
+    """
 
     renice: Expression | None = None
     execute: Mapping[int, str] = field(factory=dict)
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:
-        """What a configuration says to the pool that keeps its processes in ``folder``. Directories are made.
-
-        :raises ConfigError: an expression is none, or a directory is not there or not to be written
-        """
+        """Read the configuration of a pool that keeps its processes in ``folder``, and make the directories. Raise
+        `ConfigError` if an expression cannot be parsed, or a directory is missing or not writable."""
         renice = configuration.expression(RENICE) if configuration.source(RENICE).kind != "default" else None
         execute = {}
         for number, directory in execute_directories(configuration).items():
@@ -51,8 +51,7 @@ class Starter:
         return cls(renice, execute)
 
     def nice(self, job: Ad) -> int:
-        """What is added to the nice value of a job's processes: the expression's value in the job's ad, from 0 to
-        19."""
+        """Return the increment of a job's nice value, from 0 to 19: the expression evaluated in the job's ad."""
         if self.renice is None:
             return 0
         try:
@@ -62,15 +61,13 @@ class Starter:
         return max(0, min(int(value), _NICEST)) if isinstance(value, int | float) else _NO_NUMBER
 
     def directory(self, slot: int) -> str:
-        """Below which directory the jobs of a slot have theirs; empty: none was configured."""
+        """Return the execute directory of a slot; empty: none was configured."""
         return self.execute.get(slot) or self.execute.get(0, "")
 
 
 def _below(directory: str, folder: Path) -> str:
-    """The pool's own directory in one that others may share: nobody else may look into it.
-
-    :raises OSError: there is none, it cannot be made, or somebody else made it
-    """
+    """Make the pool's own directory, readable to its user alone, in a directory that others may share. Raise `OSError`
+    if the parent is missing, it cannot be made, or another user made it."""
     if not directory.startswith("/"):
         raise OSError(0, "it is no absolute path")
     os.stat(directory)

@@ -1,4 +1,4 @@
-"""Make the accountant's records of a pool's own log: from its views, or as they were at an instant."""
+"""Make the accountant's records of a pool's own log, from its views or as of an instant."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _SECOND = 1_000_000
 
 
 class _Accountant(NamedTuple):
-    """The submitters of a pool, its settings, and when the priorities were brought up to date and anything happened
-    last."""
+    """A pool's submitters and settings, when the priorities were updated last, and when its last event happened."""
 
     submitters: Iterable[Book]
     settings: Mapping[str, str]
@@ -29,7 +28,7 @@ class _Accountant(NamedTuple):
 
 
 def current_records(views: Views, now: int, *, whole: bool = True) -> list[Record]:
-    """Return the records as of now, in seconds; with `whole`, also what no table shows."""
+    """Return the records as of now, in seconds; with `whole`, also fields that no table shows."""
     pool, cycle = views.pool(), Cycle()
     if whole:
         cycle = Cycle(views.waiting(), sum(weight(loads(row.ad)) for row in views.slots()))
@@ -54,7 +53,7 @@ def past_records(log: Log, at: int, *, whole: bool = True) -> list[Record] | Non
 
 
 def past_claims(log: Log, submitter: str, at: int) -> list[tuple[str, int]] | None:
-    """Return the slots that a submitter had at an instant, and since when; None if the log begins later."""
+    """Return the slots that a submitter had claimed at an instant, and since when; None if the log begins later."""
     state = _state_then(log, at)
     claims = [(slot.name, slot.claim) for slot in state.slots.values()]
     found = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]

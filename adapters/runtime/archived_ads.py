@@ -1,7 +1,7 @@
-"""Fetch the ads that an import kept from the log, by the places in ``projections/imported_ads``.
+"""Fetch the ads that an import kept in the log, by the places in ``projections/imported_ads``.
 
-A log in a file is read with nothing but SQLite: loading what opens a log takes longer than finding an ad in it. What is
-not simply there, and logs of other kinds, are read by opening the log.
+A log in a file is read with SQLite alone: opening the log takes longer than finding an ad in it. The log is opened for
+what cannot be read so, and in other stores.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Sieve:
-    """Leaves out ads for which constraints cannot be true, without parsing the whole ad: the attributes that the
-    constraints name are enough where all of them are plain values. No ad is left out that has to be looked at."""
+    """Leaves out ads for which constraints cannot be true, without parsing whole ads. The attributes that the
+    constraints name are enough where all of them are plain values. An ad that might match is never left out."""
 
     def __init__(self, texts: Sequence[str], constraints: Sequence[Expression], context: Context) -> None:
         self._constraints, self._context = constraints, context
@@ -48,16 +48,13 @@ class Sieve:
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _INDIRECT = re.compile(r"\b(?:eval|evalin\w*|unparse|debug|my(?!\.)|target(?!\.)|self|parent|toplevel|root)\b", re.I)
-"""Through these an expression reaches attributes that it does not name."""
+"""Functions and scopes through which an expression reaches attributes that it does not name."""
 _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefined', re.I)
 
 
 def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """The ads at these places of the log at `url`, in their order, each read when it is asked for; without those that
-    `sieve` leaves out.
-
-    Raises `LogError` where the log cannot be read.
-    """
+    """Yield the ads at these places of the log at `url`, in order, each read on demand; without those that `sieve`
+    leaves out. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
     for position, here in groupby(places, attrgetter("position")):
@@ -71,16 +68,15 @@ def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iter
 def history_ads(
     url: str, views: Views, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
 ) -> Iterator[ClassAd]:
-    """The ads of the jobs that have left the queue of the log at `url`, the last one first, or with `forwards` the
-    first one: of an imported log those of its history, without those that `sieve` leaves out; of a pool's own log those
-    that it tells of."""
+    """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported log
+    has them in its history, less those that `sieve` leaves out; a pool's own log has its own jobs'."""
     yield from ads_at(url, views.kept(selection, forwards), sieve)
     yield from views.history_ads(selection, forwards=forwards)
 
 
 def slot_ads(url: str, views: Views) -> Iterator[ClassAd]:
-    """The slots' ads. Of an imported log: as condor_status printed them last, brought up to date by the StartLogs; and
-    as it printed them where there is no StartLog."""
+    """Yield the slots' ads. Of an import: as condor_status printed them last, updated by the StartLogs if there are
+    any."""
     sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
     machines = {row.machine for row in views.slots()} if sampled else set()
     for slot in views.slot_ads():
@@ -95,7 +91,7 @@ def slot_ads(url: str, views: Views) -> Iterator[ClassAd]:
 
 
 def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
-    """All ads of a sample: of the events at these positions. Raises `LogError` where the log cannot be read."""
+    """Yield all ads of a sample: of the events at these positions. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
     for position in positions:
@@ -105,14 +101,13 @@ def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
 
 
 def _packed(url: str, position: int) -> bytes:
-    """What the event at a position keeps."""
     location = locate(url)
     found = _of_file(location.place, position) if location.kind == "sqlite" else None
     return _of_log(url, position) if found is None else found
 
 
 def _of_file(path: str, position: int) -> bytes | None:
-    """From a log in a file; None if the event is not there as this release writes it."""
+    """Read a log in a file; return None if the event is not there in the form that this release writes."""
     import json
     from base64 import b64decode
 

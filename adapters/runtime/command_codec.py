@@ -19,14 +19,11 @@ COMMANDS: dict[str, type[s.Command]] = {
         s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
     )
 }  # fmt: skip
-"""What a client may ask for, by the name that its request bears."""
+"""The commands that a client may send, by the name in its request."""
 
 
 def stimulus_of(request: Mapping[str, Any]) -> s.Command:
-    """Return the command that a request is.
-
-    :raises Refusal: it is none
-    """
+    """Return the command in a request. Raise `Refusal` if it is none."""
     kind = COMMANDS.get(str(request.get("kind")))
     if kind is None:
         raise Refusal(f"{request.get('kind')!r} is no request; there are {', '.join(COMMANDS)}")
@@ -34,10 +31,7 @@ def stimulus_of(request: Mapping[str, Any]) -> s.Command:
 
 
 def description_of(request: Mapping[str, Any]) -> SubmitDescription:
-    """Return the submit file that a request hands over.
-
-    :raises Refusal: it is malformed
-    """
+    """Return the submit file in a request. Raise `Refusal` if it is malformed."""
     fields = [request.get(name) for name in SubmitDescription._fields]  # how msgspec has named tuples
     return _converted("SubmitDescription", fields, SubmitDescription)
 

@@ -1,11 +1,11 @@
-"""The door of every request: take the log for as long as one request lasts, or hand the request to the log's server.
+"""The door for every request: become the log's writer for one request, or send it to the log's server.
 
-A request is a command in a form that JSON can carry: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and
-sends the request again when it has heard no answer: a repeated id gets the first answer.
+A request is a command as JSON: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and sends the request
+again when it gets no answer: a repeated id gets the first answer.
 
-Three kinds of request are no commands of ``ports.stimuli``. ``ReserveCluster`` answers with the ``Terms`` of the next
-submission, ``SubmitDescription`` has the server read a submit file, and ``reschedule``, ``reconfigure`` and ``on`` are
-for the server alone.
+Three kinds of request are no commands of ``ports.stimuli``. ``ReserveCluster`` returns the ``Terms`` of the next
+submission. ``SubmitDescription`` has the server read a submit file. ``reschedule``, ``reconfigure`` and ``on`` are for
+the server alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Door(Protocol):
     def ask(self, request: Request) -> Any:
         """Return the answer.
 
-        :raises Refused: the pool says no
+        :raises Refused: the pool refuses the request
         :raises LogError: the log cannot be read or written
         :raises ConnectionError: the server is gone; ask again, with the same id
         """
@@ -56,12 +56,8 @@ class Door(Protocol):
 
 
 def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
-    """Have `request` dealt with, and return the answer. With `create`, begin a log that is not there, with these
-    settings.
-
-    :raises Refused: the pool says no
-    :raises LogError: the log cannot be read or written, or its writer does not answer
-    """
+    """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise `Refused`
+    if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer does not answer."""
     for door in _doors(url, create):
         with door, suppress(ConnectionError):
             return door.ask(request)
@@ -69,7 +65,7 @@ def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) 
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
-    """Submit the jobs of a submit file, and begin a log that is not there. With `keep`, read the submit file here, and
+    """Submit the jobs of a submit file; begin a missing log. With `keep`, read the submit file in this process and
     return what was parsed, too.
 
     :raises SubmitError: the submit file is wrong
@@ -83,10 +79,8 @@ def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> S
 
 
 def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
-    """Yield a door of the pool, and another one each time that the one before broke.
-
-    :raises LogError: the log has a writer that takes no requests
-    """
+    """Yield a door of the pool, and another each time that the last one broke. Raise `LogError` if the log has a writer
+    that takes no requests."""
     place = log_paths(url)
     until = time.monotonic() + PATIENCE
     while True:
@@ -115,7 +109,7 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
 
 
 def is_served(url: str) -> bool:
-    """Whether a server takes requests for the log now."""
+    """Tell whether a server takes requests for the log now."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(log_paths(url).socket)
@@ -125,8 +119,8 @@ def is_served(url: str) -> bool:
 
 
 def is_written(url: str) -> bool:
-    """Whether a process has the log now: a server, also one that is about to take requests, or a short command. It may
-    be so where nobody else may look; then `ask` says what is not allowed."""
+    """Tell whether a process has the log now: a server, even one that is just starting, or a short command. Other users
+    may not be able to look; they get True, and `ask` then says what is not allowed."""
     lock = WriterLock(url)
     try:
         free = lock.take()
@@ -146,10 +140,7 @@ def peer_of(connection: socket.socket) -> int:
 
 
 class _Connection:
-    """A connection to the log's server.
-
-    :raises ConnectionError, FileNotFoundError: nobody listens
-    """
+    """A connection to the log's server. Raises `ConnectionError` or `FileNotFoundError` if no server listens."""
 
     def __init__(self, place: LogPaths) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -186,19 +177,19 @@ class _Connection:
         if keep or not self._reads(description):
             return self._read_here(description, Terms(**self.ask({"kind": "ReserveCluster"})))
         answer = self.ask(description.as_request())
-        if "terms" in answer:  # the server leaves it to us
+        if "terms" in answer:  # the server leaves the reading to this process
             return self._read_here(description, Terms(**answer["terms"]))
         return Submitted(answer["cluster"], answer["count"], answer["warnings"])
 
     def _reads(self, description: SubmitDescription) -> bool:
-        """Whether the server may read the submit file for us: it must be short, and the server must be our user's."""
+        """Tell whether the server may read the submit file: it must be short, and the server must run as our user."""
         return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
 
     def _read_here(self, description: SubmitDescription, terms: Terms) -> Submitted:
         from .submission import Reading, as_json
 
         reading = Reading(description)
-        own, _ = reading.configured()  # the server has told its warnings
+        own, _ = reading.configured()  # the server has sent its warnings
         found = reading.request(terms, own)
         try:
             answer = self.ask(as_json(found.request))
@@ -250,7 +241,7 @@ class _Writer:
         reading = Reading(description)
         own, told = reading.configured()
         lines = [f"poolbook submit: warning: {warning}" for warning in told]
-        # A log is begun with the user's own domains: a server is to find its users where they belong.
+        # A log is begun with the user's own domains, so that a server finds its users in them.
         try:
             engine = self._engine({name: own[name] for name in DOMAINS if name in own})
             found = reading.request(Terms.of(engine.state, engine.state.next_cluster), own)

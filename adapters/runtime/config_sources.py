@@ -1,4 +1,4 @@
-"""Find what configures a pool: files, and variables of the environment. Reading them is ``configuration.load``."""
+"""Find a pool's configuration: files and environment variables. ``configuration.load`` reads them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FILE = "poolbook.conf"
 def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
-    """Return the files that hold the configuration; none where there are only defaults. `folder` is the current one,
-    unless given."""
+    """Return the files that hold the configuration; none if only defaults apply. `folder`: the current one unless
+    given."""
     if files:
         return [Path(file) for file in files]
     named = (os.environ if environment is None else environment).get(VARIABLE)
@@ -24,8 +24,8 @@ def config_files(
 
 
 def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return the variables that set one of HTCondor's settings (``_CONDOR_START``): they count without any file, too.
-    What else begins so is of a job's own environment (``_CONDOR_SCRATCH_DIR``)."""
+    """Return the variables that set one of HTCondor's settings (``_CONDOR_START``), which count even without a file.
+    Other variables with that prefix belong to a job's environment (``_CONDOR_SCRATCH_DIR``)."""
     given = os.environ if environment is None else environment
     named = sorted(name for name in given if name[:8].lower() == "_condor_")
     if not named:

@@ -1,8 +1,8 @@
-"""The configuration of a pool: which files hold it, what the machine is like, and the commands that files include.
+"""Load a pool's configuration: its files, what is detected of the machine, and the commands that files include.
 
-``-config FILE`` names the files, each laid over those before it; else ``POOLBOOK_CONFIG`` names one; else it is
-``poolbook.conf`` in the current folder, if there is one; else the defaults alone are in force. ``_CONDOR_NAME`` in
-the environment goes before all files, as in HTCondor.
+``-config FILE`` names the files, each overriding those before it; else ``POOLBOOK_CONFIG`` names one; else it is
+``poolbook.conf`` in the current folder, if there is one; else the defaults alone apply. As in HTCondor,
+``_CONDOR_NAME`` in the environment overrides all files.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def load(
 ) -> Configuration:
     """Read the configuration.
 
-    :param files: what ``-config`` named
+    :param files: the files that ``-config`` named
     :param text: the configuration itself, in place of any file
     :param environment: this process's, unless given
-    :param detected: laid over what this machine tells of itself
+    :param detected: overrides what was detected of this machine
     :param disk: the disk as seen from another folder than the current one
-    :raises ConfigError: for a file that cannot be read, and for what cannot be taken in one
+    :raises ConfigError: a file cannot be read, or has a fault
     """
     given = os.environ if environment is None else environment
     disk = disk or Disk()
@@ -66,7 +66,7 @@ def load(
 
 
 def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:
-    """Cores that somebody else counted are all that count: neither this machine's nor its environment's limits them."""
+    """Take given cores as all there are: limited neither by this machine nor by its environment."""
     cores = detected.get("DETECTED_CPUS")
     return {"DETECTED_PHYSICAL_CPUS": cores, "DETECTED_CPUS_LIMIT": cores, **detected} if cores else dict(detected)
 
@@ -120,10 +120,8 @@ class Disk:
             return []
 
     def run(self, command: str) -> str:
-        """Return what a command prints. No shell reads it, and how it ends does not matter, as in HTCondor.
-
-        :raises OSError: where it cannot be started, or takes too long
-        """
+        """Return a command's output. As in HTCondor, no shell reads the command, and its exit code is ignored. Raise
+        `OSError` if it cannot be started, or takes too long."""
         try:
             words = split(unquoted(command)) if in_new_syntax(command) else command.split()
         except QuotingError as problem:

@@ -1,7 +1,7 @@
-"""Read submit files for the clients of a server, in threads: no client can make the pool wait.
+"""Read submit files for a server's clients in threads, so that no client can make the pool wait.
 
-What would take long or is not the server's to do is left to the client: files that are long or no plain files (a pipe,
-or the client's standard input), and commands that a configuration includes.
+The client itself reads what takes long or is not the server's to read: files that are long or not regular (a pipe, the
+client's standard input), and commands that a configuration includes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .requests import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
 from .submission import DiskFiles, ReadDescription, Reading
 
 MOST_AT_ONCE = 4
-"""Submit files that are read at the same time; the clients of others read their own."""
+"""Submit files that are read at once; further clients read their own."""
 
 
 class LeftToClientError(Exception):
@@ -29,7 +29,7 @@ class LeftToClientError(Exception):
 
 
 class FinishedReading(NamedTuple):
-    """What came of reading a submit file: a request, or the reply to its client."""
+    """A submit file that was read: the request, or the reply to its client."""
 
     client: Any
     found: ReadDescription | None
@@ -37,7 +37,7 @@ class FinishedReading(NamedTuple):
 
 
 class DescriptionReader:
-    """Reads submit files, and calls `wake`, in another thread, when one is finished."""
+    """Reads submit files, and calls `wake` in another thread when one is finished."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -45,7 +45,7 @@ class DescriptionReader:
         self._finished: deque[FinishedReading] = deque()
 
     def begin(self, client: Any, description: SubmitDescription, terms: Terms) -> bool:
-        """Begin to read a submit file of `client`; False if there are too many already."""
+        """Begin to read a submit file of `client`; return False if too many are being read."""
         if self._reading == MOST_AT_ONCE:
             return False
         self._reading += 1
@@ -66,7 +66,7 @@ class DescriptionReader:
 def _read(client: Any, description: SubmitDescription, terms: Terms) -> FinishedReading:
     reading = _ServersReading(description)
     try:
-        own, _ = reading.configured()  # the server has told its warnings
+        own, _ = reading.configured()  # the server has printed its warnings
         return FinishedReading(client, reading.request(terms, own), {})
     except Refused as error:
         return FinishedReading(client, None, {"refusal": str(error), "warnings": error.warnings})
@@ -77,7 +77,7 @@ def _read(client: Any, description: SubmitDescription, terms: Terms) -> Finished
 
 
 def left_to_client(terms: Terms) -> dict[str, Any]:
-    """Return the reply that has the client read its submit file itself."""
+    """Return the reply that makes the client read its submit file itself."""
     return {"answer": {"terms": terms._asdict()}}
 
 
@@ -110,10 +110,8 @@ class _ShortDisk(Disk):
 
 
 def _check_short(path: Path) -> None:
-    """Leave files to the client that are long or not plain, or that only look the same (/proc/self/fd/3).
-
-    :raises OSError: there is no such file
-    """
+    """Leave files to the client that are long, not regular, or named relative to the process (/proc/self/fd/3). Raise
+    `OSError` if there is no such file."""
     found = os.stat(path)
     elsewhere = os.path.realpath(path).startswith(("/proc/", "/dev/")) or str(path).startswith(("/proc/", "/dev/"))
     if elsewhere or not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST_DESCRIPTION:

@@ -1,4 +1,4 @@
-"""The real world: jobs are processes of this machine, held by the supervisor that outlives the pool."""
+"""The real world: jobs are processes of this machine under a supervisor that outlives the pool."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ..machine.starter import Starter
 
 SOFT_KILL = int(signal.SIGTERM)
 PLAIN = Starter()
-"""A machine that was given no configuration: its jobs run beside the log, as nice as the pool."""
+"""Without a configuration jobs run beside the log, with the pool's own niceness."""
 WARM_UP = 2_000_000
-"""Microseconds that a pool waits for the first words of the owner's sensors, at most, before it begins."""
+"""Microseconds that a pool waits at its start, at most, for the first readings of the startd's sensors."""
 
 
 class _Read:
-    """An ad to be asked for values. A text that is a plain number or string is read as it stands; the ad is made when
-    an attribute turns out to be an expression."""
+    """An ad whose values are read. Plain numbers and strings are read as text; the ad is parsed when an attribute is an
+    expression."""
 
     def __init__(self, texts: Ad) -> None:
         self._texts = texts
@@ -44,7 +44,7 @@ class _Read:
         return name in self._texts
 
     def value(self, expression: str) -> object:
-        """The value of an expression over the ad; None where it has none."""
+        """Return the value of an expression over the ad; None if it has none."""
         if self._ad is None:
             self._ad = ad_of(self._texts)
         try:
@@ -71,8 +71,7 @@ _PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
 
 
 def arguments(job: _Read) -> tuple[str, ...]:
-    """The arguments that an ad gives its job: ``Arguments`` in the new syntax, or ``Args`` in the old one, which
-    knows no quotes."""
+    """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old one, which knows no quotes."""
     if "Arguments" in job:
         found = job.value("argsToList(Arguments)")
         return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
@@ -80,7 +79,7 @@ def arguments(job: _Read) -> tuple[str, ...]:
 
 
 def environment(job: _Read) -> dict[str, str]:
-    """The environment that an ad gives its job: ``Environment`` in the new syntax, or ``Env`` in the old one."""
+    """Return a job's environment: ``Environment`` in the new syntax, or ``Env`` in the old one."""
     if "Environment" in job:
         if job.text("Environment") == "":
             return {}
@@ -92,14 +91,14 @@ def environment(job: _Read) -> dict[str, str]:
 
 
 def kill_signals(job: _Read) -> dict[str, int]:
-    """The signals that end a job softly: when it is held its ``HoldKillSig``, when it is removed its
-    ``RemoveKillSig``, and else, or where it has none of these, its ``KillSig``; SIGTERM unless given."""
+    """Return the signals that end a job softly: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, else or in
+    their absence ``KillSig``; SIGTERM unless given."""
     soft = _signal(job, "KillSig") or SOFT_KILL
     return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
 
 
 def _signal(job: _Read, attribute: str) -> int:
-    """A signal that an ad has, by name or number; 0: there is none."""
+    """Return an ad's signal, given by name or number; 0 if there is none."""
     number = job.number(attribute)
     if number is not None:
         return number if 0 < number < signal.NSIG else 0
@@ -113,7 +112,7 @@ def _old_form(ad: Ad) -> str:
 
 
 def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation:
-    """What the supervisor has to know to start a job, by its ads and the machine's configuration."""
+    """Return what the supervisor needs to start a job, from its ads and the machine's configuration."""
     job, slot = _Read(launch.job_ad), _Read(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -155,11 +154,10 @@ _LIMITS = {
 
 
 class LocalWorld:
-    """Jobs as processes of this machine. ``folder`` is where the supervisor keeps claims, records and scratch
-    directories, ``tell`` is given what the machine's owner should know. What else may end a wait (a server's sockets)
-    is registered with ``watch``.
+    """Jobs as processes of this machine. The sensors start once a configuration names them (``configure``).
 
-    The sensors are asked as soon as a configuration says which there are (``configure``).
+    :param folder: where the supervisor keeps claims, records and scratch directories
+    :param tell: called with messages for the machine's administrator
     """
 
     simulated = False
@@ -183,9 +181,9 @@ class LocalWorld:
     # The machine
 
     def configure(self, configuration: Configuration) -> None:
-        """Use the sensors that a configuration asks for, its STARTD_CRON jobs included, and start jobs as it says.
+        """Use the sensors of a configuration, its STARTD_CRON jobs included, and start jobs as it says.
 
-        :raises ConfigError: see ``check``; then everything is as before
+        :raises ConfigError: see ``check``; then nothing has changed
         """
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
@@ -195,15 +193,13 @@ class LocalWorld:
         self._cron.configure(jobs, self.now())
 
     def check(self, configuration: Configuration) -> None:
-        """See whether ``configure`` could take a configuration.
-
-        :raises ConfigError: a sensor cannot be run as it says, or jobs cannot be started where it says
-        """
+        """Check whether ``configure`` could take a configuration. Raise `ConfigError` if a sensor cannot be run as it
+        says, or jobs cannot be started where it says."""
         cron_jobs(configuration)
         Starter.configured(configuration, self._folder)
 
     def warm_up(self) -> None:
-        """Wait until each of the owner's sensors has said something, or does not want to."""
+        """Wait until each of the startd's sensors has given a reading, for at most `WARM_UP`."""
         until = self.now() + WARM_UP
         self._cron.turn(self.now())
         while self._cron.expected() and self.now() < until:
@@ -243,16 +239,16 @@ class LocalWorld:
     # Jobs
 
     def claimed(self) -> frozenset[str]:
-        """The activations that this folder knows: that run under its supervisor, or whose ends it keeps."""
+        """Return the activations of this folder: those running under its supervisor, and those whose ends it keeps."""
         return self._supervisor.claimed()
 
     def prepare(self) -> None:
-        """Have the supervisor there before the first job is to start."""
+        """Start the supervisor before the first job needs it."""
         self._supervisor.poll(0.0)
         self._listen()
 
     def watch(self, fileno: int, called: Callable[[], None]) -> None:
-        """End a wait when something can be read there, and call."""
+        """End a wait when something can be read there, and call `called`."""
         self._selector.register(fileno, selectors.EVENT_READ, called)
 
     def unwatch(self, fileno: int) -> None:
@@ -274,7 +270,7 @@ class LocalWorld:
             self._listen()
 
     def _listen(self) -> None:
-        """The supervisor begins with the first job: from then on a wait ends when it has something to say."""
+        """Wait on the supervisor, too, once it runs: it begins with the first job."""
         if not self._watching:
             self.watch(self._supervisor.fileno(), lambda: None)
             self._watching = True

@@ -1,7 +1,6 @@
-"""The world of a command that writes the log for a moment: a clock, and nobody who would start or end a process.
+"""The world of a command that writes the log for a moment: a clock that starts and ends no process.
 
-What a decision asks of processes is derived from the log again when a pool serves it, so nothing is lost by not doing
-it here.
+A pool that serves the log derives from it again what a decision asks of processes, so nothing is lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening a log for a pool: one that is new gets its first event."""
+"""Open a log for a pool; a new log gets its first event."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def open_pool_log(
     uid_domain: str = "",
     now: int | None = None,
 ) -> Log:
-    """The log at `url`, begun if it is new. What a pool is called and how it works is settled in its first event:
-    `dialect`, `settings` and names count for a new log only.
+    """Open the log at `url`, and begin it if it is new. Its first event fixes the pool's `dialect`, `settings` and
+    names; for an existing log these arguments are ignored.
 
-    :raises LogError: there is no log and `create` is not set, it cannot be opened, or it is no pool's own
+    :raises LogError: there is no log and `create` is not set, it cannot be opened, or it was imported
     :raises Refusal: a dialect or a setting that does not exist
     """
     log = open_log(url, create=create)
@@ -49,7 +49,7 @@ def open_pool_log(
 
 
 def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a new log. Whoever begins it may do everything in its pool."""
+    """Return the settings of a new log. The user who begins it administers its pool."""
     founder = user_name()
     if SUPER_USERS in settings or founder in super_users({}):
         return dict(settings)
@@ -57,7 +57,7 @@ def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_a_pool(log: Log, url: str) -> Log:
-    """The log, unless it was imported: what its events tell of is no pool of ours."""
+    """Return the log unless it was imported: its events are another pool's."""
     imported = True
     try:
         imported = is_imported(log)

@@ -1,4 +1,4 @@
-"""Make the ads of a pool's own daemons and slots, from its views, and what these do not keep, from its log."""
+"""Make the ads of a pool's own daemons and slots from its views and, for what these lack, its log."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def pool_ads(queries: Source, kind: str, now: int) -> Iterator[ClassAd]:
 
 
 class _Gathered:
-    """What ads are made of, found when the first that has it is asked for. (No attrs class: to import attrs takes
-    long.)"""
+    """The sources of ads, each loaded when the first ad needs it. (No attrs class: importing attrs takes long.)"""
 
     def __init__(self, queries: Source, now: int) -> None:
         self.queries, self.views, self.now = queries, queries.views, now
@@ -102,7 +101,6 @@ _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
 
 
 def _since(log: Log) -> int | None:
-    """When the pool's server began, in seconds."""
     from ...domain.events import WriterBegan
 
     began = [event.at for _, event in log.read_stream("pool") if isinstance(event, WriterBegan)]
@@ -110,7 +108,7 @@ def _since(log: Log) -> int | None:
 
 
 def recent(log: Log, since: int) -> tool.Recent:
-    """The starts and the completions of jobs that the log has from an instant on (microseconds)."""
+    """Return the job starts and completions of the log from an instant on (microseconds)."""
     from ...domain.events import JobActivated, JobExited
 
     behind, last = 0, log.head.position

@@ -1,8 +1,8 @@
-"""The door of every question: `Queries` answers what can be asked of a log, a pool's own or an imported one.
+"""Questions about a log, a pool's own or an imported one: `Queries` answers all of them.
 
-Commands, `Log` and servers parse what they are asked and print what they get; where the answer stands (in the views, in
-the log, in what was imported) is decided here. Modules are imported when a question needs them: many a command asks one
-question and ends.
+Commands, `Log` and servers parse the question and print the answer; here is decided where the answer stands: in the
+views, in the log, or in the import. Modules are imported when a question needs them, since many commands ask one
+question and end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NotRecorded(Exception):
 
 
 class LogBeginsLater(NotRecorded):
-    """The log begins after the instant that was asked about: at ``began``, in microseconds."""
+    """The log begins after the requested instant: at ``began``, in microseconds."""
 
     def __init__(self, began: int) -> None:
         super().__init__("the log begins later")
@@ -52,28 +52,25 @@ class LogBeginsLater(NotRecorded):
 
 
 class Queue(NamedTuple):
-    """The ads of the jobs in a queue, and the instant that they are of, in microseconds."""
+    """The ads of the jobs in a queue, and their instant in microseconds."""
 
     ads: Iterable[ClassAd]
     at: int
 
 
 class AccountantRecords(NamedTuple):
-    """The accountant's records, and the instant that they are of, in microseconds; None: now."""
+    """The accountant's records, and their instant in microseconds; None: now."""
 
     records: list[Record]
     at: int | None
 
 
 class Queries:
-    """Questions about the log at a URL. Use it as a context manager: all that the views answer within is as of one
-    moment, and what is yielded one by one is read within, too.
-
-    Every method raises `LogError` where there is no log, or it cannot be read.
-    """
+    """Questions about the log at a URL, as a context manager: within it the views are read as of one moment, and
+    everything yielded has to be read within. Every method raises `LogError` if there is no log or it cannot be read."""
 
     def __init__(self, url: str, log: Log | None = None) -> None:
-        """Ask about the log at `url`; `log` is that log where it is open already."""
+        """Ask about the log at `url`; `log` is that log if it is open already."""
         self.url = url
         self._given = log
 
@@ -88,12 +85,11 @@ class Queries:
 
     @cached_property
     def views(self) -> Views:
-        """The views of the log, up to date."""
         return views_current(self.url)
 
     @cached_property
     def log(self) -> Log:
-        """The log itself, read-only."""
+        """Return the log itself, read-only."""
         if self._given is not None:
             return self._given
         from ..stores import open_log
@@ -102,7 +98,7 @@ class Queries:
 
     @cached_property
     def imported(self) -> bool:
-        """Whether the log was imported from a real pool's records."""
+        """Tell whether the log was imported from a real pool's records."""
         if self._given is not None or "log" in self.__dict__:
             from ...replay.forensics.imported_log import is_imported
 
@@ -113,10 +109,10 @@ class Queries:
     # Jobs
 
     def queue(self, selection: Selection = ALL, at: int | None = None) -> Queue:
-        """Return the jobs in the queue; of an imported log all jobs of the queue at an instant, or of the last queue
-        that it tells of.
+        """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
+        queue.
 
-        :raises NotRecorded: a pool's own log has its queue as it is now alone
+        :raises NotRecorded: a pool's own log has only its present queue
         :raises NotKnown: nothing that was imported tells of the queue
         """
         if not self.imported:
@@ -137,7 +133,7 @@ class Queries:
         self, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
         """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first; `sieve`
-        leaves out ads of an import that nobody wants."""
+        leaves out imported ads that cannot match."""
         from .archived_ads import history_ads
 
         return history_ads(self.url, self.views, selection, sieve, forwards)
@@ -145,16 +141,13 @@ class Queries:
     # Slots and daemons
 
     def slots(self) -> Iterator[ClassAd]:
-        """Yield the slots' ads."""
         from .archived_ads import slot_ads
 
         return slot_ads(self.url, self.views)
 
     def ads(self, kind: str, now: int) -> Iterator[ClassAd]:
         """Yield the ads of a kind (MyType; all if it is empty) as a collector shows them at an instant in seconds.
-
-        :raises NotRecorded: an imported log has the ads of slots alone
-        """
+        Raise `NotRecorded` for an import, which has only the ads of slots."""
         if not self.imported:
             from .pool_ads import pool_ads
 
@@ -166,10 +159,10 @@ class Queries:
     # Users
 
     def accounting(self, now: int, at: int | None = None, *, whole: bool = True) -> AccountantRecords:
-        """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an imported log
-        the last that it has. With `whole`, also what no table shows.
+        """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
+        last ones. With `whole`, also fields that no table shows.
 
-        :raises LogBeginsLater: nothing had happened then
+        :raises LogBeginsLater: the log begins after the instant
         :raises NotKnown: nothing that was imported tells of priorities
         """
         from .accounting_records import current_records, past_records
@@ -184,11 +177,8 @@ class Queries:
         return AccountantRecords(self._begun(past_records(self.log, at, whole=whole)), at)
 
     def claims_of(self, submitter: str, at: int | None = None) -> list[tuple[str, int]]:
-        """Return the slots that a submitter has, now or at an instant, and since when, in microseconds.
-
-        :raises NotRecorded: the log was imported
-        :raises LogBeginsLater: nothing had happened then
-        """
+        """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
+        `NotRecorded` if the log was imported, `LogBeginsLater` if the log begins after the instant."""
         if self.imported:
             raise NotRecorded(f"{shown(self.url)} was imported; `poolbook status` tells who has slots")
         if at is None:
@@ -203,10 +193,8 @@ class Queries:
         return found
 
     def standings(self) -> list[Standing]:
-        """Return how the submitters stand as of the log's last event; of an imported log, as its records have it.
-
-        :raises NotKnown: nothing that was imported tells of priorities
-        """
+        """Return the submitters' standings as of the log's last event; of an import, as recorded. Raise `NotKnown` if
+        nothing that was imported tells of priorities."""
         from ...domain.negotiator.accounting import group_names, standings, terms
 
         if self.imported:
@@ -219,10 +207,8 @@ class Queries:
         return standings(self.views.submitters(), terms(pool.settings), group_names(pool.settings), since, at, at)
 
     def usage(self, by: str = "user") -> list[Spent]:
-        """Return what the jobs that have left the queue used, by user, group or cluster.
-
-        :raises ValueError: by something else
-        """
+        """Return what the jobs that have left the queue used, by user, group or cluster. Raise `ValueError` if `by` is
+        none of these."""
         from ...projections.imported_ads import BY
 
         if by not in BY:
@@ -232,7 +218,7 @@ class Queries:
     # Steps
 
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Told:
-        """Return the runs of jobs between two instants, or those alone that were evicted then."""
+        """Return the runs of jobs between two instants, or only those that were evicted then."""
         from ...replay.usage.evictions import told
 
         return told(self.log, since, until, evicted=evicted, zone=zone)
@@ -247,13 +233,13 @@ class Queries:
         return found
 
     def places(self) -> Callable[[str], str]:
-        """Return what names the place of a record by the stimulus of its event; an event of no import has none."""
+        """Return a function from an event's stimulus to the place of its record; empty for events of no import."""
         from ...replay.forensics.imported_log import PlaceNames, is_imported
 
         return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
     def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
-        """Return why a job, cluster or slot is where it is, in at most five lines, and its life with the evidence.
+        """Return why a job, cluster or slot is in its state, in at most five lines, and its life with the evidence.
 
         :raises UnknownThingError: the log knows no such thing
         :raises ValueError: the name is none of a job, cluster or slot
@@ -263,8 +249,8 @@ class Queries:
         return why(self.log, name, at, zone)
 
     def job_rejections(self) -> Callable[[int, int], tuple[tuple[int, Unmatched] | None, int]]:
-        """Return what tells when and why a job (cluster, proc) was rejected last, and when it was matched. The events
-        of one cluster are kept at a time."""
+        """Return a function from a job (cluster, proc) to its last rejection and its instant, and the instant of its
+        last match. The events of one cluster are kept at a time."""
         from functools import lru_cache
 
         from ...replay.why import job_events, judged
@@ -281,7 +267,7 @@ class Queries:
         return verified(self.url, decisions, tell)
 
     def audit(self) -> Audit:
-        """Judge the log and what its sources say of one another; see ``verdicts.audited``."""
+        """Judge the log and compare its sources; see ``verdicts.audited``."""
         from .verdicts import audited
 
         return audited(self.url)

@@ -1,8 +1,8 @@
-"""The pool as a process: it holds a log's lock, runs its jobs, and takes other commands' requests on a socket.
+"""The pool as a process: it holds a log's lock, runs its jobs, and takes requests on a socket.
 
-Everything that came in while the last append was made is decided and appended together; requests are answered after the
-append. When an append fails, the requests are answered with the failure and what the world said is kept and tried
-again, so that no job's end is lost to a full disk.
+Everything that arrived during the last append is decided and appended together; requests are answered after the append.
+When an append fails, the requests are answered with the failure. What the world reported is kept and tried again, so
+that no job's end is lost to a full disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
 
 PATIENCE = 10.0
-"""Seconds that a server waits for a short command to give the log back."""
+"""Seconds that a server waits for a short command to release the log."""
 SLOW_CLIENTS = 20_000
 """Microseconds between two tries to send to a client that does not read."""
 LONGEST_LINE = 64 << 20
@@ -45,7 +45,7 @@ MOST_UNSENT = 64 << 20
 
 @define
 class _Asked:
-    """A request, and whose connection waits for its answer."""
+    """A request, and the client that waits for its answer."""
 
     client: _Client
     stimulus: s.Stimulus
@@ -53,7 +53,6 @@ class _Asked:
     """The warnings of a submit file that was read here."""
 
     def reply(self, answer: Answer) -> dict[str, Any]:
-        """Return the answer as the client gets it."""
         more = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
             return {"refusal": answer.refusal, **more}
@@ -62,7 +61,7 @@ class _Asked:
 
 @cache
 def _name_of(uid: int) -> str:
-    """A user's name, kept: it must be known also when no descriptor is left to look it up with."""
+    """Return a user's name, cached: it must be known even when no descriptor is left to look it up with."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -70,7 +69,7 @@ def _name_of(uid: int) -> str:
 
 
 class _Client:
-    """One connection: lines of JSON in, one line of JSON out for each."""
+    """A connection: each line of JSON in gets one line of JSON out."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -80,7 +79,7 @@ class _Client:
         self.user = _name_of(self.uid)
 
     def lines(self) -> list[bytes] | None:
-        """The whole lines that have arrived; None when the other side is gone, or sends a line without an end."""
+        """Return the whole lines that have arrived; None if the client is gone or sends a line without an end."""
         try:
             piece = self.connection.recv(1 << 20)
         except BlockingIOError:
@@ -101,7 +100,7 @@ class _Client:
         self.send()
 
     def send(self) -> bool:
-        """Send what can be sent without waiting; False if the other side is gone or has not read for too long. (When
+        """Send what can be sent without waiting; return False if the client is gone or has not read for too long. (When
         it asks again with the same id, it gets this answer.)"""
         try:
             del self.unsent[: self.connection.send(self.unsent)]
@@ -119,7 +118,7 @@ class Server:
     def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False) -> None:
         """Take the lock, open the log, become its writer.
 
-        :param lost: jobs that another machine or folder has begun, and this one knows nothing of, are lost
+        :param lost: give up as lost the jobs that another machine or folder started and this one does not know
         :raises AlreadyServed: another process has the lock
         :raises LogError: the log cannot be opened
         """
@@ -134,7 +133,7 @@ class Server:
             self.engine = Engine(self.log, self.world)
             self.engine.load()
             self.found = tuple(self.engine.state.clusters)
-            """The clusters that were in the queue when the log was opened: their jobs may be over by now."""
+            """The clusters in the queue when the log was opened; their jobs may be over by now."""
             self.opened = self.engine.state.position
             here = f"{os.uname().nodename}:{self.paths.folder}"
             self._lost = self._strangers(here, lost)
@@ -149,7 +148,7 @@ class Server:
         self.point: ExecutionPoint | None = None
         """This machine, if it is a member of the pool."""
         self._machine_requests: list[tuple[_Client | None, str]] = []
-        """What is asked of this machine, and by whom (None: by SIGHUP)."""
+        """Requests to this machine and their clients (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
         self._reader = DescriptionReader(self._wake)
         self._reserved = 0
@@ -158,7 +157,7 @@ class Server:
         self._listen()
 
     def _take_lock(self, url: str) -> None:
-        """Become the writer; a short command that is it now is waited for."""
+        """Become the writer, after waiting for a short command that holds the lock."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -177,7 +176,7 @@ class Server:
 
     def _listen(self) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        # It gets its name when it listens: who sees it can connect. (One of a server that was killed is replaced.)
+        # It is renamed once it listens, so that it can be connected to at once. (A killed server's is replaced.)
         unnamed = f"{self.paths.socket}.new"
         with suppress(FileNotFoundError):
             os.unlink(unnamed)
@@ -191,7 +190,7 @@ class Server:
         self.world.watch(self._wake_in.fileno(), self._woken)
 
     def _wake(self) -> None:
-        """Have `step` go on, from any thread."""
+        """Make `step` go on, from any thread."""
         with suppress(OSError):  # closed, or full: then it goes on anyway
             self._wake_out.send(b"\0")
 
@@ -206,7 +205,7 @@ class Server:
     def _accept(self) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # no descriptor is left: who has waited longest with nothing to say gives his
+        except OSError:  # no descriptor is left: close the longest idle client
             if self._clients:
                 self._drop(next(iter(self._clients.values())))
             return
@@ -230,7 +229,8 @@ class Server:
             client.connection.close()
 
     def _send_rest(self) -> bool:
-        """Send what clients were too slow to take; True if something is left. Who does not read is given up."""
+        """Send what clients were too slow to take; return True if something is left. A client that does not read is
+        dropped."""
         slow = [client for client in self._clients.values() if client.unsent]
         for client in slow:
             if not client.send():
@@ -257,7 +257,7 @@ class Server:
         client.answer({"answer": self._terms()._asdict()})
 
     def _terms(self) -> Terms:
-        """Give out the number of a cluster."""
+        """Reserve a cluster number."""
         self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
         return Terms.of(self.engine.state, self._reserved)
 
@@ -283,7 +283,6 @@ class Server:
         self._machine_requests.append((client, str(request["kind"])))
 
     def _check_submitter(self, client: _Client) -> None:
-        """Refuse the jobs of other users."""
         if client.uid != os.geteuid():
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
@@ -291,14 +290,14 @@ class Server:
             )
 
     def _check_owner(self, client: _Client) -> None:
-        """What concerns this machine alone, the one who runs the pool may ask for."""
+        """Refuse requests about this machine unless they come from root or the user who runs the pool."""
         if client.uid not in (0, os.geteuid()):
             raise Refusal(f"only {user_name()}, who runs this pool, may do that")
 
     # Serving
 
     def begin(self) -> None:
-        """Bring up to date what follows the log, find what ran before, and start what waits."""
+        """Bring the log's subscribers up to date, recover running jobs, and start idle ones."""
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         if self._lost:
@@ -307,10 +306,8 @@ class Server:
         self.engine.recover()
 
     def _strangers(self, here: str, lost: bool) -> list[str]:
-        """The activations that another machine or folder has begun, and this one knows nothing of.
-
-        :raises LogError: there are some, and nobody said that they are lost
-        """
+        """Return the activations that another machine or folder started and this one does not know. Raise `LogError` if
+        there are some, and `lost` is not set."""
         before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
         living = self.engine.state.activations
         if not living or not before or before[-1] == here:
@@ -321,11 +318,11 @@ class Server:
                 f"{len(strangers)} jobs of this log were begun at {before[-1]} and may run there still: serve the log "
                 "there; or, if they cannot be running any more, -lost lets them be run again"
             )
-        return strangers  # none: the log was moved together with what stands beside it
+        return strangers  # none: the log was moved together with the files beside it
 
     def catch_signals(self) -> None:
-        """Let SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and SIGHUP
-        have it read the machine's configuration again."""
+        """Make SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and
+        SIGHUP re-read the machine's configuration."""
         self._catching = True
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGHUP, self._on_hangup)
@@ -341,7 +338,7 @@ class Server:
         self._machine_requests.append((None, "reconfigure"))
 
     def _handle_machine_requests(self) -> None:
-        """Do what is asked of this machine, and what is to follow a drain of it."""
+        """Execute requests to this machine, and what follows a finished drain."""
         asked, self._machine_requests = self._machine_requests, []
         for client, kind in asked:
             reply = self._ask_machine(kind)
@@ -358,7 +355,7 @@ class Server:
                 self._refuse([], error)
 
     def _ask_machine(self, kind: str) -> dict[str, Any]:
-        """Tell this machine to do something; the answer."""
+        """Execute a request to this machine and return the reply."""
         if self.point is None:
             return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
         try:
@@ -372,7 +369,7 @@ class Server:
         return {"answer": {"machine": self.point.name, "warnings": warnings}}
 
     def step(self, until: int | None = None) -> None:
-        """Wait for the next thing and deal with it; return at `until` (microseconds) at the latest."""
+        """Wait for the next event and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
         if self._subscribers.behind:
             soon = now + VIEWS_EVERY
@@ -400,7 +397,7 @@ class Server:
         self._handle_machine_requests()
 
     def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
-        """Nothing could be written down."""
+        """Answer requests that could not be appended with the error."""
         for one in asked:
             one.client.answer({"error": str(error)})
         if not self._complained and not asked:
@@ -408,7 +405,7 @@ class Server:
             self.warn(str(error))
 
     def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
-        """One of several requests cannot be decided, which is a fault of ours: it alone is to suffer from it."""
+        """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
         self.engine.handle([one for one in came if one not in self.engine.unlogged])
         for one in asked:
             try:
@@ -423,7 +420,7 @@ class Server:
                 one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
 
     def warn(self, text: str) -> None:
-        """Something that the one who runs the server should know."""
+        """Print a warning for the user who runs the server."""
         with suppress(OSError):  # nobody may be reading any more
             print(f"poolbook: {text}", flush=True)
 
@@ -431,8 +428,8 @@ class Server:
         return self.engine.handle(stimuli)
 
     def shut_down(self, patience: float = 10.0) -> None:
-        """Vacate all jobs, whatever retirement time they have, and wait until they have ended, for `patience` seconds;
-        then kill what is left."""
+        """Vacate all jobs without regard to their retirement times, wait `patience` seconds until they end, then kill
+        the rest."""
         self.engine.executing = False
         self._vacate(fast=False)
         until = self.world.now() + round(patience * 1_000_000)
@@ -452,7 +449,7 @@ class Server:
             self.engine.handle([s.Act(self.engine.id("stop"), "root", "vacate", everything)])
 
     def close(self) -> None:
-        """Stop serving; processes that run are left to the supervisor."""
+        """Stop serving; running processes are left to the supervisor."""
         if self._catching:
             signal.set_wakeup_fd(-1)
         for client in self._clients.values():
@@ -467,7 +464,7 @@ class Server:
 
 
 _MACHINE_REQUESTS = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
-"""What can be asked of this machine alone, by the name that the request bears."""
+"""Requests to this machine alone, by their name."""
 
 _HANDLERS: dict[str, Callable[[Server, _Client, dict[str, Any]], None]] = {
     "ReserveCluster": Server._reserve,
@@ -475,4 +472,4 @@ _HANDLERS: dict[str, Callable[[Server, _Client, dict[str, Any]], None]] = {
     "reschedule": Server._reschedule,
     **dict.fromkeys(_MACHINE_REQUESTS, Server._queue_for_machine),
 }
-"""How requests are handled that are no commands of the pool's."""
+"""Handlers of requests that are no commands of the pool's."""

@@ -1,8 +1,8 @@
 """This machine as the pool's execution point: the slots that it offers under its configuration.
 
-It joins the pool when that is served, takes the configuration that was read again, and does what is to follow a drain
-(``condor_drain -restart-on-completion`` and its kin). What a configuration means for the slots is decided in
-``domain/startd/provisioning.py``; whether they may become so, in ``domain/startd/machines.py``.
+It joins the pool when that is served, follows a reconfig, and does what follows a drain (``condor_drain
+-restart-on-completion``). ``domain/startd/provisioning.py`` decides what slots a configuration asks for,
+``domain/startd/machines.py`` whether they may be changed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,16 @@ from .local_world import LocalWorld
 
 @define
 class ExecutionPoint:
-    """``load`` reads the configuration; None: there is none, and the machine takes whatever comes, in ``static`` equal
-    slots or (0) in one that is cut to measure; then ``benchmarks`` says whether its speed is measured. ``given``: Cpus
-    and Memory to offer in place of what was detected. ``folder`` is where jobs run, ``tell`` is given what its owner is
-    to know. ``ignore_unenforced``: take a configuration, too, that would keep out what Poolbook lets in."""
+    """A machine in the pool.
+
+    :param load: reads the configuration; None: there is none, and START is true
+    :param static: without a configuration, the number of equal slots; 0: one partitionable slot
+    :param benchmarks: without a configuration, whether the machine's speed is measured
+    :param given: Cpus and Memory to offer in place of those detected
+    :param folder: where jobs run
+    :param tell: called with messages for the machine's administrator
+    :param ignore_unenforced: accept a configuration whose policy Poolbook does not enforce
+    """
 
     engine: Engine
     world: LocalWorld
@@ -43,9 +49,9 @@ class ExecutionPoint:
     benchmarks: bool = False
     name: str = field(factory=host_name)
     _completion: str = ""
-    """What is to follow the drain that goes on."""
+    """The action after the present drain."""
     _again: bool = False
-    """Whether a drain has ended that the configuration is to be read again after."""
+    """Whether to read the configuration again because a drain has ended."""
 
     def __attrs_post_init__(self) -> None:
         machine = self._machine()
@@ -60,10 +66,8 @@ class ExecutionPoint:
         return [slot for slot in self.engine.state.slots.values() if slot.machine == self.name]
 
     def _configuration(self) -> Configuration:
-        """The configuration as it reads now.
-
-        :raises ConfigError: it cannot be read, or would keep out what Poolbook lets in
-        """
+        """Return the configuration as it reads now. Raise `ConfigError` if it cannot be read, or has a policy that
+        Poolbook does not enforce."""
         if self.load is None:
             return plain(self.static, benchmarks=self.benchmarks)
         configuration = self.load("STARTD")
@@ -72,7 +76,7 @@ class ExecutionPoint:
         return configuration
 
     def _equipment(self, configuration: Configuration) -> Equipment:
-        # The pool's domains without its configuration, which it may not follow yet: what that says is in hand here.
+        # The pool's own domains: its configuration may not be followed yet, and is read here anyway.
         found = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
         cpus = max(self.given.get("Cpus", found.cpus), self.static)
         return evolve(found, cpus=cpus, memory=self.given.get("Memory", found.memory))
@@ -80,8 +84,8 @@ class ExecutionPoint:
     # Joining, and taking another configuration
 
     def join(self) -> None:
-        """Be in the pool, as the configuration says. A machine that is in it already keeps its slots while jobs run in
-        them, even if they are to be others: then its owner is told so.
+        """Join the pool with the slots of the configuration. A member keeps its slots while jobs run in them, even if
+        they are to change; a message then says so.
 
         :raises ConfigError: the configuration cannot be taken
         :raises SlotTypeError: the slots that it asks for cannot be made of this machine
@@ -102,9 +106,9 @@ class ExecutionPoint:
         self.come_back()
 
     def come_back(self) -> list[str]:
-        """Join a pool that the machine is not in. The answer is what whoever asked for it should know.
+        """Join a pool that the machine has left; return warnings for the client.
 
-        :raises Refusal: it is in it
+        :raises Refusal: it is a member
         :raises ConfigError: the configuration cannot be taken
         :raises SlotTypeError: the slots that it asks for cannot be made of this machine
         """
@@ -121,10 +125,10 @@ class ExecutionPoint:
         return _warnings(configuration)
 
     def reconfigure(self) -> list[str]:
-        """Take the configuration as it reads now, and let the pool follow it. What cannot be taken leaves the one
-        before in force. The answer is what whoever asked for it should know.
+        """Take the configuration as it reads now, and return warnings for the client. One that cannot be taken leaves
+        the present one in force.
 
-        :raises Refusal: the machine is not in the pool, or the slots are to be others
+        :raises Refusal: the machine is not in the pool, or its slots would change
         :raises ConfigError: the configuration cannot be taken
         """
         settings = self._followed()
@@ -133,7 +137,6 @@ class ExecutionPoint:
         return warnings
 
     def _followed(self) -> Ad:
-        """What the pool follows of the configuration."""
         return {} if self.load is None else followed(self.load)
 
     def _configure_pool(self, settings: Ad) -> None:
@@ -144,7 +147,7 @@ class ExecutionPoint:
     def _reconfigure_machine(self) -> list[str]:
         configuration = self._configuration()
         if self.load is not None:
-            self.world.check(configuration)  # what is wrong is to be known before anything is changed
+            self.world.check(configuration)  # find faults before anything is changed
         refused = self._reconfigured(configuration)
         if refused:
             raise Refusal(refused)
@@ -152,7 +155,7 @@ class ExecutionPoint:
         return _warnings(configuration)
 
     def _reconfigured(self, configuration: Configuration) -> str:
-        """Take this configuration; why not, if it cannot be taken."""
+        """Take this configuration; return why not if it cannot be taken."""
         machine = self._machine()
         if machine is None:
             return f"machine {self.name} is not in the pool: `poolbook on` brings it back"
@@ -165,14 +168,14 @@ class ExecutionPoint:
         return answer.refusal
 
     def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
-        """Use the sensors that the configuration asks for; ``wait`` until each has said something, if it does soon."""
+        """Use the configuration's sensors; with ``wait``, let each give its first reading if it does so soon."""
         for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
         self.world.configure(configuration)
         if wait:
             self.world.warm_up()
 
-    # What follows a drain
+    # After a drain
 
     def _follow(self, first: int, events: Sequence[Event]) -> None:
         for event in events:
@@ -182,7 +185,7 @@ class ExecutionPoint:
                 self._again = event.row == "resume" and self._completion == "reconfig"
 
     def follow_up(self) -> None:
-        """Do what is to follow a drain that is done: leave the pool, begin anew, or read the configuration again."""
+        """Execute what follows a finished drain: leave the pool, join it anew, or read the configuration again."""
         try:
             if self._again:
                 self._again = False

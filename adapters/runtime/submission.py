@@ -1,4 +1,4 @@
-"""Make a request of a user's submit description: ask the disk and the machine what the description asks of them."""
+"""Make a request of a user's submit description; look up on the disk and the machine what the description needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNWRITABLE_LOG = 22
 
 
 class DiskFiles:
-    """The disk, as a submission made in `folder` sees it."""
+    """The disk as seen by a submission made in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class DiskFiles:
 
 
 def not_followed(own: Mapping[str, str], terms: Terms) -> list[str]:
-    """Say in sentences which settings of whoever submits are not followed, as the pool's are others."""
+    """Return sentences on the submitter's own settings that are ignored because the pool's differ."""
     return [
         f"{name} = {text} is not followed: by the configuration that this pool read last it is "
         f"{terms.settings[name] or 'empty'}; poolbook reconfig has a pool read its configuration again"
@@ -85,7 +85,7 @@ def submission_of(
     files: DiskFiles | None = None,
 ) -> Submission:
     """Parse a description, a text or a mapping of commands. Relative paths in it are relative to `folder`. `own` are
-    the settings of whoever submits: they count where the pool's ``terms`` say nothing.
+    the submitter's settings: they count where the pool's ``terms`` say nothing.
 
     :raises SubmitError: the description is wrong
     """
@@ -111,10 +111,8 @@ def submission_of(
 
 
 def checked(parsed: Submission) -> Submission:
-    """Ask the disk what a submission is refused or held for, and return the submission.
-
-    :raises SubmitError: the executable cannot be run
-    """
+    """Check on the disk what a submission is refused or held for, and return the submission. Raise `SubmitError` if the
+    executable cannot be run."""
     command = unquoted(parsed.ad.get("Cmd", ""))
     if command.startswith("/") and parsed.ad.get("JobUniverse") in ("5", "12"):
         _check_executable(command)
@@ -142,27 +140,23 @@ def _check_executable(path: str) -> None:
 
 
 class Reading:
-    """What the text of a submit file asks of its user's surroundings, found in this process."""
+    """What a submit file needs of its user's environment, looked up in this process."""
 
     def __init__(self, description: SubmitDescription) -> None:
         self.description = description
         self.folder = Path(description.folder)
 
     def files(self) -> DiskFiles:
-        """Return the disk for the submit file."""
         return DiskFiles(self.folder)
 
     def config_disk(self) -> Disk:
-        """Return the disk for the user's configuration."""
         from .configuration import Disk
 
         return Disk(self.folder)
 
     def configured(self) -> tuple[dict[str, str], list[str]]:
-        """Return what the user's own configuration says to submissions, and its warnings.
-
-        :raises ConfigError: it cannot be read
-        """
+        """Return the submission settings of the user's own configuration, and its warnings. Raise `ConfigError` if it
+        cannot be read."""
         environment = self.description.environment
         if not config_files((), environment, self.folder) and not environment_settings(environment):
             return {}, []
@@ -173,10 +167,8 @@ class Reading:
         return for_submissions(submissions(configuration)), configuration.warnings
 
     def parsed(self, terms: Terms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
-        """Parse the submit file, and return its warnings, too. What it names need not be there.
-
-        :raises SubmitError: the submit file is wrong
-        """
+        """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
+        if the submit file is wrong."""
         said = self.description
         found = submission_of(
             said.text, user=user_name(), folder=self.folder, terms=terms, now=int(time.time()), file=said.file,
@@ -186,11 +178,8 @@ class Reading:
         return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
 
     def request(self, terms: Terms, own: Mapping[str, str]) -> ReadDescription:
-        """Make the request that submits the jobs.
-
-        :raises SubmitError: the submit file is wrong
-        :raises Refused: the executable cannot be run
-        """
+        """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `Refused` if the
+        executable cannot be run."""
         parsed, warnings = self.parsed(terms, own)
         try:
             parsed = checked(parsed)
@@ -201,7 +190,7 @@ class Reading:
 
 
 class ReadDescription(NamedTuple):
-    """A submit file that was read: the request that submits its jobs, and what its user is warned of, in lines."""
+    """A submit file that was read: the request that submits its jobs, and its warnings."""
 
     request: Submit
     parsed: Submission
@@ -209,12 +198,10 @@ class ReadDescription(NamedTuple):
 
 
 def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: str = "") -> Submit:
-    """Make the request that submits what was parsed."""
     return Submit(id, user, cluster, parsed.ad, parsed.count, pack(parsed.columns), file)
 
 
 def as_json(request: Submit) -> dict[str, Any]:
-    """Return the request as it goes over a socket."""
     return {
         "kind": "Submit",
         "id": request.id,

@@ -1,7 +1,7 @@
-"""What follows the log while a pool runs: its users' job logs and its views.
+"""The log's subscribers while a pool runs: its users' job logs and its views.
 
-Both can be made again from the log, so neither may stop the pool: what fails is told once, and tried again later from
-where it stands.
+Both can be made again from the log, so neither may stop the pool: a failure is reported once, and retried later from
+the subscriber's checkpoint.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .userlog import UserLogError, UserLogWriter
 from .views import catch_up, open_tables, views_path
 
 VIEWS_EVERY = 500_000
-"""Microseconds between two updates of the views: whoever reads brings them up to date himself if they are behind."""
+"""Microseconds between two updates of the views. Readers update views that are behind themselves."""
 VIEWS_PATIENCE = 5_000_000
 """Microseconds that the update may be late while the pool is busy."""
 RETRY = 5_000_000
-"""Microseconds until what failed is tried again."""
+"""Microseconds until a failed update is retried."""
 
 
 class Subscribers:
-    """Follows `log`, kept at `url`; `folder` is where the progress of the user logs is kept, `tell` is given what the
-    one who runs the pool should know."""
+    """Subscribers of `log`, kept at `url`. `folder` keeps the user logs' checkpoint; `tell` is called with messages for
+    the user who runs the pool."""
 
     def __init__(self, url: str, log: Log, folder: Path, tell: Callable[[str], None]) -> None:
         self._url, self._log, self._folder, self._tell = url, log, folder, tell
@@ -36,7 +36,7 @@ class Subscribers:
         self._behind = True
 
     def follow(self, first: int, events: Sequence[Event], now: int) -> None:
-        """The events from position `first` on are in the log."""
+        """Take the events that were appended from position `first` on."""
         self._behind = True
         writer = self._writer(now)
         if writer is None:
@@ -50,7 +50,7 @@ class Subscribers:
 
     @property
     def behind(self) -> bool:
-        """Whether the views have something to catch up with."""
+        """Tell whether the views are behind the log."""
         return self._behind
 
     def _writer(self, now: int) -> UserLogWriter | None:
@@ -68,14 +68,14 @@ class Subscribers:
             self._say_once(f"the job log {failure.path} cannot be written: {failure.reason}")
 
     def begin(self, now: int) -> None:
-        """Write what is missing since the log was last followed."""
+        """Catch up with everything appended since the last time."""
         self._again["views"] = now + VIEWS_EVERY
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)
 
     def keep_views(self, now: int, busy: bool) -> None:
-        """Bring the views up to date, if that is due: soon while little happens, later while much does."""
+        """Update the views if that is due: soon while little happens, later while the pool is busy."""
         if not self._behind or now < self._again["views"] + (VIEWS_PATIENCE if busy else 0):
             return
         self._update_views(now)

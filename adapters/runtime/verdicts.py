@@ -1,5 +1,4 @@
-"""What `poolbook verify` and `poolbook audit` find of a log, for them and for `Log`: the seal is computed again, and
-every event is judged."""
+"""The work of `poolbook verify` and `poolbook audit`: compute the seal again and judge every event."""
 
 from __future__ import annotations
 
@@ -24,32 +23,32 @@ class Verification:
     """Whether a log is as it was written, and every transition in it is legal."""
 
     imported: bool = False
-    """Whether it is of an import, whose events are judged by the audit alone."""
+    """Whether the log was imported: then only the audit judges its events."""
     seal: list[Problem] = Factory(list)
-    """Where the log is not what was written to it, each with its position (None: the log as a whole) and words."""
+    """Faults of the seal, each with its position (None: the log as a whole) and a text."""
     verdict: Verdict = Factory(Verdict)
     """What the judge counted, and the events that no rule allows."""
     decisions: RecheckedCycles | None = None
-    """What came of taking the negotiation cycles again; None: they were not, since nobody asked."""
+    """The result of deciding the negotiation cycles again; None if that was not requested."""
     unreadable: str = ""
     """Why the events could not be read; the seal then says where it is broken."""
 
     @property
     def violations(self) -> list[Violation]:
-        """The events that no rule allows, each with its position, thing, rule, words, and story."""
+        """Return the events that no rule allows, each with its position, thing, rule, words and story."""
         return self.verdict.violations
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Tell whether nothing was found."""
         return not self.seal and self.verdict.sound and (self.decisions is None or self.decisions.sound)
 
 
 def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
     """Compute the seal of the log at `url` again, and judge its events if they are a pool's own.
 
-    :param decisions: take every negotiation cycle again, too
-    :param tell: told after each cycle where in the log it stands, how many were taken, and where the log ends
+    :param decisions: decide every negotiation cycle again, too
+    :param tell: called after each cycle with its position, the number of cycles so far, and the log's end
     :raises LogError: there is no log, or it cannot be read though its seal holds
     """
     found = Verification(seal=verify_seal(url))
@@ -73,11 +72,8 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
 
 
 def audited(url: str) -> Audit:
-    """Audit the log at `url`, imported or a pool's own: what it tells of, whether that was allowed, where its sources
-    disagree, and whether its seal holds.
-
-    :raises LogError: there is no log, or it cannot be read though its seal holds
-    """
+    """Audit the log at `url`, imported or a pool's own: judge its events, compare its sources, and check its seal.
+    Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         with closing(open_log(url, create=False, read_only=True)) as log:

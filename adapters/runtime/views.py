@@ -1,10 +1,10 @@
-"""The views beside a log: where they are, opening them, and bringing them up to date.
+"""The views beside a log: find, open and update them.
 
 The views of ``pool.db`` are in ``pool.db.views``; those of a log on a server stand beside its mark; those of a log in
-memory are in memory. They hold nothing that the log does not: the file can be removed at any time. They are brought up
-to date by whoever reads, in batches, each in one transaction with the position that it reaches, so that several
-processes may do it at once and none repeats another's work. Views of another log, or of one that was cut and written
-on, are noticed and made anew. Where the file cannot be written, up-to-date views are made in memory.
+memory are in memory. They can be removed at any time, as all of them derives from the log. Readers update them in
+batches, each in one transaction with its checkpoint, so that several processes may do so at once and none repeats
+another's work. Views of another log, or of one that was cut and written on, are noticed and rebuilt. Where the file
+cannot be written, up-to-date views are made in memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 BATCH = 10_000
 """Events in a transaction: a crash costs no more work than this, and another process waits no longer."""
 LOCK_TIMEOUT = 60
-"""Seconds to wait for another process that is bringing the views up to date."""
+"""Seconds to wait for another process that is updating the views."""
 
 
 def views_path(url: str) -> str | None:
-    """The file of the views of the log at `url`; None if they are in memory. Raises `LogError` if the URL is none."""
+    """Return the file of the views of the log at `url`; None if they are in memory. Raise `LogError` if the URL is no
+    log's."""
     location = locate(url)
     if location.kind == "sqlite":
         return f"{location.place}.views"
@@ -45,10 +46,8 @@ def views_path(url: str) -> str | None:
 
 
 def views_current(url: str) -> Views:
-    """The views of the log at `url`, up to date, as of one moment. Close them after use.
-
-    Raises `LogError` if there is no log, and `LogUnavailable` if the log or its views cannot be read.
-    """
+    """Return the views of the log at `url`, up to date, as of one moment. Close them after use. Raise `LogError` if
+    there is no log, `LogUnavailable` if the log or its views cannot be read."""
     path = views_path(url)
     head = head_of(url)
     if path is not None and head is not None:
@@ -59,7 +58,7 @@ def views_current(url: str) -> Views:
 
 
 def rebuild(url: str) -> int:
-    """Make the views of the log at `url` anew, even if their file is damaged; return the position that they reached."""
+    """Rebuild the views of the log at `url`, even if their file is damaged; return the position that they reached."""
     path = views_path(url)
     if path is not None and os.path.exists(path):
         try:
@@ -76,10 +75,8 @@ def rebuild(url: str) -> int:
 
 
 def open_tables(path: str | None) -> sqlite3.Connection:
-    """A connection for writing to the views in a file, which is made if there is none, or to new ones in memory.
-
-    Raises `LogUnavailable` if the file is something else's, and `sqlite3.Error` if SQLite cannot open it.
-    """
+    """Return a connection for writing to the views in a file, created if missing, or to new ones in memory. Raise
+    `LogUnavailable` if the file holds something else, `sqlite3.Error` if SQLite cannot open it."""
     connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
     try:
         if path is not None:
@@ -94,9 +91,10 @@ def open_tables(path: str | None) -> sqlite3.Connection:
 def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
     """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached.
 
-    `shared`: others append to the log and bring the views forward, too: its head is read anew while the views are
-    locked. Not for a writer's own log, whose head is the writer's to know. Whatever moment the process dies at, the
-    views stand at the end of a batch, and go on from there.
+    A crash leaves the views at the end of a batch.
+
+    :param shared: others append to the log and update the views, too: the head is read anew while the views are locked.
+        Not for a writer's own log, whose head only the writer knows
     """
     checked = False
     while True:
@@ -123,7 +121,7 @@ def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, bat
 
 
 def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: bool) -> Reached:
-    """How far the views have come in this log: 0, with empty tables, if they were of another or of another format."""
+    """Return the views' checkpoint in this log: 0, with empty tables, if they were of another log or format."""
     if is_current(connection):
         now = reached(connection)
         if checked or not now.position or _same(now, log, head):
@@ -133,14 +131,14 @@ def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: boo
 
 
 def _same(now: Reached, log: Log, head: Head) -> bool:
-    """Whether the event that the views folded last stands at its place in the log."""
+    """Tell whether the event that the views folded last stands at its place in the log."""
     if now.position == head.position and now.digest not in ("", head.digest):
         return False
     return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))
 
 
 def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
-    """A connection for reading, on one snapshot, if the views in the file stand at this head; else None."""
+    """Return a connection for reading, on one snapshot, if the views in the file stand at this head; else None."""
     _, position, digest = head
     if not os.path.exists(path):
         return None
@@ -167,7 +165,7 @@ def _caught_up(url: str, path: str | None) -> Views:
             try:
                 return _updated(log, open_tables(path))
             except sqlite3.Error as error:
-                # What keeps the views from being written does not keep the log from being read.
+                # Unwritable views must not keep the log from being read.
                 if _code(error) not in _HINDRANCES:
                     _refuse(path, _way_out(error))
         return _updated(log, open_tables(None))
@@ -218,13 +216,12 @@ def _remove(path: str) -> None:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Readers and a writer do not wait for each other; after a power cut the views may have fallen back, which their
-    position tells, but are never torn."""
+    """Use a write-ahead log, so that readers and a writer do not wait for each other. After a power cut the views may
+    have fallen back, which their checkpoint tells, but are never torn."""
     connection.execute("PRAGMA synchronous=NORMAL")
     give_up = time.monotonic() + LOCK_TIMEOUT
     while True:

@@ -1,9 +1,8 @@
-"""Where a log is kept: in memory, in an SQLite file, or in a PostgreSQL schema; its seal, and the mark beside it.
+"""The stores of a log: memory, an SQLite file, or a PostgreSQL schema; its seal, and the mark beside it.
 
-``open_log`` opens one by its URL, ``verify_seal`` tells whether one still holds what was appended, and ``head_of``
-answers at once how far one goes. Nothing here knows what an event means to a pool: the stores keep, find and seal. The
-kinds of store import their libraries when one of them is opened and never each other's. docs/log.md says what they
-promise.
+``open_log`` opens a log by its URL, ``verify_seal`` checks that it still holds what was appended, and ``head_of``
+returns its head without loading events. No store knows what an event means to a pool. A store imports its library when
+a log of its kind is opened. docs/log.md says what the stores promise.
 """
 
 if __name__ != "poolbook.adapters.stores":

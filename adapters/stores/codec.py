@@ -1,7 +1,7 @@
-"""Events as a log keeps them: a topic, which names the kind, and a state, which is JSON.
+"""Encode events as a log keeps them: a topic, which names the kind, and a state, which is JSON.
 
-The rule of change: what a release has written stays readable. A kind of event whose fields change in more than a new
-field with a default gets a new topic; the old one moves to ``UPCASTS``, with a function from the old form to the new.
+What a release has written stays readable. A kind of event whose fields change by more than a new field with a default
+gets a new topic; the old one moves to ``UPCASTS``, with a function from the old form to the new.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...domain.ports.log import LogDamaged, LogError, LogNewer
 from .format import FORMAT
 
 Fields = dict[str, Any]
-"""An event as JSON has it: dicts, lists, texts, numbers, booleans and None."""
+"""An event as JSON: dicts, lists, texts, numbers, booleans and None."""
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
-"""The topic that took a retired topic's place, and the function that makes the old form's fields the new one's. None:
-nothing but the topic has changed."""
+"""The topic that replaced a retired one, and the upcaster of the old form's fields; None if only the topic has changed.
+"""
 
 
 def _with_leaving(fields: Fields) -> Fields:
-    """Until format 2, a job's leaving the queue had no event of its own: it was a part of what ended the job."""
+    """Add ``left``: until format 2, a job left the queue by the event that ended it, not by one of its own."""
     return fields | {"left": True}
 
 
 def _with_flags(fields: Fields) -> Fields:
-    """Until format 3, the flags of a claim were its marks."""
+    """Rename ``marks`` to ``flags``, a claim's name for them since format 3."""
     return {"flags" if name == "marks" else name: value for name, value in fields.items()}
 
 
@@ -93,7 +93,7 @@ UPCASTS: dict[str, Upcast] = {
     "ads": ("ads.kept", None),
     "table": ("table.written", None),
 }
-"""Retired topic -> what reads it. A chain is followed to its end."""
+"""Upcasts by retired topic. A chain is followed to its end."""
 
 
 def topics_of(kind: type[Event]) -> frozenset[str]:
@@ -114,11 +114,11 @@ def _finite(event: Event) -> None:
 
 
 _CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _finite}
-"""What the encoder would let pass but not give back. Kinds with a float stand here."""
+"""Checks for values that the encoder would accept but not give back. Kinds with a float stand here."""
 
 
 class Codec:
-    """Turns events into topics and states and back, by a table of topics and one of upcasts."""
+    """Encodes events as topics and states and decodes them, by a table of topics and one of upcasts."""
 
     def __init__(
         self, topics: Mapping[str, type[Event]] = TOPICS, upcasts: Mapping[str, Upcast] = UPCASTS, format: int = FORMAT
@@ -133,7 +133,7 @@ class Codec:
         self._format = format
 
     def encode(self, events: Sequence[Event]) -> tuple[list[str], list[bytes]]:
-        """The topics and the states of `events`. Raises `LogError` for what a log cannot hold."""
+        """Return the topics and the states of `events`. Raise `LogError` if a log cannot hold an event."""
         try:
             topics = [self._topics[type(event)] for event in events]
         except KeyError as error:
@@ -158,8 +158,8 @@ class Codec:
         return "an event"
 
     def decode(self, rows: Iterable[tuple[int, str, bytes]], log: str) -> list[Event]:
-        """The events of `rows` (position, topic, state) of the log called `log`. Raises `LogNewer` for a topic that
-        nobody knows, and `LogDamaged` for a state that is not of its topic's kind."""
+        """Return the events of `rows` (position, topic, state) of the log called `log`. Raise `LogNewer` if a topic is
+        unknown, `LogDamaged` if a state is not of its topic's kind."""
         decode = self._decode
         try:
             return [decode[topic](state) for _, topic, state in rows]
@@ -186,7 +186,7 @@ class Codec:
 def _upcasting(
     topic: str, topics: Mapping[str, type[Event]], upcasts: Mapping[str, Upcast]
 ) -> Callable[[bytes], Event]:
-    """What decodes a retired topic: its form, brought to the present one step by step."""
+    """Return the decoder of a retired topic, which upcasts its form step by step."""
     steps: list[Callable[[Fields], Fields]] = []
     while topic in upcasts:
         topic, step = upcasts[topic]

@@ -1,4 +1,4 @@
-"""How far a log goes, answered at once: for commands that only ask whether their views are up to date."""
+"""Read a log's head fast, for commands that only ask whether their views are up to date."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from .location import locate
 
 
 def head_of(url: str) -> tuple[int, int, str] | None:
-    """Epoch, position and digest of the log at `url` (what `Head` takes), or None if there is none.
+    """Return epoch, position and digest of the log at `url` (what `Head` takes), or None if there is none.
 
-    Loads neither events nor codec, and for an SQLite log nothing but sqlite3. What cannot be read this way is answered
-    as opening the log for reading would: with a `LogError`.
+    Loads neither events nor codec, and for an SQLite log only sqlite3.
+
+    :raises LogError: as opening the log for reading
     """
     location = locate(url)
     found = _of_file(location.place) if location.kind == "sqlite" else None
@@ -25,7 +26,6 @@ def head_of(url: str) -> tuple[int, int, str] | None:
 
 
 def _of_file(path: str) -> tuple[int, int, str] | None:
-    """The head of a sound log of a known format; None for anything else."""
     import sqlite3
     from urllib.parse import quote
 

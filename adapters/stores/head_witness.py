@@ -1,8 +1,8 @@
-"""The mark: a log's head as its last writer saw it, kept outside the log, so that a cut or replaced log shows.
+"""The mark: a log's head as its last writer saw it, kept outside the log to detect a cut or replaced log.
 
 One line in a file of its own, rewritten in place after each append and synced when the log is closed. It may lag behind
 the log (a crash between commit and mark, a second writer) but never runs ahead of it: the append was durable before. A
-file that is missing, empty or all zeros is no mark (a copied log; a power cut), and counts as one that was never made.
+file that is missing, empty or all zeros counts as no mark (a copied log; a power cut).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...domain.ports.log import Head, LogDamaged, LogUnavailable
 _WORD = "poolbook-mark"
 _ROOM = 160  # bytes: every mark fills its line, so that a shorter one leaves nothing of a longer one behind
 Sealed = Callable[[int], tuple[int, str] | None]
-"""Asks a log for the epoch and the digest of the append that ended at a position."""
+"""Returns the epoch and the digest of the append that ended at a position."""
 
 
 def _line(head: Head) -> bytes:
@@ -26,7 +26,8 @@ def _line(head: Head) -> bytes:
 
 
 def read_mark(path: str) -> Head | None:
-    """The mark in the file `path`, or None if there is none. Raises `LogDamaged` if the file holds something else."""
+    """Return the mark in the file `path`, or None if there is none. Raise `LogDamaged` if the file holds something
+    else."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -45,7 +46,7 @@ def read_mark(path: str) -> Head | None:
 
 
 def disagreement(mark: Head | None, head: Head, sealed: Sealed) -> str | None:
-    """Why a log that ends at `head` is not the one that was marked; None if it is. Read the mark before the head."""
+    """Return why a log that ends at `head` is not the marked one; None if it is. Read the mark before the head."""
     if mark is None or mark.position == 0:
         return None
     if mark.position > head.position:
@@ -59,7 +60,7 @@ class Mark:
     """The mark of a log that is open for writing."""
 
     def __init__(self, path: str) -> None:
-        """Raises `LogUnavailable` if the file cannot be made or written."""
+        """Open or create the file. Raise `LogUnavailable` if it cannot be created or written."""
         self.path = path
         self._written = False
         try:

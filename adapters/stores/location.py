@@ -1,4 +1,4 @@
-"""What a log's URL says: which kind of store, and where. Imports little, as commands use it that must be quick."""
+"""Parse a log's URL: the kind of store, and the place. Imports little, for commands that must be quick."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple, NoReturn
 WAYS = "memory:, a file's path, sqlite:///file.db, or postgresql://user@host/database?schema=name"
 DEFAULT_SCHEMA = "poolbook"
 EXTRA = "postgres"
-"""The extra of the package that brings what a log on a server needs; the libraries below are in it."""
+"""The extra of the package with PostgreSQL's libraries, those below."""
 _OF_EXTRA = ("psycopg", "psycopg_pool")
 
 
 class Location(NamedTuple):
-    """Where a log is. ``kind``: memory, sqlite or postgresql. ``place``: the name of a log in memory, the file, or the
-    server's URL without what is Poolbook's own. ``schema``: PostgreSQL's schema that is the log."""
+    """The place of a log. ``kind``: memory, sqlite or postgresql. ``place``: the name of a log in memory, the file, or
+    the server's URL without Poolbook's own parameters. ``schema``: PostgreSQL's schema of the log."""
 
     kind: str
     place: str
@@ -22,7 +22,7 @@ class Location(NamedTuple):
 
 
 def locate(url: str) -> Location:
-    """Take a log's URL apart. Raises `LogError` if it is none, or names a kind of store that is not installed."""
+    """Parse a log's URL. Raise `LogError` if it is none, or names a kind of store that is not installed."""
     scheme, colon, rest = url.partition(":")
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return _file(url, url)
@@ -76,5 +76,5 @@ def _refuse(url: str, why: str) -> NoReturn:
 
 
 def shown(url: str) -> str:
-    """A log's URL as it may be printed: without a password."""
+    """Return a log's URL without its password."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)

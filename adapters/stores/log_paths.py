@@ -1,6 +1,6 @@
-"""What stands beside a log: the folder of its processes, its writer's lock, the server's socket, its views.
+"""The files beside a log: the folder of its processes, its writer's lock, the server's socket, its views.
 
-Beside an SQLite log they are files of its name (``pool.db.d/``, ``pool.db.lock``). A log on a server has them in the
+Beside an SQLite log they carry its name (``pool.db.d/``, ``pool.db.lock``). Those of a log on a server are in the
 user's state folder, under a name made of its URL.
 """
 
@@ -19,13 +19,13 @@ _SOCKET_NAME_LIMIT = 100
 
 
 class LogPaths(NamedTuple):
-    """Everything beside one log stands at a name that begins with ``base``."""
+    """The files beside one log; their names begin with ``base``."""
 
     base: Path
 
     @property
     def folder(self) -> Path:
-        """Claims, exit records and scratch directories of the log's jobs."""
+        """Return the folder of claims, exit records and scratch directories of the log's jobs."""
         return self.base.with_name(self.base.name + ".d")
 
     @property
@@ -34,8 +34,8 @@ class LogPaths(NamedTuple):
 
     @property
     def socket(self) -> str:
-        """The address of the server's socket: beside the log, or where that would be too long, in /tmp under a name
-        made of the path: the same for everybody."""
+        """Return the path of the server's socket: beside the log or, where that is too long, in /tmp under a name made
+        of the path, the same for every user."""
         name = str(self.base.with_name(self.base.name + ".sock"))
         if len(name.encode()) <= _SOCKET_NAME_LIMIT:
             return name
@@ -43,7 +43,7 @@ class LogPaths(NamedTuple):
 
 
 def log_paths(url: str) -> LogPaths:
-    """Where the things beside the log at `url` stand. Raises `LogError` if it is no log's URL."""
+    """Return the paths beside the log at `url`. Raise `LogError` if the URL is no log's."""
     location = locate(url)
     if location.kind == "sqlite":
         return LogPaths(Path(os.path.realpath(location.place)))  # one log has one lock, whatever links lead to it
@@ -55,8 +55,8 @@ def log_paths(url: str) -> LogPaths:
 
 
 class WriterLock:
-    """The right to write the log at `url`, held by one process at a time; it is freed when the process ends, however it
-    ends. For a log on a server, the server keeps it, too, so that it holds between machines and users."""
+    """The lock of the log's one writer. It is released when the process ends, however it ends. A log on a server is
+    also locked there, so that the lock holds between machines and users."""
 
     def __init__(self, url: str) -> None:
         self._path = log_paths(url).lock
@@ -65,7 +65,8 @@ class WriterLock:
         self._session: Any = None
 
     def take(self) -> bool:
-        """Try to take it; False if another process has it. Raises OSError if the lock's file cannot be made."""
+        """Try to take the lock; return False if another process has it. Raise `OSError` if the lock's file cannot be
+        created."""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +99,7 @@ class WriterLock:
         return True
 
     def holder(self) -> str:
-        """The process that has it, as it wrote itself."""
+        """Return the process that has the lock, as it wrote itself."""
         try:
             return self._path.read_text().strip()
         except OSError:

@@ -1,7 +1,7 @@
 """Logs in memory: for tests, simulations and pools that end with their process.
 
-``memory:`` is a log of its own each time it is opened; ``memory:NAME`` is one log for all in this process who open it
-while one of them holds it.
+Each opening of ``memory:`` is a new log; ``memory:NAME`` is one log for all in this process who open it while one of
+them holds it.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class MemoryTables(SealedInserts, POPOApplicationRecorder):
         return []
 
     def close(self) -> None:
-        """Nothing to do: the log goes with its last user."""
+        """Do nothing: the log goes with its last user."""
 
 
 _SHARED: WeakValueDictionary[str, MemoryTables] = WeakValueDictionary()
 
 
 def open_memory(name: str, create: bool) -> MemoryTables | None:
-    """The log of this name, or a new one; None if there is none and none is to be made."""
+    """Return the log of this name, or a new one; None if there is none and `create` is not set."""
     found = _SHARED.get(name) if name else None
     if found is None and create:
         found = MemoryTables(f"memory:{name}" if name else "memory")

@@ -1,4 +1,4 @@
-"""Opening a log by its URL, whichever kind of store it names. A kind's library is loaded when a URL names it."""
+"""Open a log of any store by its URL. A store's library is loaded when a URL names it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from .verification import Problem, problems_of
 
 
 def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | None = None) -> Log:
-    """The log at `url`: ``memory:``, ``memory:NAME``, ``sqlite:///file.db``, a file's path, or
+    """Open the log at `url`: ``memory:``, ``memory:NAME``, ``sqlite:///file.db``, a file's path, or
     ``postgresql://user@host/database?schema=name`` (schema ``poolbook`` if none is named).
 
-    `create`: make it if there is none. `read_only`: nothing is written, not even by the database. `mark`: the file that
-    keeps the head outside the log, where it is not to be the usual one (`mark_of`).
-
-    Raises `LogError` if there is none or the URL is none, `LogUnavailable`, `LogNewer`, and `LogDamaged`: for writing,
-    also if the log is not the one that its mark knows.
+    :param create: make the log if there is none
+    :param read_only: write nothing, not even by the database
+    :param mark: the file of the mark, where it is not the usual one (`mark_of`)
+    :raises LogError: there is no log, or the URL is none
+    :raises LogUnavailable: the log cannot be opened
+    :raises LogNewer: a later release has written it
+    :raises LogDamaged: its file is damaged; for writing, also if it is not the log that its mark knows
     """
     location = locate(url)
     mark = mark or mark_of(location)
@@ -37,12 +39,9 @@ def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | Non
 
 
 def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
-    """What in the log at `url` is not as it was appended; nothing for a sound one.
-
-    Computes everything again: positions, each stream's versions, each append's digest and epoch, the head; then asks
-    the mark, and the database about its files. Reads the whole log, and changes nothing. Raises `LogError` if there is
-    no log, and `LogUnavailable` if it cannot be read.
-    """
+    """Return the faults of the log at `url`, computed again; empty for a sound one. Checks positions, each stream's
+    versions, each append's digest and epoch, the head, the mark, and the database's files. Reads the whole log, and
+    changes nothing. Raise `LogError` if there is no log, `LogUnavailable` if it cannot be read."""
     location = locate(url)
     mark = mark or mark_of(location)
     found: list[Problem] = []
@@ -68,9 +67,8 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
 
 
 def check_mark(url: str) -> None:
-    """Make sure that the log at `url` may be written: that its head is not behind its mark. Reads no more than these,
-    and changes nothing. Raises `LogError` if it cannot be read or there is none, `LogDamaged` if it may not be
-    written."""
+    """Refuse to write a log whose head is behind its mark. Reads only these two, and changes nothing. Raise `LogError`
+    if the log is missing or cannot be read, `LogDamaged` if it may not be written."""
     location = locate(url)
     mark = mark_of(location)
     tables = _tables(location, False, True)
@@ -84,9 +82,11 @@ def check_mark(url: str) -> None:
 
 
 def mark_of(location: Location) -> str | None:
-    """Where a log's mark stands: beside an SQLite file, and for a log on a server in the user's state folder
-    (``$XDG_STATE_HOME/poolbook`` or ``~/.local/state/poolbook``), in a file named by a digest of server, database and
-    schema. None for a log in memory."""
+    """Return the path of a log's mark; None for a log in memory.
+
+    It is beside an SQLite file, and for a log on a server in the user's state folder (``$XDG_STATE_HOME/poolbook`` or
+    ``~/.local/state/poolbook``), named by a digest of server, database and schema.
+    """
     if location.kind == "sqlite":
         return f"{location.place}.head"
     if location.kind == "memory":
@@ -97,7 +97,7 @@ def mark_of(location: Location) -> str | None:
 
 
 def stored_head(location: Location) -> Head | None:
-    """The head of a log, by the store's own means; None if there is no log."""
+    """Return the head of a log, by the store's own means; None if there is no log."""
     tables = _tables(location, False, True)
     if tables is None:
         return None
@@ -122,7 +122,7 @@ def _tables(location: Location, create: bool, read_only: bool, lenient: bool = F
 
 
 def _refuse_if_gone(location: Location, mark: str | None) -> None:
-    """A log that has a mark was there: to begin another in its place would hide that it is gone."""
+    """Refuse to begin a log in place of a missing one that has a mark: that would hide the loss."""
     if mark is None:
         return
     from .head_witness import read_mark

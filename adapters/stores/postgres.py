@@ -1,6 +1,6 @@
-"""Logs in PostgreSQL, each in a schema of its own, by way of the library's recorder and connection pool.
+"""Logs in PostgreSQL, each in a schema of its own, on the library's recorder and connection pool.
 
-The tables are those of an SQLite log. Two things differ from the library's own: positions are given, not drawn from a
+The tables are those of an SQLite log. Two things differ from the library: positions are given, not drawn from a
 sequence (which would leave a gap after each rollback), and an append locks the head's row, not the table of events.
 """
 
@@ -58,7 +58,7 @@ _FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """What goes wrong in PostgreSQL, in a log's words."""
+    """Translate PostgreSQL's errors into a log's."""
     try:
         yield
     except (psycopg.Error, PersistenceError) as error:
@@ -73,8 +73,7 @@ def _told(name: str) -> Iterator[None]:
 
 
 class PostgresTables(SealedInserts, PostgresApplicationRecorder):
-    """A log in a schema. It is a recorder of the library's too: `insert_events`, `select_events`,
-    `select_notifications`."""
+    """A log in a schema; also a recorder of the library: `insert_events`, `select_events`, `select_notifications`."""
 
     def __init__(self, datastore: PostgresDatastore, name: str) -> None:
         super().__init__(datastore)
@@ -88,7 +87,7 @@ class PostgresTables(SealedInserts, PostgresApplicationRecorder):
         )
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> NoReturn:
-        """Not here: a NOTIFY at each append would make all appends of a server wait for one another.
+        """Refuse: a NOTIFY at each append would make all appends of a server wait for one another.
 
         :raises NotImplementedError: always
         """
@@ -182,10 +181,8 @@ class PostgresTables(SealedInserts, PostgresApplicationRecorder):
 
 
 def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresTables | None:
-    """The log in `schema` of the database at `url`, made if `create` says so; None if there is none.
-
-    Raises `LogError` for a URL that PostgreSQL does not understand, and `LogUnavailable`.
-    """
+    """Return the log in `schema` of the database at `url`, made if `create` is set; None if there is none. Raise
+    `LogError` if PostgreSQL does not understand the URL, `LogUnavailable` if the server cannot be used."""
     options, name = _options(url), name_of(url, schema)
     # A user may wait longer or shorter for another writer; but that an append is on the disk is not theirs to change.
     waiting, durable = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"
@@ -203,7 +200,7 @@ def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> Po
 
 
 def name_of(url: str, schema: str) -> str:
-    """What messages call the log, and what its mark is named after: its URL without user and password."""
+    """Return the log's name in messages, also used for its mark: its URL without user and password."""
     options = _options(url)
     server = f"{options.get('host', '')}:{options.get('port', '')}".rstrip(":")
     return f"postgresql://{server}/{options.get('dbname', '')}?schema={schema}"

@@ -1,4 +1,4 @@
-"""The library's recorder interface over a sealed log: what an ``eventsourcing`` application writes and reads by."""
+"""The library's recorder interface over a sealed log, for ``eventsourcing`` applications."""
 
 from __future__ import annotations
 
@@ -18,17 +18,12 @@ class _Appending(Tables, Protocol):
 
 
 class SealedInserts:
-    """Insert events that are encoded already: sealed, and moving the head, as every append does.
-
-    The writer whose head is overtaken by an insert is fenced, as by any other writer.
-    """
+    """Inserts encoded events: sealed, and moving the head, as every append does. A writer whose head an insert has
+    overtaken is fenced."""
 
     def insert_events(self: _Appending, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
-        """Store all events or none, and return their positions in the log.
-
-        :raises IntegrityError: a version is not the next of its stream
-        :raises LogUnavailable: the store cannot take them
-        """
+        """Store all events or none, and return their positions in the log. Raise `IntegrityError` if a version is not
+        the next of its stream, `LogUnavailable` if the store cannot take them."""
         if not stored_events:
             return []
         while True:

@@ -20,13 +20,13 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class Batch(NamedTuple):
-    """The events of an append, in columns: a database takes them so at once, and nothing is made for each event."""
+    """The events of an append, in columns, as databases take them."""
 
     first: int
-    """The position of the first; the others follow."""
+    """The position of the first event; the others follow."""
     streams: list[str]
     versions: list[int]
-    """The event's number in its stream, from 1."""
+    """The events' numbers in their streams, from 1."""
     topics: list[str]
     states: list[bytes]
 
@@ -36,9 +36,9 @@ class Batch(NamedTuple):
 
 
 def seal(before: str, format: int, epoch: int, batch: Batch) -> str:
-    """The digest of an append. Raises `UnicodeEncodeError` for text that is not Unicode."""
+    """Return the digest of an append. Raise `UnicodeEncodeError` if a text is not Unicode."""
     return blake2b(_pack((before, format, epoch, *batch)), digest_size=32).hexdigest()
 
 
 GENESIS = blake2b(_pack(()), digest_size=32).hexdigest()
-"""The digest of a log that holds nothing yet."""
+"""The digest of an empty log."""

@@ -1,4 +1,4 @@
-"""Logs in SQLite files, by way of the library's recorder and connection pool.
+"""Logs in SQLite files, on the library's recorder and connection pool.
 
 Three tables: ``stored_events`` (the library's, with its positions as a column of their own, so that nothing renumbers
 them), ``appends`` and ``head``. WAL and ``synchronous=FULL``: a commit is on the disk when it returns. docs/log.md has
@@ -32,7 +32,7 @@ from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored
 
 APPLICATION_ID = 0x506F6F6C
-"""What the header of the file says that it is: "Pool"."""
+"""The application id in the file's header: "Pool"."""
 LOCK_TIMEOUT = 5
 """Seconds that an append waits while another process writes."""
 
@@ -72,7 +72,7 @@ _ANY_OTHER = (LogUnavailable, "SQLite did not do it; see what it says, then try 
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """What goes wrong in SQLite, in a log's words."""
+    """Translate SQLite's errors into a log's."""
     try:
         yield
     except ConnectionPoolClosedError as error:
@@ -133,7 +133,7 @@ class _Datastore(SQLiteDatastore):
 
 
 class SQLiteTables(SealedInserts, SQLiteApplicationRecorder):
-    """A log in an SQLite file. It is a recorder of the library's too: `insert_events`, `select_events`,
+    """A log in an SQLite file; also a recorder of the library: `insert_events`, `select_events`,
     `select_notifications`."""
 
     def __init__(self, datastore: SQLiteDatastore, name: str) -> None:
@@ -216,10 +216,12 @@ def _plain(cursor: SQLiteCursor | sqlite3.Cursor) -> sqlite3.Cursor:
 
 
 def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteTables | None:
-    """The log in the file `path`, made if `create` says so; None if there is none.
+    """Return the log in the file `path`, made if `create` is set; None if there is none.
 
-    `lenient`: hand out texts that are not UTF-8, for verification. Raises `LogError` for what is no log,
-    `LogUnavailable` and `LogDamaged`.
+    :param lenient: return texts that are not UTF-8, for verification
+    :raises LogError: the file is no log
+    :raises LogUnavailable: it cannot be opened
+    :raises LogDamaged: it is damaged
     """
     there = _size(path)
     if there == 0 and not create:
@@ -247,7 +249,6 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
 
 
 def _size(path: str) -> int:
-    """The file's size in bytes, 0 if there is none."""
     if os.path.isdir(path):
         raise LogError(f"{path} is a folder, and a log is a file: name one in it, as {os.path.join(path, 'pool.db')}")
     try:
@@ -262,10 +263,10 @@ def _size(path: str) -> int:
 
 
 def _is_cut(path: str, size: int) -> bool:
-    """Whether the file has fewer pages than its header says; while a write-ahead log is there that has more to say, no.
+    """Tell whether the file has fewer pages than its header says, unless a write-ahead log may have the rest.
 
     The header: page size at byte 16, number of pages at byte 28 (SQLite's page "Database File Format", section 1.3).
-    SQLite itself notices when it comes to a page that is missing, which an append may never do.
+    SQLite itself notices when it reads a missing page, which an append may never do.
     """
     wal = f"{path}-wal"
     if os.path.exists(wal) and os.path.getsize(wal):
@@ -280,9 +281,10 @@ def _is_cut(path: str, size: int) -> bool:
 
 
 def _readable(tables: SQLiteTables, path: str, lenient: bool) -> SQLiteTables:
-    """`tables`, or, where SQLite may not make the files that it shares with writers, a view of the file alone.
+    """Return `tables` or, where SQLite may not make the files that it shares with writers, a view of the file alone.
 
-    That is right only where nobody can write: no other process can either, and nothing waits in the write-ahead log.
+    The latter is right only where nobody can write: no other process can either, and nothing waits in the write-ahead
+    log.
     """
     try:
         tables.heads()
@@ -295,5 +297,5 @@ def _readable(tables: SQLiteTables, path: str, lenient: bool) -> SQLiteTables:
         uri = f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1"
         return SQLiteTables(_Datastore(uri, True, lenient), path)
     except LogDamaged:
-        return tables  # what is there instead is told by who asks
+        return tables  # the caller reports what is there instead
     return tables

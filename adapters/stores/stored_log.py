@@ -1,12 +1,11 @@
-"""The log over any store: numbering, encoding, sealing, the fence and reading, written once.
+"""The log over any store: numbering, encoding, sealing, fencing and reading.
 
-A store (``Tables``) keeps rows and compares heads; everything that has to be the same in memory, SQLite and PostgreSQL
-is here. The rules:
+A store (``Tables``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here.
 
-* What a ``StoredLog`` shows is the log up to the head that it knows: that of its opening, its last append or refresh.
-  So a state that was folded from its events always belongs to the head that its next append is compared with.
-* What fails changes nothing, and the object can be used again: after `Fenced`, `refresh` and read on; after
-  `LogUnavailable`, append again.
+* A ``StoredLog`` shows the log up to the head of its opening, its last append or refresh. So a state that was folded
+  from its events always belongs to the head that its next append is compared with.
+* A failure changes nothing, and the object stays usable: after `Fenced`, `refresh` and read on; after `LogUnavailable`,
+  append again.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .seal import Batch, seal
 Row = tuple[int, str, int, str, bytes]
 """A stored event: position, stream, version, topic, state."""
 Stored = tuple[int, str, bytes]
-"""What reading needs of a row: position, topic, state."""
+"""The part of a row that reading needs: position, topic, state."""
 Appended = tuple[int, int, int, str]
 """A row of the table of appends: position of its last event, format, epoch, digest."""
 
@@ -38,43 +37,45 @@ _TAKEOVERS = 100  # how often a new writer tries again because the old one still
 
 
 class Tables(Protocol):
-    """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` in the store's own words."""
+    """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` with the store's own message."""
 
     name: str
-    """What messages call the log."""
+    """The log's name in messages."""
 
     def heads(self) -> list[tuple[int, Head]]:
-        """The rows of the table of heads, each with its format: one, in a sound log."""
+        """Return the rows of the table of heads, each with its format: one, in a sound log."""
 
     def append(self, old: Head, new: Head, batch: Batch) -> None:
-        """In one durable transaction: replace the head `old` by `new` (or raise `Fenced`), and store `batch`."""
+        """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` if the head is
+        not `old`."""
 
     def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
-        """The first `most` events behind position `after`, as far as position `upto`."""
+        """Return the first `most` events behind position `after`, up to position `upto`."""
 
     def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
-        """The same of one stream's events."""
+        """Return the same of one stream's events."""
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
-        """The last version in each of `streams`; a stream without events may be left out."""
+        """Return the last version of each of `streams`; a stream without events may be left out."""
 
     def sealed(self, position: int) -> tuple[int, str] | None:
-        """Epoch and digest of the append whose last event is at `position`."""
+        """Return epoch and digest of the append whose last event is at `position`."""
 
     def rows(self, after: int, most: int) -> list[Row]:
-        """The first `most` whole rows behind position `after`, whatever the head says."""
+        """Return the first `most` whole rows behind position `after`, whatever the head says."""
 
     def appends(self, after: int, most: int) -> list[Appended]:
-        """The first `most` appends that end behind position `after`."""
+        """Return the first `most` appends that end behind position `after`."""
 
     def faults(self) -> list[str]:
-        """What the store itself finds wrong with its files."""
+        """Return what the store itself finds wrong with its files."""
 
     def close(self) -> None: ...
 
 
 def head_in(tables: Tables) -> Head:
-    """The head of a log. Raises `LogNewer` if it is of a later format, and `LogDamaged` if there is not one head."""
+    """Return the head of a log. Raise `LogNewer` if it is of a later format, `LogDamaged` if there is not exactly one
+    head."""
     heads = tables.heads()
     if len(heads) != 1:
         raise LogDamaged(f"{tables.name} has {len(heads)} heads, where a log has one; restore it from a copy")
@@ -97,7 +98,7 @@ class StoredLog:
     def __init__(
         self, tables: Tables, head: Head, mark: Mark | None, read_only: bool = False, codec: Codec = CODEC
     ) -> None:
-        """`mark` is None for a log without one: in memory, or open for reading only."""
+        """Take `mark` as None for a log without one: in memory, or open for reading only."""
         self._tables = tables
         self._read_only = read_only
         self._head = head
@@ -108,15 +109,13 @@ class StoredLog:
 
     @property
     def head(self) -> Head:
-        """The head as this object knows it: of its opening, its last append or refresh."""
+        """Return the head of the log's opening, its last append or refresh."""
         return self._head
 
     def append(self, events: Sequence[Event]) -> int:
-        """Store all of `events` or none, durably; return the position of the last (with no events, the head's).
-
-        Raises `Fenced` if another writer's append came between, `LogUnavailable` if the store cannot take it,
-        `LogError` if an event is none that a log can hold.
-        """
+        """Store all of `events` or none, durably; return the position of the last (with no events, the head's). Raise
+        `Fenced` if another writer's append came between, `LogUnavailable` if the store cannot take it, `LogError` if an
+        event is none that a log can hold."""
         for event in events:
             if type(event) is WriterBegan:
                 raise LogError(f"{self._tables.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
@@ -124,10 +123,14 @@ class StoredLog:
             return self._append(events, self._head.epoch) if events else self._head.position
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
-        """Become the writer: append a `WriterBegan` with the next epoch, so that every earlier writer fails.
+        """Become the writer: append a `WriterBegan` with the next epoch, which fences every earlier writer. Return the
+        epoch.
 
-        Returns the new epoch. `at` is in microseconds since 1970, UTC. The head is read anew, so the caller then reads
-        on from where it was. Raises `LogUnavailable`, and `Fenced` if another writer never stops for long enough.
+        The head is read anew, so the caller then reads on from where it was.
+
+        :param at: microseconds since 1970, UTC
+        :raises LogUnavailable: the store cannot take it
+        :raises Fenced: another writer never pauses for long enough
         """
         with self._writing:
             for attempt in range(_TAKEOVERS):
@@ -147,10 +150,8 @@ class StoredLog:
             return self._refresh()
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
-        """The events behind position `after` (at most `limit`) up to `head`, in order, each with its position.
-
-        Raises `LogDamaged`, `LogNewer`, `LogUnavailable`.
-        """
+        """Yield the events behind position `after` (at most `limit`) up to `head`, in order, each with its position.
+        Raise `LogDamaged` or `LogNewer` or `LogUnavailable` if the events cannot be read."""
         after = max(after, 0)
         upto = self._head.position
         if limit is not None:
@@ -158,7 +159,7 @@ class StoredLog:
         return self._read(after, upto)
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """The events of one stream behind position `after` up to `head`, each with its position in the log."""
+        """Yield the events of one stream behind position `after` up to `head`, each with its position in the log."""
         return self._read_stream(stream, max(after, 0), self._head.position)
 
     def close(self) -> None:
@@ -247,20 +248,26 @@ class StoredLog:
 
 
 def _next_count(rows: list[Stored]) -> int:
-    """How many rows to fetch next, so that large events do not fill the memory."""
+    """Return how many rows to fetch next, so that large events do not fill the memory."""
     size = sum(map(len, map(_STATE, rows)))
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 
 def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
-    """The log in `tables`; for writing only if it agrees with its mark. Raises `LogDamaged`, `LogNewer`."""
+    """Open the log in `tables`; for writing only if it agrees with its mark.
+
+    :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
+    """
     if read_only or mark_path is None:
         return StoredLog(tables, head_in(tables), None, read_only)
     return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path))
 
 
 def marked_head(tables: Tables, mark_path: str) -> Head:
-    """The head of the log in `tables`, which agrees with its mark. Raises `LogDamaged`, `LogNewer`."""
+    """Return the head of the log in `tables`, which must agree with its mark.
+
+    :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
+    """
     from .head_witness import read_mark
 
     marked = read_mark(mark_path)

@@ -1,8 +1,8 @@
-"""Whether a log still holds what was appended: everything that can be computed again is, and compared.
+"""Verify that a log still holds what was appended: compute everything again that can be, and compare.
 
-Verified is the log up to the head that it has at the beginning, so that a writer may go on meanwhile. It is read in
-order, an append at a time, so that the memory needed does not grow with the log (but for a number for each stream).
-After a fault the next append is judged by the digest that stands before it: a fault is reported where it is.
+The log is verified up to its head at the beginning, so that a writer may go on meanwhile. It is read in order, an
+append at a time, so that the memory needed does not grow with the log (but for a number per stream). After a fault the
+next append is judged by the digest stored before it: a fault is reported where it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .seal import GENESIS, Batch, seal
 from .stored_log import Appended, Row, Tables, head_in
 
 MOST = 100
-"""So many problems are told; after one fault there may be as many as events."""
+"""Problems that are reported; one fault may cause as many as there are events."""
 _CHUNK = 512
 _LOWEST = -(2**63)  # what stands at a position that no log has must show, too
 _WRITER = topics_of(WriterBegan)
@@ -30,14 +30,14 @@ _WRITER = topics_of(WriterBegan)
 @frozen
 class Problem:
     """Something that is not as it was appended. ``position``: of the event, or of the last event of the append; None
-    where it concerns the log as a whole."""
+    for the log as a whole."""
 
     position: int | None
     text: str
 
 
 def problems_of(tables: Tables, mark: Head | None) -> list[Problem]:
-    """All that is wrong with a log, at most `MOST` of it; nothing for a sound one. `mark`: read before the log."""
+    """Return what is wrong with a log, at most `MOST` problems; empty for a sound one. `mark`: read before the log."""
     found: list[Problem] = []
     walk = _Walk(tables)
     try:
@@ -96,7 +96,7 @@ class _Walk:
             yield Problem(row[0], f"from position {row[0]} on there are events of no append")
 
     def _still_ends_at(self, head: Head) -> bool:
-        """Whether no writer has appended since `head` was read: then what stands behind it is nobody's."""
+        """Tell whether no writer has appended since `head` was read: rows behind the head are then a fault."""
         return [found for _, found in self._tables.heads()] == [head]
 
     def at_the_end(self, head: Head) -> Iterator[Problem]:
@@ -140,7 +140,7 @@ class _Walk:
             )
 
     def _due(self, part: list[Row]) -> int:
-        """The epoch that an append of these rows is of: that before, or what its WriterBegan says."""
+        """Return the epoch of an append of these rows: the one before, or that of its WriterBegan."""
         epoch = self._epoch if type(self._epoch) is int else 0
         for _, _, _, topic, state in part:
             if topic in _WRITER:

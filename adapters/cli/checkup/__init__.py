@@ -1,7 +1,7 @@
-"""What of this machine, its configuration and its log would surprise whoever runs a pool here: ``poolbook doctor``.
+"""The checks of ``poolbook doctor``: what is wrong with this machine, its configuration and its log.
 
-``gathering`` and ``about_log`` ask the machine, the disk and the log, and change none of them; what they found are the
-values of ``facts``; ``checks`` judges those, and asks nothing.
+``gathering`` and ``about_log`` read the machine, the disk and the log, and change none of them. They return the values
+of ``facts``. ``checks`` judges these and reads nothing else.
 """
 
 if __name__ != "poolbook.adapters.cli.checkup":

@@ -1,4 +1,4 @@
-"""Asks the log and what stands beside it."""
+"""Read the facts about the log and the files beside it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HELD = 5
 
 
 def book(url: str, place: LogPaths | None) -> Book:
-    """What can be said of the log at `url`, beside which stands what `place` names."""
+    """Return the facts about the log at `url`, with the files of `place` beside it."""
     name = shown(url)
     try:
         location = locate(url)
@@ -49,7 +49,6 @@ def _marked(location: Location) -> bool:
 
 
 def _read(url: str, name: str) -> Book:
-    """What the log itself tells."""
     log = open_log(url, create=False, read_only=True)
     try:
         position = log.head.position
@@ -62,7 +61,7 @@ def _read(url: str, name: str) -> Book:
 
 
 def _beside(url: str, place: LogPaths, found: Book) -> Book:
-    """Who has the log, and which jobs run beside it."""
+    """Add which process holds the log, and which jobs run beside it."""
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"
     begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
@@ -70,8 +69,8 @@ def _beside(url: str, place: LogPaths, found: Book) -> Book:
 
 
 def _supervised(folder: Path) -> bool:
-    """Whether the process that the folder's lock names is alive, and is its supervisor. (To try the lock itself could
-    keep one that is about to begin from having it.)"""
+    """Tell whether the process that the folder's lock names is alive and is its supervisor. Trying the lock itself
+    could keep a starting supervisor from taking it."""
     try:
         pid = (folder / "lock").read_text().strip()
         return str(folder).encode() in Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
@@ -80,7 +79,6 @@ def _supervised(folder: Path) -> bool:
 
 
 def _queue(url: str, found: Book) -> Book:
-    """How the jobs of the queue are."""
     with views_current(url) as views:
         counts: Counter[int] = Counter()
         held = ("", "")
@@ -93,11 +91,11 @@ def _queue(url: str, found: Book) -> Book:
 
 
 def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
-    """A job of the cluster that is on hold, and why."""
+    """Return a held job of the cluster and its hold reason."""
     ad = next(ad for ad in views.ads(Jobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD)
     return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
 
 
 def _fits_nowhere(one: RefusalRow) -> bool:
-    """Whether the job's own conditions leave no slot, whoever has it."""
+    """Tell whether the job's own conditions leave no slot, whoever has it."""
     return bool(one.clauses) and not one.clauses[-1][2]

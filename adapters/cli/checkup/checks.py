@@ -1,4 +1,4 @@
-"""The checks: each looks at facts and says what is in order, what would surprise, what does not work, what to do."""
+"""The checks: each judges the facts and says what is in order, what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .facts import Facts, Volume
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 class Said(NamedTuple):
-    """What a check says. ``remedy``: what to do about it; empty for what is in order."""
+    """A check's answer. ``remedy``: what to do about it; empty if all is in order."""
 
     level: Level
     words: str
@@ -28,7 +28,7 @@ class Said(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What was said, and by which check."""
+    """An answer, and the check that gave it."""
 
     check: str
     level: Level
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A name, and the function that looks."""
+    """A check's name and function."""
 
     name: str
     look: Callable[[Facts], Iterator[Said]]
@@ -46,9 +46,9 @@ class Check(NamedTuple):
 OK, WARNING, PROBLEM = Level.OK, Level.WARNING, Level.PROBLEM
 
 OLDEST: Final = (3, 11)
-"""The Python that pyproject.toml asks for at least."""
+"""The lowest Python that pyproject.toml allows."""
 LITTLE_SPACE: Final = {PROBLEM: 100, WARNING: 1024}
-"""MiB that are free, below which it is said."""
+"""MiB of free space below which each level is reported."""
 FEW_FILES: Final = 256
 BETWEEN_MACHINES: Final = frozenset(
     {
@@ -56,7 +56,7 @@ BETWEEN_MACHINES: Final = frozenset(
         "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs",
     }
 )  # fmt: skip
-"""Kinds of file systems that several machines may share."""
+"""Types of file systems that several machines may share."""
 IN_MEMORY: Final = frozenset({"ramfs", "tmpfs"})
 _IDLE, _HELD, _RUNNING = 1, 5, 2
 
@@ -350,5 +350,5 @@ CHECKS: Final = (
 
 
 def examined(facts: Facts) -> list[Finding]:
-    """What all checks say of the facts, in the order of ``CHECKS``."""
+    """Return the findings of all checks, in the order of ``CHECKS``."""
     return [Finding(check.name, *said) for check in CHECKS for said in check.look(facts)]

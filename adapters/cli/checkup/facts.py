@@ -1,4 +1,4 @@
-"""What was found out, as values. Sizes are MiB, instants microseconds since 1970."""
+"""The facts that the checks judge. Sizes are MiB, instants microseconds since 1970."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 @frozen
 class Program:
-    """``command``: the ``poolbook`` that a shell finds; ``own``: the one beside this Python. Empty: there is none."""
+    """The program. ``command``: the ``poolbook`` on PATH; ``own``: the one beside this Python; empty if missing."""
 
     python: tuple[int, int, int]
     command: str = ""
@@ -18,56 +18,62 @@ class Program:
 
 @frozen
 class Volume:
-    """The file system of a folder. ``kind``: as /proc/self/mountinfo names it; empty where that does not tell.
-    ``there``: whether the folder is; where not, the rest is of the nearest one above it."""
+    """The file system of a folder, or of its nearest existing ancestor."""
 
     folder: str
     kind: str
+    """The type in /proc/self/mountinfo; empty if unknown."""
     free: int
     writable: bool = True
     executable: bool = True
     there: bool = True
+    """Whether the folder itself exists."""
 
 
 @frozen
 class Machine:
-    """``cores`` and ``memory`` are what a pool offers by itself, ``granted_cores`` and ``granted_memory`` what the
-    control groups of this process allow (None: they set no limit). ``inputs``: keyboards and mice that there are, and
-    those of them that may be read. ``numbered``: whether a job's processes can be known by RLIMIT_RTTIME."""
+    """This machine."""
 
     cores: int
     memory: int
+    """With `cores`, what a pool offers by default."""
     granted_cores: float | None = None
     granted_memory: int | None = None
+    """With `granted_cores`, the limits of this process's control groups; None: no limit."""
     open_files: int = 1024
     subreaper: bool = True
     numbered: bool = True
+    """Whether a job's processes can be marked by RLIMIT_RTTIME."""
     zone: str = "UTC"
     unknown_zone: str = ""
     logins: bool = True
     inputs: tuple[int, int] = (0, 0)
+    """The number of keyboards and mice, and of those that may be read."""
 
 
 @frozen
 class Settings:
-    """The configuration. ``files``: those that hold it, ``named``: by what; none: a machine without a policy.
-    ``starts``: each slot's START where it is the same for every job, else None. ``watches``: whether a slot's policy
-    asks for the keyboard. ``cores`` and ``memory``: what the slots have together."""
+    """The configuration."""
 
     files: tuple[str, ...] = ()
+    """None: a machine without a policy."""
     named: str = ""
+    """The option or variable that names the files."""
     error: str = ""
     warnings: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     starts: Mapping[str, bool | None] = field(factory=dict)
+    """Each slot's START if it is constant, else None."""
     watches: bool = False
+    """Whether a slot's policy reads KeyboardIdle or ConsoleIdle."""
     cores: float = 0
     memory: float = 0
+    """With `cores`, the sum over the slots."""
 
 
 @frozen
 class Waiting:
-    """Jobs that are alike, of which ``job`` is the first, and that no slot fits."""
+    """Alike jobs that no slot matches; ``job`` is the first."""
 
     job: str
     jobs: int
@@ -76,11 +82,7 @@ class Waiting:
 
 @frozen
 class Book:
-    """The log. ``empty``: its file is there, and nothing was ever in it. ``ahead``: by how much its last event is later
-    than this machine's clock. ``holder``: the process that writes it, empty if none does; ``answers``: whether it takes
-    requests. ``claims``: jobs whose processes were begun beside it and whose ends are not yet in it; ``supervised``:
-    whether their supervisor runs. ``counts``: jobs in the queue by JobStatus. ``held``: one of those on hold, and why.
-    """
+    """The log."""
 
     url: str
     there: bool = False
@@ -89,19 +91,27 @@ class Book:
     imported: bool = False
     marked: bool = True
     ahead: int = 0
+    """Microseconds by which its last event is later than this machine's clock."""
     holder: str = ""
+    """The process that writes it; empty if none does."""
     answers: bool = False
+    """Whether the holder takes requests."""
     claims: int = 0
+    """Jobs whose processes were started beside it and whose ends are not yet in it."""
     supervised: bool = False
+    """Whether their supervisor runs."""
     empty: bool = False
+    """Whether its file exists but never held an event."""
     counts: Mapping[int, int] = field(factory=dict)
+    """Jobs in the queue by JobStatus."""
     held: tuple[str, str] = ("", "")
+    """A held job and its HoldReason."""
     unfit: tuple[Waiting, ...] = ()
 
 
 @frozen
 class Facts:
-    """All of it. ``volumes``: of the log's folder, and of the one where jobs run."""
+    """All facts. ``volumes``: of the log's folder, and of the folder where jobs run."""
 
     program: Program
     machine: Machine

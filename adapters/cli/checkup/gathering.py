@@ -1,4 +1,4 @@
-"""Asks the machine, its configuration and the disk. Nothing is changed by it."""
+"""Gather facts about the machine, its configuration and the disk. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -36,8 +36,12 @@ _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")
 
 
 def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Facts:
-    """What is so now. ``url``: the log; ``files``: what ``-config`` named; ``environment``: this process's, unless
-    given."""
+    """Return the facts as of now.
+
+    :param url: the log
+    :param files: the files that ``-config`` named
+    :param environment: this process's, unless given
+    """
     given = os.environ if environment is None else environment
     place = _place(url)
     volumes = {} if place is None else dict(_volumes(place))
@@ -48,14 +52,14 @@ def _place(url: str) -> LogPaths | None:
     try:
         return log_paths(url) if locate(url).kind != "memory" else None
     except (LogError, OSError):
-        return None  # what is wrong with the URL, the log itself says
+        return None  # the checks of the log report a wrong URL
 
 
 def _program(environment: Mapping[str, str]) -> Program:
     own = Path(sys.executable).parent / "poolbook"
     found = shutil.which("poolbook", path=environment.get("PATH", os.defpath))
     if found is not None and own.exists() and os.path.samefile(found, own):
-        found = str(own)  # by whatever link a shell finds it
+        found = str(own)  # even if the shell finds it by a link
     return Program(sys.version_info[:3], found or "", str(own) if own.exists() else "")
 
 
@@ -83,10 +87,10 @@ def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> Machine:
 
 
 def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
-    """The cores and the MiB of memory that the control groups of this process allow; None: they set no limit.
+    """Return the cores and the MiB of memory that this process's control groups allow; None where there is no limit.
 
     Source: cgroups(7). ``cpu.max`` and ``memory.max`` of version 2, ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``
-    of version 1, each of the group and of those around it.
+    of version 1, each of the group and of its ancestors.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -109,7 +113,7 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
 
 
 def _around(base: Path, controllers: str, path: str) -> Iterator[Path]:
-    """The folder of a group and of those around it; where it is a container's, the outermost is all there is."""
+    """Yield the folder of a group and those of its ancestors. In a container, its outermost group is the last."""
     for name in controllers.split(",") if controllers else [""]:
         folder = base / name / path.lstrip("/")
         yield folder
@@ -124,7 +128,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _unknown_zone(name: str) -> str:
-    """A time zone that is asked for and not known: then the C library takes UTC, and says nothing."""
+    """Return the time zone in TZ if it is unknown: the C library then takes UTC without a warning."""
     wanted = name.lstrip(":")
     if not wanted or wanted.startswith("/") or _POSIX_ZONE.fullmatch(wanted):
         return ""
@@ -161,7 +165,7 @@ def _volumes(place: LogPaths) -> Iterator[tuple[str, Volume]]:
 
 
 def _mounts(path: Path) -> dict[str, tuple[str, list[str]]]:
-    """Where something is mounted, of which kind, and by which options: proc_pid_mountinfo(5). The last one counts."""
+    """Return the file system type and options of each mount point: proc_pid_mountinfo(5). The last mount counts."""
     found = {}
     for line in path.read_text(errors="surrogateescape").splitlines() if path.exists() else ():
         fields, _, rest = line.partition(" - ")
@@ -211,7 +215,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
 
 
 def _constant(text: str) -> bool | None:
-    """What an expression is, whatever it is asked of; None: that depends."""
+    """Return the value of an expression that is constant; None if it depends on its ad."""
     try:
         value = ad_of({"Start": text}).eval("Start")
     except (EvaluationError, KeyError):

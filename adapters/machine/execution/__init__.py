@@ -1,8 +1,7 @@
-"""Real execution: jobs as processes of this machine, held by a supervisor process which outlives the pool.
+"""Real execution: jobs as processes of this machine, under a supervisor process that outlives the pool.
 
-``activation`` is what the two sides say to each other, ``client`` the pool's side, ``supervisor/`` the process itself.
-Nothing here decides anything about a job: when to start, signal or hold it is the pool's to say, and what a limit's
-violation means for the job's life as well.
+``activation`` is the protocol, ``client`` the pool's side, ``supervisor/`` the process itself. Nothing here decides
+about a job: the pool says when to start, signal or hold it, and what the violation of a limit means.
 """
 
 if __name__ != "poolbook.adapters.machine.execution":

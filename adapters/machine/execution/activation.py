@@ -1,4 +1,4 @@
-"""What is said between the pool and its supervisor: one start of a job, and what became of it.
+"""The messages between the pool and its supervisor: one start of a job, and its reports.
 
 Times are integer microseconds since the epoch, UTC; CPU times integer microseconds; sizes KiB (HTCondor's unit for
 ImageSize, ResidentSetSize and DiskUsage) unless a name says otherwise.
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from attrs import Attribute, field, frozen
 
-# The key names files, so nothing may stand in it that means something in a path.
+# The key names files, so it may not hold characters with a meaning in a path.
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 # HoldReasonCode and HoldReasonSubCode of a job that was killed for a limit. The codes are those of the manual's table
@@ -44,10 +44,10 @@ FAILURE_HOLD_CODES: Mapping[str, int] = MappingProxyType(
 
 @frozen
 class Limits:
-    """The limits under which a job is killed; None enforces nothing.
+    """The limits whose violation kills a job; None enforces nothing.
 
-    ``memory_mb`` bounds the resident memory of all its processes together, ``disk_kb`` its scratch directory together
-    with what its output files grew by, ``wall_us`` the time from its start (time in suspension included).
+    ``memory_mb`` bounds the resident memory of all its processes together, ``disk_kb`` its scratch directory plus the
+    growth of its output files, ``wall_us`` the time from its start (time in suspension included).
     """
 
     memory_mb: int | None = None
@@ -74,14 +74,15 @@ def _is_absolute(_: object, attribute: Attribute[str], value: str) -> None:
 class Activation:
     """One start of one job.
 
-    ``key`` is unique forever: the log's position of the event that began it. ``executable`` and the three streams may
-    be relative to ``iwd``; an empty stream means /dev/null, and the same path for output and error one descriptor. The
-    job runs in its scratch directory, or with ``run_in_iwd`` in ``iwd``. ``environment`` is all that it inherits; the
-    variables that HTCondor's starter sets are added (manual, "Environment and services for a running job").
-    ``job_ad`` and ``machine_ad`` are written to its scratch directory as .job.ad and .machine.ad. ``cpus``,
-    ``memory_mb`` and ``disk_kb`` are what the slot provisions; ``limits`` says what of it is enforced.
-    ``kill_signals`` says which signal each way of a soft end sends. ``nice`` is added to the nice value of its
-    processes. ``execute`` is the directory in which its scratch directory is made; empty: the folder's own.
+    * ``key`` is unique forever: the log's position of the event that began it.
+    * ``executable`` and the three streams may be relative to ``iwd``. An empty stream means /dev/null. Output and error
+      at the same path share one descriptor.
+    * The job runs in its scratch directory, or with ``run_in_iwd`` in ``iwd``. The scratch directory is made in
+      ``execute``; empty: in the folder's own. It gets ``job_ad`` and ``machine_ad`` as .job.ad and .machine.ad.
+    * ``environment`` is all that it inherits; the variables that HTCondor's starter sets are added (manual,
+      "Environment and services for a running job").
+    * ``cpus``, ``memory_mb`` and ``disk_kb`` are provisioned by the slot; ``limits`` says which of them are enforced.
+    * ``kill_signals`` has the signal of each way of a soft end. ``nice`` is added to the processes' nice value.
     """
 
     key: str = field(validator=_is_key)
@@ -131,7 +132,7 @@ class Failed:
 
     @property
     def hold_code(self) -> int:
-        """The HoldReasonCode that a hold for this gives."""
+        """Return the HoldReasonCode for this failure."""
         return FAILURE_HOLD_CODES[self.part]
 
 
@@ -150,7 +151,7 @@ class Usage:
 
 @frozen
 class Exited:
-    """The job's own process ended, and no descendant of it lives any more; the record of it is on disk.
+    """The job's own process and all its descendants have ended; the record is on disk.
 
     Either ``code`` or ``signal`` is None. ``peak_kb`` is the largest resident size seen. ``violated`` is the limit for
     which the supervisor killed it, a key of VIOLATION_HOLD_CODES, or empty.
@@ -170,7 +171,7 @@ class Exited:
 
 @frozen
 class Lost:
-    """The job was begun, runs no more, and nobody can say how it ended; ``why`` is a sentence."""
+    """The job was started, runs no more, and its exit code is unknown; ``why`` is a sentence."""
 
     key: str
     why: str
@@ -179,7 +180,7 @@ class Lost:
 
 @frozen
 class Running:
-    """What ``recover`` knows of a job that runs still: its process, and when it was started."""
+    """A job that ``recover`` found running: its process, and when it was started."""
 
     key: str
     pid: int
@@ -188,7 +189,7 @@ class Running:
 
 Report: TypeAlias = Started | Failed | Usage | Exited | Lost
 
-# By the name under which the supervisor says it. A record on disk has the same form.
+# By the supervisor's name of the report. A record on disk has the same form.
 REPORTS: Mapping[str, type[Any]] = MappingProxyType(
     {"started": Started, "failed": Failed, "usage": Usage, "exited": Exited, "lost": Lost, "running": Running}
 )

@@ -1,7 +1,7 @@
-"""The pool's side: a handle on the supervisor of one folder, which is started when it is first needed.
+"""The pool's side: a handle on the supervisor of one folder, started on first use.
 
-A supervisor that was killed is replaced without a word: the handle connects to a new one, asks what became of each job
-that it had begun, and reports that as if it had just been told.
+A killed supervisor is replaced: the handle connects to a new one, asks about each job that it had started, and reports
+the answers as usual.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SupervisorError(PoolbookError, RuntimeError):
 
 
 class ReplacedError(SupervisorError):
-    """Another process has taken over the supervisor: the pool is served by that one now."""
+    """Another process that serves the pool has taken over the supervisor."""
 
 
 @define
@@ -57,8 +57,8 @@ class _Begun:
 class Supervisor:
     """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories.
 
-    One process uses it at a time, by one handle in one thread: a handle that connects replaces the one before, which
-    from then on gets ReplacedError.
+    One handle in one thread uses it at a time: a handle that connects replaces the one before, which from then on
+    raises ReplacedError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,10 +77,8 @@ class Supervisor:
         self._poll.register(self._ready, select.EPOLLIN)
 
     def start(self, activations: Sequence[Activation]) -> None:
-        """Start these jobs; reports tell how each fared. A key that was claimed before is never started again.
-
-        Of such a key it is reported once more how it stands: Started, or its end.
-        """
+        """Start these jobs; reports follow for each. A key that was claimed before is not started again. For such a key
+        its present state is reported once more: Started, or its end."""
         fresh = [activation for activation in activations if activation.key not in self._begun]
         again = [activation for activation in activations if activation.key in self._begun]
         self._connected()
@@ -88,15 +86,17 @@ class Supervisor:
         self._send([_start(activation) for activation in [*fresh, *again]])
 
     def signal(self, key: str, how: How) -> None:
-        """Soft, hold and remove: its kill signal for that to the job's own process, which is continued first if it is
-        suspended. Hard: SIGKILL to all its processes. Suspend and continue: SIGSTOP and SIGCONT to all. Nothing if it
-        runs no more."""
+        """Signal a job; do nothing if it runs no more.
+
+        Soft, hold and remove send its kill signal for that to the job's own process, which is continued first if it is
+        suspended. Hard sends SIGKILL, suspend SIGSTOP and continue SIGCONT to all its processes.
+        """
         if how not in _HOWS:
             raise ValueError(f"a job cannot be signalled {how!r}: choose one of {', '.join(_HOWS)}")
         self._send([{"do": "signal", "key": key, "how": how}])
 
     def poll(self, timeout: float) -> list[Report]:
-        """What was reported since the last call; waits up to ``timeout`` seconds for the first, without end below 0."""
+        """Return the reports since the last call; wait up to ``timeout`` seconds for the first (below 0: forever)."""
         if not self._reports:
             self._connected()
             self._poll.poll(None if timeout < 0 else timeout)
@@ -107,23 +107,24 @@ class Supervisor:
         return reports
 
     def fileno(self) -> int:
-        """For selectors: readable when ``poll`` has something to do. It stays the same as long as the handle lives."""
+        """Return a descriptor for selectors: readable when ``poll`` has something to do, the same for the handle's
+        life."""
         return self._poll.fileno()
 
     def acknowledge(self, keys: Iterable[str]) -> None:
-        """The pool has made these ends durable in its own log: records, claims and scratch directories may go."""
+        """Allow the removal of records, claims and scratch directories of these ends, now durable in the pool's log."""
         keys = list(keys)
         if keys:
             self._send([{"do": "acknowledge", "keys": keys}])
 
     def claimed(self) -> frozenset[str]:
-        """Every activation of which the folder holds something: running, or ended and not acknowledged."""
+        """Return every activation of the folder: running, or ended and not acknowledged."""
         folder = self._folder / "claims"
         return frozenset(os.listdir(folder)) if folder.is_dir() else frozenset()
 
     def recover(self, keys: Sequence[str]) -> dict[str, Known]:
-        """What became of these activations: "unknown" was never begun, and what a former pool asked for before it was
-        killed is settled now. Of those that run, ``poll`` reports the end; of those that ended, no more."""
+        """Return the state of these activations; "unknown" was never begun. Requests of a killed pool are settled
+        first. ``poll`` reports the ends of those that run, and nothing more of those that have ended."""
         known = self._ask(keys)
         for key, what in known.items():
             if isinstance(what, Running):
@@ -136,7 +137,7 @@ class Supervisor:
         return known
 
     def close(self) -> None:
-        """Detach. The supervisor goes on while it has jobs."""
+        """Detach. The supervisor stays while it has jobs."""
         self._disconnect()
         if self._ready >= 0:
             self._poll.close()
@@ -193,7 +194,7 @@ class Supervisor:
         self._poll.register(connection, select.EPOLLIN)
 
     def _dial(self) -> socket.socket:
-        """Connect by way of a descriptor: the socket's own path may be longer than an address may be."""
+        """Connect through a descriptor: the socket's own path may be too long for an address."""
         where = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -206,7 +207,7 @@ class Supervisor:
         return connection
 
     def _launch(self) -> None:
-        """Start a supervisor, if there is none; it leaves this process's session and all its descriptors."""
+        """Start a supervisor if there is none; it leaves this process's session and all its descriptors."""
         import subprocess  # needed once, if at all
 
         try:
@@ -233,7 +234,7 @@ class Supervisor:
         return f"; the last that it said: {said.splitlines()[-1]}" if said else ""
 
     def _resume(self) -> None:
-        """Agree on the version, and make the supervisor and this handle know the same of the jobs begun."""
+        """Agree on the version, and exchange which jobs were begun."""
         self._write([{"do": "hello", "version": _VERSION}])
         hello = self._answer("hello")
         if hello["version"] != _VERSION:
@@ -268,7 +269,6 @@ class Supervisor:
             self._hear_all()
 
     def _send(self, messages: list[dict[str, Any]]) -> None:
-        """Send to whichever supervisor there is."""
         while True:
             self._connected()
             try:
@@ -297,7 +297,7 @@ class Supervisor:
         return {key: "unknown" if said is None else _report(said) for key, said in jobs.items()}
 
     def _answer(self, name: str) -> dict[str, Any]:
-        """Wait for the answer of this name. What came before it is heard, what came after it stays to be heard."""
+        """Wait for the answer of this name. Take in what came before it; leave what came after it."""
         while True:
             while self._messages:
                 message = self._messages.popleft()
@@ -307,7 +307,7 @@ class Supervisor:
             self._read(0)
 
     def _receive(self) -> None:
-        """Take in what has come, without waiting; connect again where the supervisor is gone."""
+        """Take in messages without waiting; connect again if the supervisor is gone."""
         try:
             if self._socket is not None:
                 self._read(socket.MSG_DONTWAIT)
@@ -323,7 +323,7 @@ class Supervisor:
             self._hear(self._messages.popleft())
 
     def _read(self, flags: int) -> None:
-        """Take in some messages. ConnectionError where there are none any more."""
+        """Take in some messages. Raise `ConnectionError` if the connection is over."""
         assert self._socket is not None
         data = self._socket.recv(_READ, flags)
         if not data:
@@ -342,7 +342,7 @@ class Supervisor:
             self._take(_report(message))
 
     def _take(self, report: Any) -> None:
-        """Hand out a report at the next poll, and remember what it changes."""
+        """Queue a report for the next poll, and record what it changes."""
         if isinstance(report, Started) and report.key in self._begun:
             self._begun[report.key].started = True
         elif isinstance(report, Exited | Failed | Lost):
@@ -351,7 +351,7 @@ class Supervisor:
         self._signal_ready()
 
     def _signal_ready(self) -> None:
-        """Make the counter say whether reports wait."""
+        """Make the counter tell whether reports wait."""
         if self._reports:
             os.eventfd_write(self._ready, 1)
         else:

@@ -1,7 +1,7 @@
-"""The sensors of this machine: who sits at it, how busy it is, how fast it is.
+"""The sensors of this machine: its owner's activity, its load, its speed.
 
-``idle`` tells when a key was pressed last, ``load`` what load the slots' jobs make, ``benchmarks`` measures the
-machine, in a process of its own. ``Sensors`` puts together what the policy reads of it.
+``idle`` reads when a key was pressed last, ``load`` computes the load of the slots' jobs, ``cron`` runs the STARTD_CRON
+jobs, ``benchmarks`` measures the machine in a process of its own. ``Sensors`` combines what the policy reads.
 """
 
 if __name__ != "poolbook.adapters.machine.sensors":

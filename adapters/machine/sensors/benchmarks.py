@@ -1,8 +1,8 @@
-"""How fast this machine is: MIPS and KFLOPS by work that is really done.
+"""Benchmark this machine: MIPS and KFLOPS.
 
-``python -m poolbook.adapters.sensors.benchmarks`` prints both, after about a second. They are figures of numpy's
-loops on one core: millions of integer operations and thousands of floating-point operations in a second, comparable
-between machines that are measured in this way.
+``python -m poolbook.adapters.machine.sensors.benchmarks`` prints both, after about a second. They are figures of
+numpy's loops on one core: millions of integer operations and thousands of floating-point operations per second,
+comparable between machines that are measured in this way.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 
 SECONDS = 0.5
-"""How long each kind of work is done, at least."""
+"""Seconds that each kind of work is done, at least."""
 _WORDS = 4096
 _RANK = 200
 
 
 def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
-    """Operations in a second, of a piece of ``work`` that returns how many it did: it is repeated for ``seconds``, and
-    its fastest repetition counts, since others may use the machine meanwhile."""
+    """Return the operations per second of ``work``, which returns how many it did. It is repeated for ``seconds``; the
+    fastest repetition counts, since others may use the machine meanwhile."""
     best, end = 0.0, time.perf_counter() + seconds
     while True:
         began = time.perf_counter()
@@ -32,7 +32,7 @@ def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
 
 
 def integers() -> int:
-    """Xorshift over a vector, sixteen times: shifts and exclusive ors of 32-bit integers that fit into a cache."""
+    """Run xorshift over a vector, sixteen times: shifts and exclusive ors of 32-bit integers that fit into a cache."""
     import numpy
 
     words = numpy.arange(1, _WORDS + 1, dtype=numpy.uint32)
@@ -59,13 +59,13 @@ def main() -> None:
 
 
 def command() -> tuple[list[str], dict[str, str]]:
-    """How to run the benchmarks in a process of their own, on one core."""
+    """Return the command and environment that run the benchmarks in a process of their own, on one core."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return [sys.executable, "-m", __name__], {**os.environ, **one}
 
 
 def result(printed: str) -> tuple[int, int]:
-    """MIPS and KFLOPS as the benchmarks printed them; zeros where they did not come to their end."""
+    """Return the MIPS and KFLOPS that the benchmarks printed; zeros if they did not finish."""
     words = printed.split()
     return (int(words[0]), int(words[1])) if len(words) == 2 and all(map(str.isdigit, words)) else (0, 0)
 

@@ -1,4 +1,4 @@
-"""A process whose output is taken in as it comes, while the pool does other things."""
+"""A process whose output is read as it comes, while the pool does other things."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 Watch = Callable[[int, Callable[[], None]], None]
-"""Have something called whenever a descriptor can be read."""
+"""Registers a function to be called whenever a descriptor can be read."""
 Unwatch = Callable[[int], None]
 LONGEST = 1 << 20
-"""Bytes of a line, at most: what is longer is heard as several."""
+"""Bytes of a line, at most; a longer one is split."""
 _PIPE = 1 << 16
 """Bytes that a pipe holds."""
 
 
 class Child:
-    """A process in a session of its own. ``heard`` is called with each whole line that it prints, ``ended`` when it is
-    gone; what stands behind the last line feed is a line, too.
-
-    :raises OSError: it cannot be started
-    """
+    """A process in a session of its own. ``heard`` is called with each line that it prints (the last one may lack its
+    line feed), ``ended`` when it is gone. Raises `OSError` if it cannot be started."""
 
     def __init__(
         self,
@@ -92,7 +89,6 @@ class Child:
         return bool(select.select([self._output], [], [], 0)[0])
 
     def _leave(self) -> None:
-        """Give back what the process needed; it is dead."""
         self._gone = True
         if self._listening:
             self._deaf()
@@ -103,13 +99,13 @@ class Child:
         self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and all that it started."""
+        """Send a signal to it and everything that it started."""
         if not self._gone:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """Have done with it, and hear no more of it."""
+        """Kill it, and drop the rest of its output."""
         if not self._gone:
             self.signal(signal.SIGKILL)
             self._leave()

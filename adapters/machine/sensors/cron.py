@@ -1,9 +1,9 @@
-"""The owner's own sensors: programs that print attributes, run as STARTD_CRON_JOBLIST says.
+"""The startd's cron jobs: programs that print attributes, run as STARTD_CRON_JOBLIST says.
 
 A program prints lines ``Name = value``; a line that begins with ``-`` ends a record, and so does the program's end. The
-last record of each program stands in the ads of all slots of the machine until the next takes its place. The rules are
-the startd's: a program is run every PERIOD seconds (Periodic: one that runs still is left alone, or ended first where
-KILL is set), so long after its last end (WaitForExit), once (OneShot), or never by itself (OnDemand).
+last record of each program stands in the ads of all slots of the machine. The rules are the startd's: a program runs
+every PERIOD seconds (Periodic: a running one is left alone, or killed first if KILL is set), PERIOD after its last end
+(WaitForExit), once (OneShot), or never by itself (OnDemand).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MODES = {"periodic": "Periodic", "waitforexit": "WaitForExit", "oneshot": "OneSh
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)
 _OF_SINGLE_SLOTS = ("slotid", "slotname", "slottypeid", "slotmergeconstraint", "name")
-"""With one of these in it a record is, in HTCondor, for some of the slots alone."""
+"""Attributes by which HTCondor restricts a record to some of the slots."""
 LARGEST = 1 << 20
-"""Signs in a record, at most: a program that prints more without a break has gone wrong, and is ended."""
+"""Characters in a record, at most: a program that prints more without a break is faulty, and is killed."""
 _QUOTED = 60
-"""Signs of a wrong line that are told, at most."""
+"""Characters of a wrong line that are quoted, at most."""
 
 
 @frozen
 class CronJob:
-    """A program that is to be run; ``period`` in seconds, ``prefix`` stands before each attribute that it prints."""
+    """A configured program; ``period`` in seconds, ``prefix`` for each attribute that it prints."""
 
     name: str
     command: tuple[str, ...]
@@ -52,10 +52,8 @@ class CronJob:
 
 
 def cron_jobs(configuration: Configuration) -> list[CronJob]:
-    """The programs that a configuration has run.
-
-    :raises ConfigError: one of them has no executable, no period, or a mode that there is not
-    """
+    """Return the programs of a configuration. Raise `ConfigError` if one of them has no executable, no period, or an
+    unknown mode."""
     names = configuration.get("STARTD_CRON_JOBLIST").replace(",", " ").split()
     return [_job(configuration, name) for name in dict.fromkeys(names)]
 
@@ -108,7 +106,7 @@ def _wrong(configuration: Configuration, name: str, what: str, words: str) -> Co
 
 @define
 class _Turns:
-    """One program's state: when it is due (None: not by itself), what runs of it, what it has printed so far."""
+    """One program's state: when it is due (None: not by itself), its process, and its output so far."""
 
     job: CronJob
     due: int | None
@@ -116,23 +114,22 @@ class _Turns:
     told_to_end: bool = False
     lines: list[str] = field(factory=list)
     size: int = 0
-    """Signs in ``lines``; of a record that is too large, more than LARGEST, and no lines are kept of it."""
+    """Characters in ``lines``; more than LARGEST for a record that is too large, whose lines are dropped."""
     published: Ad = field(factory=dict)
 
 
 class Cron:
-    """Runs programs and keeps what they published. ``watch`` and ``unwatch`` are the loop's, ``tell`` is given what the
-    machine's owner should know."""
+    """Runs programs and keeps what they published. ``watch`` and ``unwatch`` are the loop's; ``tell`` is called with
+    messages for the machine's administrator."""
 
     def __init__(self, watch: Watch, unwatch: Unwatch, tell: Callable[[str], None]) -> None:
         self._watch, self._unwatch, self._tell = watch, unwatch, tell
         self._turns: dict[str, _Turns] = {}
         self._told: set[tuple[str, str]] = set()
-        """What was told already of each program: the kind of its fault, once until there is another configuration."""
+        """Faults already reported, as program and kind; cleared by another configuration."""
 
     def configure(self, jobs: list[CronJob], now: int) -> None:
-        """Run these from now on. One that is the same as before goes on as it is; what another has published is
-        forgotten."""
+        """Run these from now on. Unchanged ones go on; what the others have published is dropped."""
         before, self._turns = self._turns, {}
         self._told.clear()
         for job in jobs:
@@ -146,19 +143,17 @@ class Cron:
                 turns.child.kill()
 
     def attributes(self) -> Mapping[str, str]:
-        """All that the programs say now."""
+        """Return the attributes that all programs publish now."""
         return {name: text for turns in self._turns.values() for name, text in turns.published.items()}
 
     def next(self) -> int | None:
-        """When a program is due."""
         return min((turns.due for turns in self._turns.values() if turns.due is not None), default=None)
 
     def expected(self) -> bool:
-        """Whether a program runs that has said nothing yet."""
+        """Tell whether a program runs that has published nothing yet."""
         return any(turns.child is not None and not turns.published for turns in self._turns.values())
 
     def turn(self, now: int) -> None:
-        """Start what is due."""
         for turns in list(self._turns.values()):
             if turns.due is not None and turns.due <= now:
                 periodic = turns.job.mode == "Periodic"
@@ -207,7 +202,7 @@ class Cron:
             turns.due = time.time_ns() // 1000 + max(1, turns.job.period) * SECOND
 
     def _publish(self, turns: _Turns) -> None:
-        """A record is whole: it takes the place of the last one. An empty record changes nothing."""
+        """Publish a whole record in place of the last one. An empty record changes nothing."""
         lines, turns.lines, turns.size = turns.lines, [], 0
         if not lines:
             return
@@ -243,5 +238,4 @@ class Cron:
             self._tell(f"STARTD_CRON_{job.name}{setting} {text}")
 
     def close(self) -> None:
-        """End what runs."""
         self.configure([], 0)

@@ -1,8 +1,8 @@
-"""When somebody last used this machine: at a terminal, or at its keyboard and mouse.
+"""When this machine was last used: at a terminal, or at its keyboard and mouse.
 
-A terminal on which somebody is logged in tells by its access time; who is logged in where, the file utmp says, and
-without one every terminal counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES by their access
-times, and /dev/input, whose devices are read: what comes from them is counted and thrown away.
+A login terminal is read by its access time. The file utmp says who is logged in where; without one every terminal
+counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES by their access times, and /dev/input, whose
+devices are read: their input is noticed and discarded.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 _UTMP = struct.Struct("=hxxi32s4s32s256shhiii4i20x")
-"""One record of glibc's utmp: its kind, the process, the line, and what is not asked for here."""
+"""One record of glibc's utmp: its kind, the process, the line; the rest is skipped."""
 _USER_PROCESS = 7
 MICROSECONDS = 1_000_000
 
 
 def logged_in(utmp: Path) -> list[str] | None:
-    """The terminals on which somebody is logged in, such as pts/3; None where the system does not tell."""
+    """Return the terminals with a login, such as pts/3; None if the system does not record them."""
     try:
         data = utmp.read_bytes()
     except OSError:
@@ -31,15 +31,14 @@ def logged_in(utmp: Path) -> list[str] | None:
 
 
 def terminals(devices: Path) -> Iterator[str]:
-    """Every terminal that there is."""
     for pattern in ("tty*", "pty*", "pts/*"):
         for found in devices.glob(pattern):
             yield str(found.relative_to(devices))
 
 
 def last_access(devices: Path, names: Iterable[str]) -> int | None:
-    """The latest instant, in microseconds, at which any of these devices was read. Devices that are none, and those
-    that belong to /dev/null, do not count."""
+    """Return the latest instant, in microseconds, at which any of these devices was read. Non-devices, and devices that
+    are /dev/null, do not count."""
     nothing = _major(devices / "null")
     latest = 0
     for name in names:
@@ -61,14 +60,14 @@ def _major(path: Path) -> int | None:
 
 
 class InputDevices:
-    """Keyboards and mice: the devices below /dev/input, as far as this process may read them."""
+    """Keyboards and mice: the readable devices below /dev/input."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open: dict[str, int] = {}
 
     def stirred(self) -> bool:
-        """Whether anything came from any of them since this was asked last."""
+        """Tell whether any of them had input since the last call."""
         found = False
         present = {path.name for path in self._folder.glob("event*")}
         for name in [name for name in self._open if name not in present]:
@@ -90,7 +89,7 @@ class InputDevices:
 
 
 class Idle:
-    """When somebody last used this machine. ``root`` is /; ``console`` are CONSOLE_DEVICES, ``bad_utmp`` is
+    """When this machine was last used. ``root`` is /; ``console`` are CONSOLE_DEVICES, ``bad_utmp`` is
     STARTD_HAS_BAD_UTMP."""
 
     def __init__(self, console: Sequence[str] = (), *, bad_utmp: bool = False, root: Path = Path("/")) -> None:
@@ -101,8 +100,8 @@ class Idle:
         self._touched: int | None = None
 
     def read(self, now: int) -> tuple[int | None, int | None]:
-        """The instants, in microseconds, of the last key or movement anywhere and at the console; None: none is known.
-        A device that says it was used in the future was used now."""
+        """Return the instants, in microseconds, of the last use anywhere and at the console; None: unknown. An access
+        time in the future counts as now."""
         lines = None if self._bad_utmp else logged_in(self._utmp)
         typed = last_access(self._devices, terminals(self._devices) if lines is None else lines)
         if self._input.stirred():

@@ -1,7 +1,6 @@
-"""What load the jobs of each slot make: the cores that they kept busy over the last minute.
+"""The load of each slot's jobs: the cores that they kept busy over the last minute.
 
-The reference's rule: of the processor time that a job's processes used, sampled as it is measured, the mean over a
-minute; no job makes more load than the machine has.
+HTCondor's rule: the mean over a minute of the CPU time of a job's processes, at most the machine's own load.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ WINDOW = 60_000_000
 
 @define
 class _Used:
-    """A job's processor time (microseconds) at the instants at which it was measured, ascending."""
+    """A job's CPU time (microseconds) at the instants of its measurements, ascending."""
 
     slot: str
     samples: deque[tuple[int, int]] = field(factory=deque)
@@ -28,24 +27,24 @@ class _Used:
             self.samples.popleft()
 
     def cores(self, now: int) -> float:
-        """The mean over the window: the time before the first measurement counts as idle."""
+        """Return the mean over the window: the time before the first measurement counts as idle."""
         first, last = self.samples[0], self.samples[-1]
         return max(0, last[1] - first[1]) / max(WINDOW, now - first[0], 1)
 
 
 @define
 class CondorLoad:
-    """The load of the slots' jobs, by what is measured of them."""
+    """The load of the slots' jobs, from their measured usage."""
 
     _jobs: dict[str, _Used] = field(factory=dict)
 
     def began(self, key: str, slot: str, at: int) -> None:
-        """An activation's processes are there."""
+        """Add an activation that has started."""
         self._jobs[key] = _Used(slot)
         self._jobs[key].add(at, 0)
 
     def measured(self, key: str, at: int, used: int) -> None:
-        """An activation's processes have used so many microseconds of processor time in all."""
+        """Record the microseconds of CPU time that an activation has used in all."""
         if key in self._jobs:
             self._jobs[key].add(at, used)
 
@@ -53,5 +52,5 @@ class CondorLoad:
         self._jobs.pop(key, None)
 
     def loads(self, now: int, most: float) -> Mapping[str, float]:
-        """The load of each slot; ``most`` is the machine's."""
+        """Return the load of each slot, at most ``most``, the machine's load."""
         return {job.slot: min(job.cores(now), most) for job in self._jobs.values()}

@@ -1,4 +1,4 @@
-"""What the policy of this machine's slots reads of it, at an instant."""
+"""The readings of this machine, at an instant, for the policy of its slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sensors:
 
     @classmethod
     def configured(cls, configuration: Configuration) -> Sensors:
-        """The sensors that a configuration asks for: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP."""
+        """Return the sensors of a configuration: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP."""
         devices = configuration.get("CONSOLE_DEVICES").replace(",", " ").split()
         return cls(
             [device.removeprefix("/dev/") for device in devices],
@@ -27,7 +27,7 @@ class Sensors:
         )
 
     def read(self, now: int, condor_load: Mapping[str, float]) -> Readings:
-        """What the sensors say at the instant ``now``."""
+        """Return the readings at the instant ``now``."""
         last_input, last_console = self._idle.read(now)
         return Readings(last_input, last_console, machine_load(), condor_load)
 
@@ -36,7 +36,7 @@ class Sensors:
 
 
 def machine_load() -> float:
-    """The machine's load average over a minute; 0 where the system has none."""
+    """Return the machine's load average over a minute; 0 where the system has none."""
     try:
         return os.getloadavg()[0]
     except OSError:

@@ -1,9 +1,9 @@
-"""The users' job logs, in the format of HTCondor's user log: what happened to a job, for its user and his tools.
+"""The users' job logs, in the format of HTCondor's user log.
 
-``UserLogs`` folds the pool's events into texts, each with the file that it belongs to (``fold``; ``jobs`` and ``runs``
-are what it keeps, ``forms`` the text of each event). ``UserLogWriter`` appends them to the files, each exactly once
-(``writer``, ``files``, ``progress``). Nothing here decides anything about a job, and nothing in the pool ever reads
-these files: the log of the pool is the truth. docs/userlog.md says what is written when.
+``UserLogs`` folds the pool's events into texts, each with its file (``fold``; ``logged_clusters`` and ``logged_runs``
+are its state, ``event_text`` has the text of each event). ``UserLogWriter`` appends them to the files, each exactly
+once (``writer``, ``files``, ``checkpoint``). Nothing here decides about a job, and the pool never reads these files.
+docs/userlog.md says what is written when.
 """
 
 if __name__ != "poolbook.adapters.runtime.userlog":

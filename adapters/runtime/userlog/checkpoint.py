@@ -1,10 +1,10 @@
-"""How far the user logs are written: a small file to which a line is added whenever that changes.
+"""The user logs' checkpoint: a small file that gets a line whenever it moves.
 
-The last whole line counts. A line that a crash cut off never counted, and the one before it says the truth: a batch was
-announced and no file touched yet, or all of it is written and will be found to be.
+The last whole line counts. A line that a crash cut off never counted, and the one before it is still true: either a
+batch was announced and no file touched, or all of it is written and will be found so.
 
-A file is not replaced for each line: where a file replaces another, some file systems write it to disk first, which
-takes longer than all the rest. It is made anew, one line long, when it has grown.
+The file is not replaced for each line: some file systems write a replaced file to disk first, which takes longer than
+all the rest. It is rewritten as one line when it has grown.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .files import problem
 
 PROGRESS = "userlogs.progress"
 GROWN = 1_000_000
-"""The size in bytes at which the file is made anew."""
+"""The size in bytes at which the file is rewritten."""
 
 
 class UserLogError(Exception):
-    """The user logs cannot be kept; the text names the file, the rule and the way out."""
+    """The user logs cannot be kept; the text names the file, the rule and the remedy."""
 
 
 @frozen
 class Failure:
-    """A log that could not be written: why, at which position of the pool's log first, and how many events it lacks."""
+    """A log that could not be written: why, the first such position of the pool's log, and how many events it lacks."""
 
     path: str
     reason: str
@@ -38,8 +38,8 @@ class Failure:
 
 @define
 class Progress:
-    """`position`: up to here everything is written. `until`: where the batch that was begun ends, and `sizes` what its
-    files measured before it. Equal positions: no batch was begun."""
+    """All up to `position` is written. `until`: the end of the batch that was begun, with the `sizes` of its files
+    before it; equal to `position` if none was."""
 
     position: int = 0
     until: int = 0
@@ -48,8 +48,7 @@ class Progress:
 
 
 class ProgressFile:
-    """The file of that name in `folder`, which is made if there is none; `durable`: each line is on disk before
-    `save` returns."""
+    """The file of that name in `folder`, created if missing; `durable`: each line is on disk before `save` returns."""
 
     def __init__(self, folder: Path, durable: bool) -> None:
         self.path = folder / PROGRESS
@@ -57,10 +56,8 @@ class ProgressFile:
         self._size = 0
 
     def read(self) -> Progress:
-        """The progress; none if there is no file. What a crash left of a line is taken off.
-
-        :raises UserLogError: the folder or file cannot be used, or is no progress
-        """
+        """Return the checkpoint; an empty one if there is no file. A line that a crash cut off is removed. Raise
+        `UserLogError` if the folder or file cannot be used, or is no checkpoint."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             text = self.path.read_bytes() if self.path.exists() else b""
@@ -81,10 +78,7 @@ class ProgressFile:
             ) from None
 
     def save(self, progress: Progress) -> None:
-        """Add a line, all of it or nothing.
-
-        :raises UserLogError: it could not be written
-        """
+        """Add a line, all of it or nothing. Raise `UserLogError` if it could not be written."""
         line = msgspec.json.encode(progress) + b"\n"
         try:
             if self._size > GROWN:

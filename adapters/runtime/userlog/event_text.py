@@ -1,7 +1,7 @@
 """The text of each event of a user log, to the last blank.
 
-An event is a header, a sentence, lines that are indented, and a line of three dots. Since every line but the first is
-indented, no text from outside can end an event before its time, as long as it stays one line (``one_line``).
+An event is a header, a sentence, indented lines, and a line of three dots. Since every line but the first is indented,
+no text from outside can end an event early, as long as it stays on one line (``one_line``).
 
 Source: the manual's "Job Event Log Codes" for the events' meaning; for blanks and widths HTCondor's condor_event.cpp
 and the logs of a real pool.
@@ -18,16 +18,16 @@ from typing import NamedTuple
 END = "...\n"
 """The line that closes an event."""
 NOTE_LENGTH = 8191
-"""Notes of a submission are cut to this many characters."""
+"""Characters to which the notes of a submission are cut."""
 
 Stamp = Callable[[int], str]
-"""How an instant, in microseconds, is written in a header."""
+"""Formats an instant, in microseconds, for a header."""
 Numbers = tuple[int, int]
-"""Microseconds of CPU time: the user's and the system's."""
+"""Microseconds of CPU time: user and system."""
 
 
 def stamps(zone: tzinfo | None = None) -> Stamp:
-    """ISO dates to the second, in `zone`; None: the local time of this process, as HTCondor has it."""
+    """Return a formatter of ISO dates to the second in `zone`; None: this process's local time, as in HTCondor."""
     known: tuple[int, str] = (-1, "")
 
     def stamp(at: int) -> str:
@@ -41,12 +41,12 @@ def stamps(zone: tzinfo | None = None) -> Stamp:
 
 
 def one_line(text: str) -> str:
-    """`text` without its line breaks, which would end a line of an event."""
+    """Return `text` without its line breaks, which would end a line of an event."""
     return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
 
 
 def header(number: int, cluster: int, stamp: str) -> tuple[str, str]:
-    """What every event begins with, up to the process number and behind it; numbers have three digits at least."""
+    """Return an event's header before and after the process number; numbers have three digits at least."""
     return f"{number:03d} ({cluster:03d}.", f".000) {stamp} "
 
 
@@ -66,7 +66,7 @@ def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
 
 
 def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str) -> str:
-    """004: the job was ended before it was done."""
+    """004: the job was evicted."""
     why = f" Code {code} Subcode {subcode}" if code else ""
     return (
         f"Job was evicted.{why}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run')}"
@@ -75,7 +75,7 @@ def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str) ->
 
 
 def requeued(ending: str, reason: str, usage: Numbers) -> str:
-    """004: the job ended by itself, and is to run again."""
+    """004: the job ended by itself and will run again."""
     return (
         f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run')}{ending}"
         f"{_line('', reason)}"
@@ -88,7 +88,7 @@ def terminated(ending: str, usage: Numbers, total: Numbers, table: str) -> str:
 
 
 def ending(code: int | None, signal: int | None) -> str:
-    """How a job's own process ended."""
+    """Return the sentence on how a job's own process ended."""
     if signal is not None:
         return f"\t(0) Abnormal termination (signal {signal})\n\t(0) No core file\n"
     return f"\t(1) Normal termination (return value {code or 0})\n"
@@ -128,7 +128,7 @@ def released(reason: str) -> str:
 
 
 def remote_error(slot: str, message: str, code: int, subcode: int) -> str:
-    """021: what went wrong where the job ran or should have; the one event whose message may have several lines."""
+    """021: an error on the slot; the one event whose message may have several lines."""
     lines = "".join(f"\t{line.strip()}\n" for line in message.splitlines() if line.strip())
     return f"Error from starter on {slot}:\n{lines}\tCode {code} Subcode {subcode}\n"
 
@@ -154,7 +154,8 @@ def _line(label: str, text: str) -> str:
 
 
 def _usage(*usages: tuple[str, Numbers]) -> str:
-    """CPU times. The access point's own, the local ones, are always 0: nothing of it runs for one job alone."""
+    """Return the lines of CPU times. The local (access point's) times are always 0: it runs no process for a single
+    job."""
     lines = []
     for span, (user, system) in usages:
         for place, times in (("Remote", (user, system)), ("Local", (0, 0))):
@@ -172,12 +173,12 @@ def _days(seconds: int) -> str:
 
 
 def _bytes(span: str) -> str:
-    """What was transferred; always nothing, since jobs find their files where they are."""
+    """Return the bytes transferred: always 0, since jobs find their files in place."""
     return f"\t0  -  {span} Bytes Sent By Job\n\t0  -  {span} Bytes Received By Job\n"
 
 
 def megabytes(kibibytes: int) -> int:
-    """Rounded up, as the attribute MemoryUsage."""
+    """Round KiB up to MiB, as the attribute MemoryUsage."""
     return (kibibytes + 1023) // 1024
 
 
@@ -193,19 +194,19 @@ class Resource(NamedTuple):
 
 _UNITS = {"Memory": " (MB)", "Disk": " (KB)", "TimeExecute": " (s)", "TimeSlotBusy": " (s)"}
 _LABEL = 12
-"""As long as the longest name of a common resource with its unit."""
+"""The length of a common resource's longest name with its unit."""
 _NARROWEST = (8, 8, 9)
 """Least widths of usage, request and allocation."""
 
 
 def number(value: float) -> str:
-    """A quantity: with two decimals if it is no whole number."""
+    """Format a quantity: with two decimals unless it is a whole number."""
     return str(int(value)) if value == int(value) else f"{value:.2f}"
 
 
 def resources(rows: Iterable[Resource]) -> str:
-    """The table "Partitionable Resources" of events 004 and 005. Where a column has a fraction, whole numbers are
-    padded so that the units stand under each other."""
+    """Return the table "Partitionable Resources" of events 004 and 005. In a column with a fraction, whole numbers are
+    padded so that the units align."""
     rows = sorted(rows, key=lambda row: row.name.lower())
     columns = [_aligned([row[at] for row in rows]) for at in (1, 2, 3)]
     usage, request, allocated = (

@@ -1,7 +1,7 @@
-"""Appending to files that others may append to as well.
+"""Append to files that others may append to as well.
 
-A file is opened once for each batch, with O_APPEND: the system puts each piece of text at the end, whoever else
-writes. No lock is taken, as HTCondor takes none unless ENABLE_USERLOG_LOCKING is set.
+A file is opened once per batch, with O_APPEND: the system puts each text at the end, whoever else writes. No lock is
+taken, as HTCondor takes none unless ENABLE_USERLOG_LOCKING is set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .event_text import END
 
 MODE = 0o644
-"""Rights of a new file, before the umask."""
+"""Permissions of a new file, before the umask."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK
 
 
@@ -23,7 +23,7 @@ def encoded(text: str) -> bytes:
 
 
 def size(path: str) -> int:
-    """The size of a file; 0 if there is none, or if that cannot be told."""
+    """Return a file's size in bytes; 0 if there is none or it cannot be read."""
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):
@@ -38,15 +38,15 @@ def _open(path: str) -> int:
 
 
 class Loss(NamedTuple):
-    """How many events a file could not take, and why."""
+    """The number of events that a file could not take, and why."""
 
     events: int
     reason: str
 
 
 def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
-    """Append `text`, which consists of whole events; `durable`: and have it on disk. If not all of it fits, the file
-    keeps the events that do, and the loss is returned."""
+    """Append `text`, which consists of whole events; with `durable`, sync it to disk. If not all of it fits, keep the
+    events that do, and return the loss."""
     rest = memoryview(text)
     try:
         fd = _open(path)
@@ -66,8 +66,8 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
 
 
 def _cut(fd: int, written: bytes) -> int:
-    """Take an event that was begun off the end of the file, unless somebody has written behind it; return how many
-    whole events stand there."""
+    """Remove a torn event from the end of the file, unless another process has written behind it; return the number of
+    whole events written."""
     torn = len(written) - (written.rfind(_DOTS) + len(_DOTS) if _DOTS in written else 0)
     end = os.lseek(fd, 0, os.SEEK_CUR)
     if torn and os.fstat(fd).st_size == end:
@@ -76,7 +76,6 @@ def _cut(fd: int, written: bytes) -> int:
 
 
 def count(text: bytes) -> int:
-    """How many whole events `text` holds."""
     return text.count(_DOTS)
 
 
@@ -84,7 +83,7 @@ _DOTS = b"\n" + END.encode()
 
 
 def events(text: bytes) -> Iterator[bytes]:
-    """The events that `text` consists of, each with its closing line; the last one may be torn."""
+    """Yield the events of `text`, each with its closing line; the last one may be torn."""
     start = 0
     while start < len(text):
         found = text.find(_DOTS, start)
@@ -94,10 +93,10 @@ def events(text: bytes) -> Iterator[bytes]:
 
 
 def missing(path: str, since: int, text: bytes) -> bytes:
-    """What of `text` does not stand in the file behind the size `since`, where others may have written too. An event
-    at the end of the file of which only the beginning stands there is completed.
+    """Return the part of `text` that is not in the file behind the size `since`, where others may have written, too. An
+    event torn at the end of the file is completed.
 
-    A file that is shorter than `since` was emptied or replaced: then all of it is looked through.
+    A file shorter than `since` was emptied or replaced: then all of it is searched.
 
     :raises OSError: the file cannot be read
     """
@@ -121,7 +120,7 @@ def missing(path: str, since: int, text: bytes) -> bytes:
 
 
 def _torn(tail: bytes, event: bytes) -> int:
-    """How much of the beginning of `event` stands, on a line of its own, at the end of `tail`."""
+    """Return how many bytes of `event` stand, on a line of their own, at the end of `tail`."""
     for length in range(min(len(event) - 1, len(tail)), 0, -1):
         before = len(tail) - length
         if (before == 0 or tail[before - 1 : before] == b"\n") and tail.endswith(event[:length]):
@@ -130,8 +129,8 @@ def _torn(tail: bytes, event: bytes) -> int:
 
 
 def unwritable(path: str) -> str:
-    """Why a log cannot be kept at `path`, in words; empty if it can. For the submission, which puts a job on hold
-    (code 22) rather than let it run unseen. Makes the file, as opening it for the first event would."""
+    """Return why no log can be kept at `path`; empty if one can. Creates the file, as its first event would. A
+    submission then puts the job on hold (code 22) rather than let it run without its log."""
     try:
         os.close(_open(path))
     except OSError as error:

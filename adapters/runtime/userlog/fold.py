@@ -1,13 +1,11 @@
-"""Which events of the pool mean which events of a user log, and in which order those are written.
+"""Fold the pool's events into events of user logs, in the order in which these are written.
 
-The rules of this file:
-
-* An event of a job that runs is written when it happens, but for its hold, release and removal: these wait until its
-  processes are gone, and follow the eviction (004 before 012, 004 before 009), as the real schedd has it.
+* An event of a running job is written when it happens, but its hold, release and removal wait until its processes are
+  gone, and follow the eviction (004 before 012, 004 before 009), as the real schedd has it.
 * Every event of a log has one rule here (``_RULES``); an event without one means nothing for a user log.
-* What happens to a job before its process began (001) is told after that, or not at all if it never begins.
-* A job that ended or failed before anybody saw it begin is still told of in order: 001 before 005; what could not be
-  started has an error (021) in place of 001. One that was stopped before it began was never evicted.
+* What happens to a job before its process began (001) is written after that, or not at all if it never begins.
+* A job that ended or failed before its begin was reported is still written in order: 001 before 005. A failed start has
+  an error (021) in place of 001. A job stopped before it began was never evicted.
 
 Source: the manual's "Job Event Log Codes"; the order, and what it leaves open, as in the logs of a real pool.
 """
@@ -25,7 +23,7 @@ from .logged_clusters import NOTES, LoggedCluster, holds, without
 from .logged_runs import Place, Run, Why, address, changed, place, table
 
 Body = str | Callable[[int], str]
-"""What an event says: the same for all jobs, or what each process's says, made when it is written."""
+"""An event's text: one for all jobs, or a function that makes each process's when it is written."""
 Entry = tuple[LoggedCluster, e.Procs, int, Body]
 """An event of some jobs: its number and body."""
 
@@ -33,9 +31,9 @@ SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1,
 HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
 
 PRIORITY = "JobPrio"
-"""The one attribute whose change is told of (033): it is changed by a command that asks for that."""
+"""The one attribute whose change is logged (033): a command of its own changes it."""
 PROCESSES = 1
-"""How many processes were suspended: the pool's log does not say, the job's own is one."""
+"""Suspended processes: the pool's log does not say how many; the job's own is one."""
 
 # Why a job was evicted, by the cause of the signal. The reasons are data of the real pool's logs, which tools match.
 _UNSPECIFIED = Why(1005, 0, "Unspecified job interruption")
@@ -49,15 +47,15 @@ _EVICTIONS = {
     "shutdown": Why(1013, 0, "Startd was shutdown"),
 }
 _BY_MACHINE = "held_by_machine"
-"""The cause of a hold by WANT_HOLD: the machine reports it as an error."""
+"""The cause of a hold by WANT_HOLD, which the startd reports as an error."""
 _LOST = Why(1008, 0, "Job not found at execution machine")
 _REMOVED_CODE = 1023
 
 
 class UserLogs:
-    """The fold from the pool's events to the texts of user logs.
+    """The projector from the pool's events to the texts of user logs.
 
-    :param stamp: how instants are written; in local time, unless told otherwise
+    :param stamp: formats instants; in local time unless given
     """
 
     def __init__(self, stamp: event_text.Stamp | None = None) -> None:
@@ -69,11 +67,11 @@ class UserLogs:
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
         self._leaving: dict[str, Why] = {}
-        """Why the claims of slots are to end, where that is told."""
+        """Why the claims of slots are about to end, where that is logged."""
         self._runs: dict[tuple[int, int], Run] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[str, str]]:
-        """Fold the event at `position`; return what it adds to which files, in order."""
+        """Fold the event at `position`; return the texts that it adds, with their files, in order."""
         rule = _RULES.get(type(event))
         self.position = position
         if rule is None:
@@ -82,7 +80,7 @@ class UserLogs:
         return _merged(self._texts(entry, self._stamp(event.at)) for entry in entries) if entries else []
 
     def skip(self, position: int, event: e.Event) -> None:
-        """Fold an event whose texts were written before: the same as `fold`, without writing them."""
+        """Fold an event whose texts were written before: as `fold`, without texts."""
         rule = _RULES.get(type(event))
         self.position = position
         if rule is not None:
@@ -136,7 +134,7 @@ class UserLogs:
         return iter(())
 
     def _slot_moved(self, event: e.SlotTransitioned) -> Iterator[Entry]:
-        """A claim that begins to end does so for a reason, which counts until it ends or its job may stay after all."""
+        """Remember why a claim begins to end, until it has ended or its job may stay after all."""
         if event.target.startswith(_ENDING):
             why = _EVICTIONS.get(event.cause)
             if why is not None:
@@ -186,7 +184,6 @@ class UserLogs:
             self._gone(cluster, idle)
 
     def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
-        """These jobs have left the queue: nothing more will be said of them."""
         many = sum(last - first + 1 for first, last in procs)
         if many > len(cluster.spent):
             gone = [proc for proc in cluster.spent if holds(procs, proc)]
@@ -293,7 +290,6 @@ def _began(run: Run, scratch: str) -> str:
 def _ended(
     run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers, total: event_text.Numbers
 ) -> tuple[int, Body]:
-    """The event of a job that ended by itself."""
     ending = event_text.ending(event.code, event.signal)
     if event.row == "requeue":
         return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage)
@@ -303,8 +299,8 @@ def _ended(
 def _interrupted(
     run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
 ) -> Iterator[tuple[int, Body]]:
-    """The events of a job that did not end by itself, or that its own policy holds for how it did: what went wrong, the
-    eviction, and the hold for it."""
+    """Yield the events of a job that did not end by itself, or that its own policy holds at its end: the error, the
+    eviction, and the hold."""
     hold = _hold_of(event.changes)
     why = hold or run.why or _UNSPECIFIED
     if event.outcome == "lost":
@@ -329,7 +325,7 @@ def _hold_of(changes: e.Ad) -> Why | None:
 
 
 def _asked(event: e.JobsTransitioned) -> Why | None:
-    """Why a running job is stopped: its hold or removal."""
+    """Return why a running job is stopped: its hold or removal."""
     if event.row == "remove":
         return Why(_REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
     return _hold_of(event.changes) if event.row == "hold" else None
@@ -375,7 +371,7 @@ _RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry]]] = {
 
 
 def _merged(entries: Iterator[Iterator[tuple[str, str]]]) -> list[tuple[str, str]]:
-    """One text for each file, the files in the order in which they were first written to."""
+    """Join the texts of each file; the files are in the order of their first text."""
     files: dict[str, list[str]] = {}
     for entry in entries:
         for path, text in entry:

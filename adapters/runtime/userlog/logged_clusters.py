@@ -1,7 +1,7 @@
-"""What the fold keeps of each cluster whose jobs have a log.
+"""The fold's state of each cluster whose jobs have a log.
 
-The rule: a job costs nothing of its own. A cluster keeps its submission's ad and columns (the objects of the event
-itself), the edits, each with its ranges of processes, and the CPU times of jobs that will run again.
+No memory is used per job. A cluster keeps its submission's ad and columns (the event's own objects), the edits with
+their ranges of processes, and the CPU times of jobs that will run again.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class LoggedCluster:
         self._spelled = {name.lower(): name for name in (*event.ad, *self.variants.names)}
         self._edits: list[tuple[Procs, Ad]] = []
         self.spent: dict[int, Numbers] = {}
-        """Processes that ran before -> the CPU times of those runs."""
+        """The CPU times of earlier runs, by process."""
         alike = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
         self.path = self._path(0) if alike else None
-        """The file of all its jobs, empty if they have none; None: each job has its own."""
+        """The log of all its jobs, empty if they have none; None: each job has its own."""
 
     def path_of(self, proc: int) -> str:
         return self.path if self.path is not None else self._path(proc)
 
     def _path(self, proc: int) -> str:
-        """The attribute UserLog, within Iwd unless it is absolute. Source: the manual's "Job ClassAd Attributes"."""
+        """Return the attribute UserLog, relative to Iwd. Source: the manual's "Job ClassAd Attributes"."""
         log = self.string(proc, "UserLog")
         path = os.path.normpath(os.path.join(self.string(proc, "Iwd"), log)) if log else ""
         return "" if path == NOWHERE else path
@@ -51,7 +51,7 @@ class LoggedCluster:
     # Attributes
 
     def value(self, proc: int, name: str) -> str:
-        """The text of an attribute as the last edit left it; empty if there is none."""
+        """Return the text of an attribute as last edited; empty if there is none."""
         for procs, changes in reversed(self._edits):
             if name in changes and holds(procs, proc):
                 return changes[name]
@@ -61,23 +61,23 @@ class LoggedCluster:
         return self.ad.get(spelled, "")
 
     def string(self, proc: int, name: str) -> str:
-        """The attribute's string; empty if it is none."""
+        """Return the attribute's string; empty if it is none."""
         text = self.value(proc, name)
         return unquoted(text) if text.startswith('"') else ""
 
     def alike(self, *names: str) -> bool:
-        """Whether these attributes are the same for all jobs."""
+        """Tell whether these attributes are the same for all jobs."""
         differing = {name.lower() for name in self.variants.names}
         edited = {name for _, changes in self._edits for name in changes}
         return not any(name.lower() in differing or name in edited for name in names)
 
     def edit(self, procs: Procs, changes: Ad) -> None:
-        """An edit that an equal range's later one makes invisible is forgotten."""
+        """Add an edit, and forget earlier ones of the same range that it overrides."""
         self._edits = [e for e in self._edits if e[0] != procs or not e[1].keys() <= changes.keys()]
         self._edits.append((procs, changes))
 
     def requested(self, proc: int, resource: str) -> str:
-        """What the job asks for of a resource: its Request* evaluated in its own ad; empty if that is no number."""
+        """Return the job's request for a resource: its Request* evaluated in its own ad; empty if that is no number."""
         name = f"Request{resource}"
         text = self.value(proc, name)
         if not text or text.isdigit():
@@ -94,8 +94,7 @@ class LoggedCluster:
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
     def notes(self, proc: int) -> list[str]:
-        """The lines under event 000: the attributes `NOTED`, else the submitter's SubmitEventNotes; then his
-        SubmitEventUserNotes."""
+        """Return the lines under event 000: the attributes `NOTED` or SubmitEventNotes; then SubmitEventUserNotes."""
         noted = [f"{name} = {text}" for name in NOTED if (text := self.value(proc, name)) and text != "undefined"]
         first = f"[ {'; '.join(noted)} ]" if noted else self.string(proc, "SubmitEventNotes")
         return [note for note in (first, self.string(proc, "SubmitEventUserNotes")) if note]
@@ -103,7 +102,7 @@ class LoggedCluster:
     # CPU times
 
     def spend(self, proc: int, usage: Numbers) -> Numbers:
-        """Add a run's CPU times to those of the job's earlier runs; the sum."""
+        """Add a run's CPU times to those of the job's earlier runs; return the sum."""
         before = self.spent.get(proc, (0, 0))
         total = (before[0] + usage[0], before[1] + usage[1])
         if any(total):
@@ -116,7 +115,7 @@ def holds(procs: Procs, proc: int) -> bool:
 
 
 def without(procs: Procs, taken: Sequence[int]) -> Procs:
-    """The ranges that are left of `procs` when `taken`, ascending and each of them in a range, are taken out."""
+    """Return `procs` without `taken`, which is ascending and within these ranges."""
     left: list[tuple[int, int]] = []
     out = iter((*taken, -1))
     next_out = next(out)

@@ -1,4 +1,4 @@
-"""What the fold keeps of slots and of jobs while they run."""
+"""The fold's state of slots and of running jobs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .logged_clusters import LoggedCluster
 
 MICROSECONDS = 1_000_000
 COMMON = {"Cpus": "", "Disk": "", "GPUs": "0", "Memory": ""}
-"""Resources that every slot has, with what is written for a slot that says nothing of them."""
+"""Resources that every slot has, with the text for a slot that does not mention them."""
 
 
 def address(name: str) -> str:
-    """A contact address in HTCondor's form. Port 0: nobody listens there."""
+    """Return a contact address in HTCondor's form. Port 0: nobody listens there."""
     return f"<127.0.0.1:0?alias={name}>"
 
 
 @frozen
 class Place:
-    """A slot: its machine and what it offers, resource -> text."""
+    """A slot: its machine and its resources as texts."""
 
     slot: str
     machine: str
@@ -40,14 +40,14 @@ def place(slot: str, machine: str, ad: Ad) -> Place:
 
 
 def changed(before: Place, changes: Ad) -> Place:
-    """The slot after its ad changed."""
+    """Return the slot after its ad changed."""
     news = {name: text for name, text in changes.items() if name in before.offers and text}
     return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned) if news else before
 
 
 @frozen
 class Why:
-    """Why a job was stopped: a code of holds or evictions (``state_machines/hold_codes.py``) with its words."""
+    """Why a job was stopped: a code of holds or evictions (``state_machines/hold_codes.py``) with its text."""
 
     code: int
     subcode: int
@@ -56,7 +56,7 @@ class Why:
 
 @define
 class Run:
-    """A job on a slot, from the activation until its last process is gone."""
+    """One run of a job on a slot, from the activation until its last process is gone."""
 
     place: Place
     host: str
@@ -64,22 +64,22 @@ class Run:
     executing: int | None = None
     """When its own process began."""
     measured: tuple[int, int] = (0, 0)
-    """Image and resident set in KiB, as event 006 last had them."""
+    """Image size and resident set size in KiB, as in its last event 006."""
     resident: int = 0
     disk: int = 0
     suspended: bool = False
     removed: bool = False
     why: Why | None = None
-    """What stopped it first."""
+    """The first reason that stopped it."""
     error: Why | None = None
-    """The hold that its machine put it on, and reports as an error."""
+    """The hold by its startd, which is reported as an error."""
     waiting: list[tuple[int, str]] = field(factory=list)
-    """Events that are written when its processes are gone: numbers and bodies."""
+    """Events to be written when its processes are gone: numbers and bodies."""
 
 
 def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:
-    """The table of resources at the end of a run. What was not measured stays empty; a run that did not last a whole
-    second has no CPU usage."""
+    """Return the table of resources at a run's end. What was not measured stays empty; a run of less than a second has
+    no CPU usage."""
     ended = exit.at // MICROSECONDS
     busy = ended - run.activated // MICROSECONDS
     executed = None if run.executing is None else ended - run.executing // MICROSECONDS

@@ -1,15 +1,13 @@
-"""Writing user logs so that each event stands in its file once, whenever this process may be killed.
+"""Write user logs so that each event stands in its file once, whenever this process may be killed.
 
-The rules of this file:
+* Events come in batches. Before a batch touches any file, the checkpoint (``checkpoint.py``) records the end of the
+  batches before it, its own end, and the size of each of its files.
+* After a crash the texts of the batch that was begun are made anew (they follow from the log alone), and each file gets
+  only what is missing behind its recorded size.
+* A file that cannot be written stops nothing: its missing events are counted in ``failures``.
 
-* Events come in batches. Before a batch touches any file, the progress (``progress.py``) says how far the batches
-  before it went, how far this one goes, and how long each of its files is.
-* After a crash the texts of the batch that was begun are made anew (they follow from the log alone), and of each file
-  only what is missing behind its recorded length is written.
-* A file that cannot be written stops nothing: what it misses is counted in ``failures``, and the other files go on.
-
-A kill at any instant is survived. Whether a power cut is, depends on `durable`: without it a log may lack its last
-events then, as HTCondor's own may (ENABLE_USERLOG_FSYNC is off unless it is set).
+Without `durable`, a power cut may cost a log its last events, as in HTCondor (ENABLE_USERLOG_FSYNC is off unless it is
+set).
 """
 
 from __future__ import annotations
@@ -28,12 +26,12 @@ CHUNK = 10_000
 
 
 class UserLogWriter:
-    """Appends to users' logs what the pool's log says.
+    """Appends the pool's events to users' logs.
 
-    :param folder: where the progress is kept: one folder for one log, and one writer
+    :param folder: where the checkpoint is kept: one folder for one log, and one writer
     :param logs: a fold that has seen nothing yet
-    :param durable: let no batch count as written before it is on disk
-    :raises UserLogError: the folder cannot be used, or what it says of the progress cannot be read
+    :param durable: sync each batch to disk before it counts as written
+    :raises UserLogError: the folder cannot be used, or its checkpoint cannot be read
     """
 
     def __init__(self, folder: Path, logs: UserLogs | None = None, durable: bool = False) -> None:
@@ -44,19 +42,17 @@ class UserLogWriter:
 
     @property
     def position(self) -> int:
-        """The position in the pool's log up to which all is folded and, but for failures, written."""
+        """Return the position in the pool's log up to which all is folded and, but for failures, written."""
         return self._logs.position
 
     @property
     def failures(self) -> list[Failure]:
-        """The logs that could not be written, in the order of their paths."""
+        """Return the logs that could not be written, by path."""
         return [self._progress.failures[path] for path in sorted(self._progress.failures)]
 
     def start(self, log: Iterable[tuple[int, Event]]) -> None:
-        """Read the pool's log from its first event: fold what is written already, write what is missing.
-
-        :raises UserLogError: the log ends before what is written: it is another log, or has been cut
-        """
+        """Read the pool's log from its first event: fold what is written already, write what is missing. Raise
+        `UserLogError` if the log ends before the checkpoint: it is another log, or has been cut."""
         events = iter(log)
         progress = self._progress
         for position, event in islice(events, progress.position):
@@ -74,11 +70,10 @@ class UserLogWriter:
             self.write(chunk)
 
     def write(self, events: Iterable[tuple[int, Event]]) -> None:
-        """Write what `events` say, the next ones of the log, as one batch. Those that were written before are passed
-        over.
+        """Write `events`, the next ones of the log, as one batch. Skip those that were written before.
 
-        :raises UserLogError: events are left out between the last batch and this one, or the progress cannot be kept;
-            then nothing of this batch is written, and it may be tried again by a new writer
+        :raises UserLogError: events between the last batch and this one are missing, or the checkpoint cannot be saved;
+            then nothing of this batch is written, and a new writer may try it again
         """
         progress = self._progress
         if self.position < progress.position:

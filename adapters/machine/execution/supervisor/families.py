@@ -1,13 +1,13 @@
-"""Whose process is whose: every descendant of every job, daemons of sessions of their own included.
+"""Map processes to jobs: every descendant of every job, daemons in sessions of their own included.
 
-The supervisor is a subreaper, so a process descends from a job exactly if its line of parents leads here. Which job's
-it is, the first of these tells that applies:
+The supervisor is a subreaper, so a process descends from a job exactly if its line of parents leads here. Its job is
+found by the first of these that applies:
 
 1. the parent's job;
 2. session or process group: a job's own process leads one of its own;
 3. the number that its processes bear;
-4. none: an orphan which took a session and gave itself another number. It is a *stray* of all jobs that ran when it
-   began, and dies with the last of them.
+4. none: an orphan that took a session and gave itself another number. It is a *stray* of all jobs that ran when it
+began, and is killed with the last of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .processes import Process
 
 # How many jobs one supervisor can number.
 _NUMBERS = 10**9
-# What a walk up the line of parents may meet of vanishing processes before it is given up until the next look.
+# Vanished processes that a walk up the line of parents may meet before it is given up until the next look.
 _TRIES = 4
 
 
 class Families:
-    """The processes of the running jobs. ``look`` first, then ask."""
+    """The processes of the running jobs. Call ``look`` before asking."""
 
     def __init__(self, own: int) -> None:
         self._own = own
@@ -43,12 +43,12 @@ class Families:
             self._foreign[own] = process.started
 
     def number(self) -> int:
-        """A number for the processes of the next job."""
+        """Return a number for the processes of the next job."""
         self._next += 1
         return self._next
 
     def begin(self, key: str, pid: int, started: int, number: int) -> None:
-        """A job's own process was started, with this number."""
+        """Add a job's own process, which was started with this number."""
         self._forget(pid)
         self._mains[pid] = key
         self._jobs[key] = (pid, started, number)
@@ -57,7 +57,7 @@ class Families:
         self._join(pid, started, key)
 
     def end(self, key: str) -> None:
-        """Nothing of this job lives any more."""
+        """Remove a job without living processes."""
         for pid in self._of.pop(key):
             del self._members[pid]
         main, _, number = self._jobs.pop(key)
@@ -71,7 +71,7 @@ class Families:
                 self._join(pid, started, *keys)
 
     def look(self, closely: bool = False) -> None:
-        """Find the processes that are new. ``closely`` notices a foreign pid that was given to another since."""
+        """Find new processes. With ``closely``, also notice a foreign pid that was reused."""
         present = processes.pids()
         for known in (self._members, self._strays, self._foreign):
             for pid in known.keys() - present:
@@ -85,7 +85,7 @@ class Families:
             self._place(pid)
 
     def living(self, key: str) -> list[Process]:
-        """The processes of a job, as of the last look, that live now."""
+        """Return the living processes of a job, as of the last look."""
         found = []
         for pid in list(self._of.get(key, ())):
             process = processes.read(pid)
@@ -96,17 +96,17 @@ class Families:
         return found
 
     def owner(self, pid: int) -> str | None:
-        """The job to which a child that has ended, but is not yet reaped, belonged."""
+        """Return the job of an ended child that is not yet reaped."""
         if pid not in self._members:
             self._place(pid)
         return self._members[pid][1] if pid in self._members else None
 
     def signal(self, key: str, number: int) -> int:
-        """Signal all that live of a job; how many were reached."""
+        """Signal all living processes of a job; return how many were reached."""
         return sum(processes.send(process.pid, process.started, number) for process in self.living(key))
 
     def _place(self, pid: int) -> None:
-        """Find whose a process is, and with it whose all between it and the known are."""
+        """Find the job of a process, and of its unknown ancestors."""
         for _ in range(_TRIES):
             line: list[Process] = []
             process = processes.read(pid)

@@ -1,8 +1,8 @@
-"""What a predecessor left that was killed: jobs without a supervisor.
+"""End the jobs that a killed predecessor left.
 
-Their exit codes can be had by nobody (only a parent learns them, and that is gone), so going on would spend time on a
-result that cannot be trusted. They are ended, with all their descendants, and reported as lost; until that is done
-nothing else happens, so that whoever starts the job again never runs it twice at one time.
+Only a parent learns exit codes, and that is gone, so going on would spend time on a result that cannot be trusted. The
+jobs are killed, with all their descendants, and reported as lost. Until that is done nothing else happens, so that a
+restarted job never runs twice at one time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNWATCHED = "its supervisor was killed while it ran, so how it would have ended
 
 
 def clear(claims: dict[str, Claim], execute: str, boot: str) -> dict[str, str]:
-    """End what lives of these claims; why each activation is lost."""
+    """Kill what lives of these claims; return why each activation is lost."""
     lost = {key: _RESTARTED if claim.boot not in ("", boot) else _UNWATCHED for key, claim in claims.items()}
     mine = {key: claim for key, claim in claims.items() if lost[key] is _UNWATCHED}
     if any(claim.pid == 0 for claim in mine.values()):
@@ -36,7 +36,7 @@ def clear(claims: dict[str, Claim], execute: str, boot: str) -> dict[str, str]:
 
 
 def _living(claims: dict[str, Claim], execute: str) -> list[Process]:
-    """The claims' own processes, those which bear their numbers or marks, and all descendants of these."""
+    """Return the claims' own processes, those that bear their numbers or marks, and all descendants of these."""
     table = {pid: process for pid in processes.pids() if (process := processes.read(pid)) is not None}
     own = {(claim.pid, claim.started) for claim in claims.values()}
     numbers = {claim.number for claim in claims.values() if claim.pid}

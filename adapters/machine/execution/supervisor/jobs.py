@@ -1,7 +1,7 @@
-"""The life of a job: claimed, started, watched, ended with all its descendants, recorded, let go.
+"""The life of a job: claimed, started, watched, ended with all its descendants, recorded, released.
 
-A job's end has an order that is never changed: its own process is reaped; whatever it left behind is killed until a
-look at all processes finds nothing more; its record is on disk; the end is reported.
+A job's end has a fixed order: its own process is reaped; its descendants are killed until a look at all processes finds
+none; its record is on disk; the end is reported.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ SAMPLE_US = 1_000_000
 _MEASURE_REST = 20
 # Steps that measuring a scratch directory may take at a job's end before other jobs have their turn.
 _MEASURE_STEPS = 16
-# The pause before what refuses to die is looked for again; it doubles.
+# The pause before processes that refuse to die are looked for again; it doubles.
 _FIRST_RETRY_US = 2_000
 _LAST_RETRY_US = 1_000_000
 
 
 def clock() -> int:
-    """Microseconds since the epoch, for what is reported."""
+    """Return microseconds since the epoch, for reports."""
     return time.time_ns() // 1000
 
 
 def ticker() -> int:
-    """Microseconds of a clock that nobody sets, for what is due."""
+    """Return microseconds of the monotonic clock, for due times."""
     return time.monotonic_ns() // 1000
 
 
@@ -74,13 +74,13 @@ class Job:
         self.final: Generator[None, None, None] | None = None
 
     def spent(self, usage: resource.struct_rusage) -> None:
-        """Add what a reaped process of the job used, its own reaped children included."""
+        """Add the usage of a reaped process of the job, its own reaped children included."""
         self.user_us += round(usage.ru_utime * 1e6)
         self.system_us += round(usage.ru_stime * 1e6)
         self.largest_rss_kb = max(self.largest_rss_kb, usage.ru_maxrss)
 
     def measure(self) -> Generator[None, None, None]:
-        """Bring ``disk_kb`` up to date, by steps."""
+        """Bring ``disk_kb`` up to date, in steps."""
         self.measuring = True
         began = ticker()
         inside = yield from size_kb(self.directory)
@@ -89,7 +89,8 @@ class Job:
         self.measuring = False
 
     def record(self, floor_kb: int) -> Record:
-        """How it ended. ``floor_kb``: a spawned process counts its parent's memory as its own until its exec."""
+        """Return the record of its end. ``floor_kb``: a spawned process counts its parent's memory as its own until its
+        exec."""
         code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else None
         peak = max(self.peak_kb, self.largest_rss_kb)
         return {
@@ -123,10 +124,10 @@ class Jobs:
         self._unwritten: dict[str, Record] = {}
         self._chores: deque[Generator[None, None, None]] = deque()
 
-    # Before the first request: what others left.
+    # Before the first request: a predecessor's jobs.
 
     def inherit(self) -> None:
-        """End the jobs of a supervisor that was killed, and remove the directories that nobody claims."""
+        """End the jobs of a killed supervisor, and remove unclaimed directories."""
         claimed = self._claims.all()
         open_claims = {
             key: claim for key in claimed - self._journal.records.keys() if (claim := self._claims.read(key))
@@ -138,13 +139,13 @@ class Jobs:
     # Requests.
 
     def known(self, key: str) -> Record | None:
-        """What is known of an activation: that it runs, or its record; None where it was never claimed."""
+        """Return the state of an activation: running, or its record; None if it was never claimed."""
         if job := self.running.get(key):
             return {"say": "running", "key": key, "pid": job.pid, "at": job.at}
         return self._unwritten.get(key) or self._journal.records.get(key)
 
     def start(self, order: Order) -> Record | None:
-        """Start a job, unless the activation was claimed before: then nothing is done. What is to be said of it."""
+        """Start a job, and return its report. Start nothing if the activation was claimed before."""
         key: str = order["key"]
         if known := self.known(key):
             return {**known, "say": "started"} if known["say"] == "running" else known
@@ -168,7 +169,7 @@ class Jobs:
         return {"say": "started", "key": key, "pid": job.pid, "at": job.at}
 
     def signal(self, key: str, how: str) -> None:
-        """Do to a job what is asked; one that runs no more is left alone."""
+        """Signal a job; ignore one that runs no more."""
         job = self.running.get(key)
         if job is None:
             return
@@ -178,17 +179,17 @@ class Jobs:
             _REACTIONS[how](self, job)
 
     def release(self, keys: Iterable[str]) -> None:
-        """These ends are durable elsewhere: let go of all that is held of them. What runs is kept."""
+        """Release everything held of these ends, which are durable elsewhere. Keep running jobs."""
         over = [key for key in keys if key not in self.running and key not in self._unwritten]
         for key in over:
             self._claims.release(key)
             self._chores.append(self._scratch.discard(key))
         self._journal.forget(over)
 
-    # What the loop does in each turn.
+    # Each turn of the loop.
 
     def reap(self) -> None:
-        """Take leave of every child that has ended: jobs, and orphans of jobs."""
+        """Reap every ended child: jobs, and orphans of jobs."""
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -210,7 +211,7 @@ class Jobs:
             self._ending[job.key] = job
 
     def settle(self, now: int) -> None:
-        """Finish the ends: kill what a job left behind, measure, write the record."""
+        """Finish the ends: kill a job's descendants, measure, write the record."""
         due = [job for job in self._ending.values() if job.retry_at <= now]
         if not due:
             return
@@ -232,7 +233,7 @@ class Jobs:
             self._unwritten[job.key] = job.record(floor_kb)
 
     def flush(self) -> list[Record]:
-        """Make the ends durable that are known; they may be reported now. OSError: none of them is."""
+        """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable."""
         if not self._unwritten:
             return []
         records = list(self._unwritten.values())
@@ -243,7 +244,7 @@ class Jobs:
         return records
 
     def sample(self, now: int) -> Iterator[Record]:
-        """What each running job uses, after killing those which use more than they may."""
+        """Kill jobs beyond their limits; yield the usage of each running job."""
         self._families.look(closely=True)
         for job in self.running.values():
             if job.ended:
@@ -267,7 +268,7 @@ class Jobs:
             }
 
     def chores(self, budget_us: int) -> bool:
-        """Measure and remove directories for about so long; whether anything is left to do."""
+        """Measure and remove directories for about so long; return whether anything is left to do."""
         until = ticker() + budget_us
         while self._chores and ticker() < until:
             chore = self._chores.popleft()
@@ -276,7 +277,7 @@ class Jobs:
         return bool(self._chores)
 
     def next_retry(self) -> int | None:
-        """When ``settle`` has something to do again, if nothing ends before."""
+        """Return when ``settle`` has to run again if nothing ends before."""
         return min((job.retry_at for job in self._ending.values()), default=None)
 
     def _launch(self, order: Order) -> Job:
@@ -306,8 +307,8 @@ class Jobs:
                 self._kill(job)
 
     def _terminate(self, job: Job, number: int) -> None:
-        """The soft kill reaches the job's own process alone, as the starter's does; a suspended job is continued. Once
-        is enough: a pool that begins again asks for it again, and to many programs a second one means haste."""
+        """Send the soft kill to the job's own process alone, as the starter does; continue a suspended job. It is sent
+        once: a pool that restarts asks for it again, and many programs take a second one as a call to hurry."""
         if job.suspended:
             self._continue(job)
         if job.told_to_end:
@@ -316,13 +317,13 @@ class Jobs:
         processes.send(job.pid, job.started, number)
 
     def _kill(self, job: Job) -> None:
-        """The job's own process first, or it would see its children die and end by its own will."""
+        """Kill the job's own process first: otherwise it would see its children die and might exit by itself."""
         processes.send(job.pid, job.started, signal.SIGKILL)
         self._families.look()
         self._families.signal(job.key, signal.SIGKILL)
 
     def _suspend(self, job: Job) -> None:
-        """Stop all; again, until a look finds none that was forked meanwhile."""
+        """Stop all processes, until a look finds none that was forked meanwhile."""
         job.suspended = True
         stopped: set[int] = set()
         while True:
@@ -359,7 +360,7 @@ def _failed(key: str, error: StartError) -> Record:
 
 
 def _files_kb(paths: Iterable[str]) -> int:
-    """What files take on disk, KiB; 0 for those that are not there."""
+    """Return the disk space of files in KiB, 0 for missing ones."""
     blocks = 0
     for path in paths:
         with contextlib.suppress(OSError, ValueError):
@@ -368,5 +369,5 @@ def _files_kb(paths: Iterable[str]) -> int:
 
 
 def _advance(steps: Generator[None, None, None], most: int) -> bool:
-    """Take up to so many steps; whether there are more."""
+    """Take up to so many steps; return whether there are more."""
     return all(next(steps, steps) is not steps for _ in range(most))

@@ -1,4 +1,4 @@
-"""A start: the environment, the three streams, the process. What goes wrong is a ``StartError``, and ends one job only.
+"""Start a job: the environment, the three streams, the process. A failure is a ``StartError``, and ends that job only.
 
 The process is made by posix_spawn, which does not copy this process as fork does, and leads a session of its own.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from .processes import MARK, POOL
 
-# What the pool sends of an activation: the fields of ``Activation``, by name.
+# An activation as the pool sends it: the fields of ``Activation``, by name.
 Order = dict[str, Any]
 
 # Set to the number of provisioned CPUs unless the job set them: HTCondor's STARTER_NUM_THREADS_ENV_VARS.
@@ -48,7 +48,7 @@ _NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # Ignored by this process or by Python, to be as usual for a job.
 _DEFAULTS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT)
 
-# What an errno alone would not tell.
+# Explanations that an errno alone would not give.
 _ADVICE = {
     errno.E2BIG: (
         "arguments and environment are larger than this system takes (each string 128 KiB, all together a quarter of"
@@ -60,7 +60,7 @@ _ADVICE = {
 
 
 class StartError(Exception):
-    """A job that could not be started: which part of the start, errno (0 where no call failed), in words why."""
+    """A job could not be started: the part of the start, errno (0 where no call failed), and a text."""
 
     def __init__(self, part: str, number: int, reason: str) -> None:
         super().__init__(reason)
@@ -70,7 +70,6 @@ class StartError(Exception):
 
 
 def failure(part: str, error: OSError, what: str) -> StartError:
-    """The error of a call on ``what``, in words."""
     number = error.errno or 0
     words = os.strerror(number)
     if number in _ADVICE:
@@ -79,10 +78,10 @@ def failure(part: str, error: OSError, what: str) -> StartError:
 
 
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
-    """What the job inherits: its own variables, then those of HTCondor's starter.
+    """Return the job's environment: its own variables, then those of HTCondor's starter.
 
-    Manual, "Environment and services for a running job", and for which of them the job may set itself the starter of
-    version 25.14: the counts of CPUs and HOME.
+    Source: manual, "Environment and services for a running job"; the starter of version 25.14 for those that the job
+    may set itself: the counts of CPUs and HOME.
     """
     variables: dict[str, str] = {name: str(order["cpus"]) for name in CPU_COUNTS}
     variables["HOME"] = _home()
@@ -104,13 +103,16 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
 
 
 def outputs(order: Order) -> list[str]:
-    """The paths of the job's output and error, one where both are the same; without those that are no files."""
+    """Return the paths of the job's output and error, once if both are the same, without those that are no files."""
     paths = {_path(order, order[name]) for name in ("stdout", "stderr") if order[name]}
     return sorted(path for path in paths if not path.startswith("/dev/"))
 
 
 def open_streams(order: Order) -> list[int]:
-    """Descriptors for stdin, stdout and stderr. StartError names the one that cannot be opened."""
+    """Open stdin, stdout and stderr, and return their descriptors.
+
+    :raises StartError: names the stream that cannot be opened
+    """
     opened: list[int] = []
     paths: list[str] = []
     for name, flags, append in _STREAMS:
@@ -135,7 +137,7 @@ def open_streams(order: Order) -> list[int]:
 
 
 def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[int]) -> int:
-    """Start the job's process; its pid."""
+    """Start the job's process; return its pid."""
     where, part = (order["iwd"], "iwd") if order["run_in_iwd"] else (scratch, "scratch")
     program = _path(order, order["executable"])
     moves = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(streams)]
@@ -168,10 +170,8 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
 
 
 def _nicer(increment: int, begin: Callable[[], int]) -> int:
-    """Begin a process that is nicer than this one, from its first instant.
-
-    A process inherits the nice value of the thread that makes it, and only a superuser's may go back to a lower one:
-    so the thread is made for this."""
+    """Start a process with a higher nice value from its first instant on. A process inherits the nice value of the
+    thread that makes it, and only a superuser may lower one again: so a thread is made for it."""
     from concurrent.futures import ThreadPoolExecutor  # takes longer to import than all else here: few are nice
 
     def begin_nicely() -> int:
@@ -183,7 +183,6 @@ def _nicer(increment: int, begin: Callable[[], int]) -> int:
 
 
 def close(descriptors: list[int]) -> None:
-    """Close all of them."""
     for descriptor in descriptors:
         os.close(descriptor)
 

@@ -1,6 +1,6 @@
-"""What /proc tells of processes, and signals that reach exactly the process that was meant.
+"""Read processes from /proc, and signal exactly the process that is meant.
 
-A process is known by pid and start time together: a pid alone is used again (proc(5), /proc/pid/stat).
+A process is known by pid and start time together: a pid alone is reused (proc(5), /proc/pid/stat).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STAT_SIZE = 2048
 
 
 class Process(NamedTuple):
-    """One process as /proc/pid/stat has it; ``started`` in clock ticks since boot."""
+    """One process of /proc/pid/stat; ``started`` in clock ticks since boot."""
 
     pid: int
     dead: bool
@@ -44,7 +44,7 @@ class Process(NamedTuple):
 
 
 def read(pid: int) -> Process | None:
-    """The process, or None where there is none. A zombie is ``dead``, unless threads of it live on."""
+    """Return the process, or None if there is none. A zombie is ``dead`` unless threads of it live on."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -72,12 +72,11 @@ def read(pid: int) -> Process | None:
 
 
 def pids() -> set[int]:
-    """Every process that can be seen."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
 def mark(pid: int, execute: str) -> str | None:
-    """The activation of this pool that a process's environment names; it is inherited unless somebody cleared it."""
+    """Return this pool's activation in a process's environment; it is inherited unless cleared."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             variables = (file.read() or b"").split(b"\0")
@@ -90,17 +89,17 @@ def mark(pid: int, execute: str) -> str | None:
 
 
 def bequeath(number: int) -> None:
-    """Let the children made from now on, and all their descendants, bear a number: see ``number``."""
+    """Mark the children made from now on, and all their descendants, with a number: see ``number``."""
     _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
     with contextlib.suppress(ValueError):  # where that limit is in earnest, it is left alone
         resource.setrlimit(resource.RLIMIT_RTTIME, (FIRST_NUMBER + number, hard))
 
 
 def number(pid: int) -> int | None:
-    """The number that a process bears, alive or not yet reaped; None if it bears none.
+    """Return the number that a process bears, alive or not yet reaped; None if it bears none.
 
-    It is the soft limit on the CPU time of a real-time process, in microseconds: some decades, which bind nobody.
-    Unlike an environment it is inherited by what was started with another, and can be read of every process.
+    It is the soft limit on the CPU time of a real-time process, in microseconds: some decades, so that it limits
+    nobody. Unlike an environment it is inherited by every exec, and readable for every process.
     """
     try:
         with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:
@@ -112,7 +111,7 @@ def number(pid: int) -> int | None:
 
 
 def send(pid: int, started: int, number: int) -> bool:
-    """Signal the process that has this pid and start time, and no other; False where it is gone."""
+    """Signal the process that has this pid and start time, and no other; return False if it is gone."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -130,13 +129,13 @@ def send(pid: int, started: int, number: int) -> bool:
 
 
 def boot() -> str:
-    """Which run of the kernel this is: after a restart no process of before lives."""
+    """Return the kernel's boot id: after a reboot no earlier process lives."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def become_subreaper() -> None:
-    """From now on every orphaned descendant becomes a child of this process, whatever session it is in (prctl(2))."""
+    """Make every orphaned descendant a child of this process, whatever session it is in (prctl(2))."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
@@ -144,7 +143,7 @@ def become_subreaper() -> None:
 
 
 def has_subreaper() -> bool:
-    """Whether this kernel, and what stands between it and this process, would let it become a subreaper."""
+    """Tell whether the kernel, and any sandbox, let this process become a subreaper."""
     found = ctypes.c_int()
     failed: int = ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
     return not failed

@@ -1,11 +1,11 @@
-"""What survives the supervisor: a claim for each activation, and the journal of how they ended.
+"""The supervisor's state on disk: a claim for each activation, and the journal of their ends.
 
 1. A claim is taken before its job is started, by creating a file that must not exist yet; so no activation is ever
-   started twice. It then tells pid, start time and boot, which together name one process forever.
+started twice. It then has pid, start time and boot, which together identify one process forever.
 2. A record counts when it is on disk: ``Journal.append`` returns after the fsync, one for all ends of a round.
-3. Who removes the claim has made the end durable elsewhere. A record without a claim is waste.
+3. A claim is removed once the end is durable elsewhere. A record without a claim is garbage.
 
-A claim is not forced to disk: only a crash of the whole machine can lose it, and after that crash nothing runs.
+A claim is not synced to disk: only a crash of the whole machine can lose it, and no job survives that.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ _SPARES = 64
 
 
 class Claim(NamedTuple):
-    """Who holds an activation: its process, and the number that its descendants bear.
-
-    All 0 where the supervisor ended between taking the claim and noting the process.
-    """
+    """The holder of an activation: its process, and the number that its descendants bear. All 0 if the supervisor ended
+    between taking the claim and noting the process."""
 
     pid: int
     started: int
@@ -39,7 +37,7 @@ class Claim(NamedTuple):
     at: int
 
     def line(self) -> bytes:
-        """The claim in its file: always of one length, so that one is written over by another without a rest."""
+        """Return the claim's line: of fixed length, so that overwriting one leaves nothing of it."""
         return f"{self.pid:10},{self.started:20},{self.number:20},{self.boot:36},{self.at:20}\n".encode()
 
 
@@ -47,7 +45,7 @@ NOBODY = Claim(0, 0, 0, "", 0)
 
 
 class Claims:
-    """The folder of claims, one file each. Files of claims that were released are used again (see ``Scratch``)."""
+    """The folder of claims, one file each. Files of released claims are reused (see ``Scratch``)."""
 
     def __init__(self, folder: str, spare: str) -> None:
         self._folder = folder
@@ -60,7 +58,8 @@ class Claims:
             os.unlink(f"{spare}/{name}")
 
     def take(self, key: str) -> int:
-        """A descriptor to ``note`` with. FileExistsError where the activation was claimed before."""
+        """Take a claim, and return a descriptor for ``note``. Raise `FileExistsError` if the activation was claimed
+        before."""
         if not self._spares:
             return os.open(self._path(key), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         spare = self._spares.pop()
@@ -76,14 +75,14 @@ class Claims:
         return descriptor
 
     def note(self, descriptor: int, claim: Claim) -> None:
-        """Write down who holds it, and close."""
+        """Write the holder, and close."""
         try:
             os.pwrite(descriptor, claim.line(), 0)
         finally:
             os.close(descriptor)
 
     def read(self, key: str) -> Claim | None:
-        """The claim of an activation, None where it was never claimed or is let go."""
+        """Return the claim of an activation, None if it was never claimed or is released."""
         try:
             with open(self._path(key), encoding="ascii") as file:
                 line = file.read()
@@ -96,7 +95,7 @@ class Claims:
             return NOBODY
 
     def release(self, key: str) -> None:
-        """Let go of an activation whose end is durable elsewhere."""
+        """Release an activation whose end is durable elsewhere."""
         with contextlib.suppress(FileNotFoundError):
             if len(self._spares) < _SPARES:
                 os.rename(self._path(key), f"{self._spare}/{key}")
@@ -105,7 +104,7 @@ class Claims:
                 os.unlink(self._path(key))
 
     def all(self) -> set[str]:
-        """Every activation that is claimed."""
+        """Return every claimed activation."""
         return set(os.listdir(self._folder))
 
     def _path(self, key: str) -> str:
@@ -113,10 +112,10 @@ class Claims:
 
 
 class Journal:
-    """The records of ends that nobody has acknowledged yet: one JSON object a line."""
+    """The records of ends that are not yet acknowledged: one JSON object a line."""
 
     def __init__(self, path: str, wanted: set[str]) -> None:
-        """Read what is there, keep the records of ``wanted`` keys. A torn last line was never reported: it is cut."""
+        """Read the file; keep the records of ``wanted`` keys. A torn last line was never reported: it is cut."""
         self._path = path
         self.records: dict[str, Record] = {}
         try:
@@ -134,7 +133,10 @@ class Journal:
         self._rewrite()
 
     def append(self, records: Iterable[Record]) -> None:
-        """Make these durable. OSError: none of them counts; the same call can be tried again."""
+        """Make these durable.
+
+        :raises OSError: none of them counts; the same call can be tried again
+        """
         records = list(records)
         data = b"".join(_line(record) for record in records)
         # At a place, not at the end: what a full disk cut off half-way is written over by the next try.
@@ -146,7 +148,7 @@ class Journal:
         self.records.update((record["key"], record) for record in records)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """These records are not wanted any more."""
+        """Drop these records."""
         for key in keys:
             record = self.records.pop(key, None)
             if record is not None:
@@ -181,7 +183,7 @@ def _line(record: Record) -> bytes:
 
 
 def _parse(line: bytes) -> Record | None:
-    """A record; None for a line that is none, whose activation then counts as lost."""
+    """Parse a record; return None for any other line, whose activation then counts as lost."""
     try:
         record = json.loads(line)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The supervisor as a program: ``python -I -S run.py FOLDER``. Ends at once; what stays is a process of its own.
+"""The supervisor's program: ``python -I -S run.py FOLDER``. It exits at once; the supervisor is a process of its own.
 
-Exit code 0: a supervisor serves FOLDER now, this one or one that was there before.
+Exit code 0: a supervisor serves FOLDER now, this one or an earlier one.
 """
 
 import os
@@ -14,7 +14,7 @@ _AROUND = ("poolbook", "poolbook.adapters", "poolbook.adapters.machine", "poolbo
 
 
 def main() -> int:
-    """Stand in for the packages around, then serve."""
+    """Stub the packages around this one, then serve."""
     here = os.path.dirname(os.path.abspath(__file__))
     for name in _AROUND:
         sys.modules[name] = types.ModuleType(name)

@@ -1,7 +1,7 @@
 """A job's own directories: made at its start, measured while it runs, removed after its end is acknowledged.
 
-Trees can be large, and nothing else happens while the supervisor walks one. So measuring and removing are generators:
-each step is short, and who drives them decides how many to take in a row.
+Trees can be large, and the supervisor does nothing else while it walks one. So measuring and removing are generators:
+each step is short, and the caller decides how many to take in a row.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _UMASK = _umask()
 
 
 class Scratch:
-    """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that. They are made in
-    ``execute``, or in the directory that a start names. Those are remembered as links in ``elsewhere``, for whoever has
-    to tidy up after this process.
+    """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that.
 
-    Making an inode costs more than all else of a short job's start, on ext4 a good tenth of a millisecond. So what a
-    job left as it was made is kept for another in the same place: renamed, and the ads written over.
+    They are made in ``execute``, or in the directory that a start names. The latter are recorded as links in
+    ``elsewhere``, so that a successor can remove them.
+
+    Making an inode takes most of a short job's start, on ext4 a good tenth of a millisecond. So directories that a job
+    left unchanged are reused in the same place: renamed, and the ads overwritten.
     """
 
     def __init__(self, execute: str, elsewhere: str) -> None:
@@ -47,8 +48,7 @@ class Scratch:
         self._spares: dict[str, list[str]] = {place: [] for place in (execute, *map(os.readlink, links))}
 
     def make(self, key: str, job_ad: str, machine_ad: str, place: str = "") -> str:
-        """The scratch directory of an activation, with the two ads in it; its path. ``place``: where it is made, if
-        not empty."""
+        """Make an activation's scratch directory, in ``place`` if given, with the two ads in it; return its path."""
         place = place or self._execute
         self._remember(place)
         outer = f"{place}/dir_{key}"
@@ -68,7 +68,7 @@ class Scratch:
             self._spares[place] = []
 
     def discard(self, key: str) -> Generator[None, None, None]:
-        """Remove what was made for an activation, or keep it for another."""
+        """Remove an activation's directories, or keep them for another."""
         for place, spares in list(self._spares.items()):
             outer = f"{place}/dir_{key}"
             if len(spares) < _SPARES and _untouched(outer):
@@ -77,7 +77,7 @@ class Scratch:
                 yield from remove(outer)
 
     def clear(self, kept: Iterable[str]) -> Generator[None, None, None]:
-        """Remove all that is there now but what belongs to these activations."""
+        """Remove everything present but what belongs to these activations."""
         wanted = {f"dir_{key}" for key in kept}
         waste = [entry.path for place in self._spares for entry in _entries(place) if entry.name not in wanted]
 
@@ -89,7 +89,7 @@ class Scratch:
 
 
 def size_kb(path: str) -> Generator[None, None, int]:
-    """The blocks that a tree takes on disk, in KiB."""
+    """Return the disk space of a tree in KiB."""
     blocks = 0
     folders = [path]
     steps = 0
@@ -139,7 +139,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Write a file over. It is cut after that, not before: ext4 flushes a file that was emptied first."""
+    """Overwrite a file. It is truncated after that, not before: ext4 flushes a file that was emptied first."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, _AD_MODE)
     try:
         done = 0
@@ -151,7 +151,7 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _untouched(outer: str) -> bool:
-    """Whether a job left its directories as they were made: the two ads in it alone, kinds and modes as before."""
+    """Tell whether a job left its directories unchanged: only the two ads in them, types and modes as before."""
     inner = f"{outer}/{_INNER}"
     files = [f"{inner}/{name}" for name in _ADS]
     try:

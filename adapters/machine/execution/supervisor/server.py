@@ -1,9 +1,9 @@
 """The supervisor's loop: one process, one thread, one client at a time.
 
-The last client to come is the pool: what those before it had sent is done first, then they are told that they are
+The last client to connect is the pool: requests of earlier ones are done first, then they are told that they are
 replaced. Messages are JSON objects, one a line: requests are named by ``do``, answers and reports by ``say``.
 
-A turn of the loop: read what came, start a few jobs, reap, settle ends, one fsync for all of them, report.
+A turn of the loop: read messages, start a few jobs, reap, settle ends, one fsync for all of them, report.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .records import Record
 
 VERSION = 2
 
-# With no job and no client for this long there is nothing to stay for: what is known is on disk.
+# With no job and no client for this long the supervisor exits: its records are on disk.
 _LINGER_US = 2_000_000
 # Starts in one turn: more would keep ends waiting, fewer would fsync for less.
 _STARTS = 8
@@ -35,7 +35,7 @@ _BUSY_US, _IDLE_US = 300, 5_000
 # When a full disk refuses a record, it is offered again after this.
 _REFUSED_US = 500_000
 _READ = 1 << 20
-# A client that lets this much pile up does not read; it will learn all from the records when it comes again.
+# A client with this much unread is dropped; it learns everything from the records when it reconnects.
 _UNREAD = 64 << 20
 
 
@@ -49,7 +49,7 @@ class Client:
         self.searched = 0
 
     def receive(self) -> tuple[list[dict[str, Any]], bool]:
-        """The whole messages that have come, and whether the connection is over."""
+        """Return the whole messages that have come, and whether the connection is over."""
         over = False
         while True:
             try:
@@ -69,7 +69,7 @@ class Client:
         return [json.loads(line) for line in lines], over
 
     def send(self, data: bytes) -> bool:
-        """Send as much as goes without waiting; False where the connection is over."""
+        """Send what can be sent without waiting; return False if the connection is over."""
         self.unsent += data
         try:
             while self.unsent:
@@ -82,7 +82,7 @@ class Client:
 
 
 class Server:
-    """The loop and what it holds."""
+    """The loop and its state."""
 
     def __init__(self, folder: str, listener: socket.socket) -> None:
         self._jobs = Jobs(folder)
@@ -92,7 +92,7 @@ class Server:
         self._reports: list[Record] = []
         self._poll = select.epoll()
         self._woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        # The handler does nothing: what counts is that a byte in the pipe ends the wait.
+        # The handler does nothing: a byte in the pipe ends the wait.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         listener.setblocking(False)
@@ -104,7 +104,6 @@ class Server:
         self._chores_left = True
 
     def run(self) -> None:
-        """Serve until there is nothing to serve."""
         self._jobs.inherit()
         while self._turn():
             pass
@@ -134,7 +133,7 @@ class Server:
         return now - self._alone_at < _LINGER_US
 
     def _pause_s(self) -> float:
-        """How long nothing needs doing unless something happens."""
+        """Return the seconds that may pass if nothing happens."""
         if self._chores_left:
             return 0
         now = ticker()
@@ -184,7 +183,7 @@ class Server:
         client.socket.close()
 
     def _serve(self) -> None:
-        """Do the requests in the order in which they came, but only so many starts."""
+        """Do the requests in order, but only so many starts."""
         starts = 0
         while self._requests and starts < _STARTS:
             client, request = self._requests.popleft()
@@ -210,7 +209,7 @@ class Server:
         self._answer(client, {"say": "known", "jobs": known})
 
     def _answer(self, client: Client, answer: Record) -> None:
-        """Say it after all that was to be said before."""
+        """Queue an answer behind everything queued before."""
         self._report()
         if client.socket.fileno() in self._clients:
             self._tell(client, [answer])
@@ -243,7 +242,7 @@ _REQUESTS: dict[str, Callable[[Server, Client, dict[str, Any]], None]] = {
 
 
 def main(folder: str) -> int:
-    """Become the supervisor of a folder, in a process of its own, unless it has one; 0 when somebody listens."""
+    """Become the supervisor of a folder, in a process of its own, unless it has one; return 0 when one listens."""
     lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -270,7 +269,7 @@ def main(folder: str) -> int:
 
 
 def _listen(folder: str) -> socket.socket:
-    """The socket, bound by way of a descriptor: its own path may be longer than an address may be."""
+    """Bind the socket through a descriptor: its own path may be too long for an address."""
     where = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if os.path.lexists(f"{folder}/socket"):
