@@ -11,8 +11,7 @@ _MANUAL = tuple(row.number for row in MANUAL.slot_rows)
 _HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}
 """Rows of the dialect that are halves of one of the manual's numbers."""
 _DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
-"""Rows beyond the manual that have a number: the diagram of HTCondor 25's manual draws Cleaning between the two parts
-of 12."""
+"""Rows beyond the manual with a number: its diagram for HTCondor 25 draws Cleaning between the two parts of 12."""
 
 
 @frozen
@@ -20,7 +19,6 @@ class AuditFinding:
     """A violation of a rule."""
 
     thing: str
-    """A job (12.3), a slot or a daemon."""
     rule: str
     """One of ``rules.RULES``."""
     words: str
@@ -45,8 +43,7 @@ class SourceValue:
 
 @frozen
 class Contradiction:
-    """A fact on which sources contradict each other. ``fact`` is one of ``compared_facts.FACTS``; ``run`` is the number
-    of the job's run, from 1, or 0."""
+    """A contradicted fact (of ``compared_facts.FACTS``); ``run`` is the number of the job's run, from 1, or 0."""
 
     thing: str
     fact: str
@@ -139,8 +136,7 @@ class Audit:
 
 
 def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
-    """Count slots' transitions by the manual's numbers and letters, and by the rows of the dialect alone; skip those
-    that no row allows."""
+    """Count slots' transitions by the manual's numbers and letters, and by the dialect's rows; skip those of no row."""
     audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
     for (source, target), times in steps.items():
         rows = classify(MANUAL, source, target)

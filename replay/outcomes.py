@@ -49,8 +49,7 @@ class Hold:
 
 @define
 class Outcomes:
-    """The jobs of a cluster by process number. ``status`` has the words of ``said``; ``failed`` and ``held`` are in
-    order of time."""
+    """The jobs of a cluster by process number; ``failed`` and ``held`` are in order of time."""
 
     status: dict[int, str] = field(factory=dict)
     failed: dict[int, Ended] = field(factory=dict)

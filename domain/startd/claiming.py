@@ -140,8 +140,7 @@ def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
 
 
 def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot:
-    """Return the dynamic slot that a claim of a partitionable one asks for, or names before it exists; carve it for the
-    job."""
+    """Return the dynamic slot that a claim of a partitionable one asks for; carve it unless it exists."""
     name = stimulus.slot
     if parent is not None:
         name = dynamic_name(parent.name, draft.state.slots)
@@ -203,7 +202,7 @@ def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
 
 
 def _closes(draft: Draft, slot: Slot) -> bool:
-    """Tell whether the claim gets no further job: it retires, a better match waits, the machine drains, or it is too
+    """Tell whether the claim gets no further job: it retires, a better match waits, its machine drains, or it is too
     old."""
     if slot.claim is None:
         return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Custom:
-    """A resource of a machine. Offline things are left out of ``quantity`` and ``ids``; ``facts`` is the rest of its
+    """A resource of a machine; ``quantity`` and ``ids`` leave offline things out. ``facts``: the rest of its
     inventory."""
 
     name: str
@@ -201,8 +201,7 @@ def things(ad: ClassAd, name: str) -> dict[str, ClassAd]:
 
 
 def of_things(name: str, ids: Sequence[str], known: Mapping[str, ClassAd]) -> Ad:
-    """Return the attributes of a slot's ad for its things of one resource: their names, the properties that all share,
-    and an ad for each."""
+    """Return a slot ad's attributes for its things of one resource: names, shared properties, an ad for each."""
     ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available(name, ids)}
     properties = [(one, known[one]) for one in ids if one in known]
     shared: dict[str, Expression] = dict(properties[0][1]) if properties else {}

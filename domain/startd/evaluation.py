@@ -83,8 +83,8 @@ class PolicyEvaluation:
         return self._ad
 
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
-        """Return the ads that an expression reads: the slot's, with the attributes of the moment that it can read, and
-        the job's, if it can read any of that."""
+        """Return the slot's ad, with the attributes of the moment that the expression can read, and the job's, if it
+        can."""
         found = references(compiled_ad(self.state, self.slot, self.caches), name)
         if found is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
@@ -208,8 +208,7 @@ class PolicyEvaluation:
     # Values read
 
     def read(self) -> dict[str, str]:
-        """Return the values that the last asked expression read: of the slot as ``MY.Name``, of its job as
-        ``TARGET.Name``, as the language writes them."""
+        """Return the values that the last asked expression read, as ``values_read`` does."""
         assert self.verdict is not None
         return values_read(self.verdict.expression, *self.ads_read_by(self.verdict.name), self.context)
 

@@ -32,7 +32,6 @@ class LoadedSlot:
     name: str
     state: str
     cpus: float
-    """Cores that it was given."""
     free: float
     """Cores that are not in dynamic slots."""
     parent: str = ""
@@ -48,8 +47,7 @@ class Load:
 
 
 def distribute(owner_load: float, places: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
-    """Return the owner's load on each slot, by name. ``places`` are in the slots' order, dynamic ones behind their
-    parent."""
+    """Return the owner's load on each slot, by name. ``places`` are in slot order, dynamic ones behind their parent."""
     turn = _in_turn(places)
     return _by_cores(owner_load, turn, places) if by_cores else _by_steps(owner_load, turn)
 
@@ -126,7 +124,6 @@ def _places(slots: Iterable[Slot]) -> list[LoadedSlot]:
 
 
 def _number(slot: Slot, *names: str) -> float:
-    """Return the first of these attributes that is a number, else 0."""
     for name in names:
         try:
             return float(slot.ad[name])

@@ -34,8 +34,7 @@ _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
 def next_policy_change(policy: SlotPolicy) -> int | None:
-    """Return the first instant (microseconds) at which a rule of the slot may hold: now if one does, None if none ever
-    will."""
+    """Return the first instant (microseconds) at which a rule may hold: now if one does, None if none ever will."""
     slot = policy.slot
     unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches
     if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.state_activity in _DUE):

@@ -61,8 +61,7 @@ def _publish(draft: Draft, slot: Slot) -> None:
 
 
 def publish(draft: Draft) -> None:
-    """Publish the sensors' readings of slots whose state or activity has changed, at once like the real startd's
-    updates."""
+    """Publish the readings of slots whose state or activity has changed, at once like the real startd's updates."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
         changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))

@@ -49,9 +49,7 @@ class Equipment:
     volumes: Mapping[str, Volume]
     """By the execute directory that its configuration names."""
     system: Ad = Factory(dict)
-    """Arch, OpSys ..."""
     inventories: Mapping[str, str] = Factory(dict)
-    """The output of each inventory command."""
 
 
 EXECUTE: Final = "EXECUTE"
@@ -94,8 +92,7 @@ _REQUESTS: Final = tuple(f"MODIFY_REQUEST_EXPR_REQUEST{name}" for name in ("CPUS
 """The settings that a slot type may override: then they stand in its slots' ads."""
 
 _LIVES: Final = frozenset({"TotalDisk", "DetectedDisk", "Disk", "Cpus", "Memory"})
-"""The attributes of a slot's ad that stay as they were when the machine joined, or as the pool has them since, whatever
-is detected now."""
+"""The attributes of a slot's ad that stay as of joining, or as the pool has them since, whatever is detected now."""
 
 
 def offer(id: str, machine: str, configuration: Configuration, equipment: Equipment) -> AddMachine:
@@ -155,7 +152,7 @@ def reconfigured(
 
 
 def _as_it_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:
-    """Return the equipment with the disk space of when the machine joined: space that was filled since makes no other
+    """Return the equipment with the disk space of when the machine joined: what was filled since makes no other
     slots."""
     free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
     volumes = {
@@ -185,7 +182,6 @@ def settings(configuration: Configuration) -> Ad:
 
 
 def _slots_with_settings(configuration: Configuration) -> set[int]:
-    """Return the numbers of the slots that have settings of their own."""
     found = (re.match("SLOT([0-9]+)_", name, re.ASCII | re.IGNORECASE) for name in configuration.names())
     return {int(match[1]) for match in found if match}
 
@@ -295,7 +291,6 @@ def _machine_ad(
     customs: Sequence[Custom],
     slots: int,
 ) -> Ad:
-    """Return the attributes of the machine that all its slots have."""
     ad = {**equipment.system, "MyType": '"Machine"', "TargetType": '"Job"', "Machine": quoted(machine)}
     ad |= {
         attribute: quoted(configuration.get(name))
@@ -330,7 +325,6 @@ def _identity(name: str, number: int, type: int, kind: str) -> Ad:
 
 
 def _amounts(cut: Cut, customs: Sequence[Custom], things: Mapping[str, tuple[str, ...]]) -> Ad:
-    """Return the amounts of each resource that a slot has and was given."""
     cores = cut.amount(CPUS)
     cpus = _plain(cores) if cut.type.fractional else str(int(cores + 0.1))
     memory, disk = str(int(cut.amount(MEMORY))), str(int(cut.amount(DISK)))
@@ -383,8 +377,7 @@ def _policy(configuration: Configuration, number: int, type: int, customs: Seque
 
 
 def _expression(configuration: Configuration, name: str) -> str:
-    """Return an expression as written, or, where that means something else in the language's one syntax, rewritten in
-    that."""
+    """Return an expression as written, or rewritten where that means something else in the language's one syntax."""
     found, text = configuration.expression(name), configuration.get(name)
     if found is None:
         return ""

@@ -63,8 +63,7 @@ def leave_if_empty(draft: Draft, machine: Machine) -> None:
 
 
 def _over(state: State, machine: Machine) -> bool:
-    """Tell whether the machine is being shut down and nobody holds a slot of it; the real startd asks for jobs
-    alone."""
+    """Tell whether the machine is shut down and nobody holds a slot of it; the real startd asks for jobs alone."""
     slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
     held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
     return bool(machine.shutdown) and not held

@@ -50,9 +50,7 @@ class CompiledAd:
     """It has expressions for the vanilla universe alone."""
     texts: dict[str, str]
     reaches: dict[str, References | None] = Factory(dict)
-    """The results of ``references``."""
     matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
-    """The results of ``read_by_match``."""
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -107,8 +105,7 @@ def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | N
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
-    """Return all words of the attributes of these names and their variants, and of the attributes that these lead
-    to."""
+    """Return all words of these attributes and their variants, and of the attributes that these lead to."""
     found: set[str] = set()
     pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
     while pending:

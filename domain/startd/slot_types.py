@@ -152,8 +152,7 @@ def _share(value: _Value, whole: float, least: float, unit: int, integer: bool) 
 
 
 def _items(text: str) -> list[str]:
-    """Return the items of a slot type: its lines if it has several, else parted by commas if it has any, else by
-    blanks."""
+    """Return the items of a slot type, parted by lines if it has several, else by commas if any, else by blanks."""
     if "\n" in text:
         parts = text.split("\n")
     elif "," in text:
@@ -269,7 +268,6 @@ def divide(whole: Whole, wanted: list[Wanted], volumes: Mapping[int, str]) -> li
 
 
 def _take(left: _Left, cut: Cut) -> None:
-    """Take the amounts and shares of a slot, and count what it waits for."""
     for resource, amount in cut.amounts.items():
         key = _key(resource, cut.volume)
         if amount == AUTO:
@@ -285,8 +283,7 @@ def _take(left: _Left, cut: Cut) -> None:
 
 
 def _give_equal_parts(left: _Left, cut: Cut, remains: dict[str, float], waiting: dict[str, int]) -> None:
-    """Give a slot its part of what is left, where it waits for one. Custom resources are whole things: the first slots
-    get one more."""
+    """Give a slot its part of what is left. Custom resources are whole things: the first slots get one more."""
     for resource, amount in cut.amounts.items():
         if amount != AUTO:
             continue

@@ -156,8 +156,7 @@ def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None,
 
 
 def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
-    """Return how a job is evicted, with the evidence: WANT_VACATE is asked if PREEMPT was true, and counts as true
-    without a job."""
+    """Return how a job is evicted, with the evidence: WANT_VACATE if PREEMPT was true; true without a job."""
     policy = policy_of(draft, slot)
     if not policy.marked("preempted") or slot.activation is None:
         return VACATING, 0

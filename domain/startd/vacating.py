@@ -42,8 +42,7 @@ def void(draft: Draft, slot: Slot, cause: str) -> bool:
 
 
 def suspend_claim(draft: Draft, slot: Slot) -> bool:
-    """Suspend the running job by request: only a request continues it. Return False if nothing runs that is not
-    ending."""
+    """Suspend the running job until a request continues it. Return False if nothing runs that is not ending."""
     ending = slot.activation is not None and bool(slot.activation.stop)
     if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
         return False

@@ -44,8 +44,7 @@ CLAIM: Final = (
 # fmt: on
 
 ENTERED: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
-"""The claim's state and row for each pair that its slot enters. (The beginning or end of a job moves the claim before
-its slot.)"""
+"""The claim's state and row for each pair that its slot enters. (Jobs move the claim before its slot.)"""
 ENDING: Final = ("Vacating", "Killing")
 
 

@@ -35,11 +35,10 @@ class Dialect(NamedTuple):
     informs_startd_of_matches: bool
     """The negotiator tells slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in the real pool)."""
     limits_matches_of_submitters: bool
-    """A submitter gets at most MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin, as with the real daemons
+    """A submitter gets at most MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin
     (SCHEDD_ENABLE_PER_USER_MATCH_LIMITS)."""
     preempts_only_worse_priorities: bool
-    """A slot is preempted only for a submitter of a better priority. The real negotiator leaves that to
-    PREEMPTION_REQUIREMENTS."""
+    """A slot is preempted only for a better priority. The real negotiator leaves that to PREEMPTION_REQUIREMENTS."""
     preempts_idle_claims: bool
     """Claims without a job count as slots that may be preempted, as for the real negotiator."""
     takes_job_rank_for_missing_rank: bool

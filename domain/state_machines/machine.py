@@ -116,8 +116,7 @@ class Machine:
         return self._model.state
 
     def step(self, source: str, number: str, target: str | None = None) -> str:
-        """Do the same as ``fire`` by the lookup, for what every job does several times. The library's machine refuses
-        the rest."""
+        """Do the same as ``fire`` by the lookup, for frequent steps. The library's machine refuses the rest."""
         targets = self.lookup.get((source, number), ())
         if target in targets:
             return target
@@ -141,7 +140,6 @@ class Machine:
         return Machine([row for row in self.rows if row.number != number], self.initial, self.name)
 
     def _refusal(self, source: str, number: str, target: str | None) -> NotAllowed:
-        """Return the error for the first rule that is broken."""
         onward = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.allowed(source).items()) or "nothing"
         from_here = f"from {source} there is: {onward}"
         targets = self.lookup.get((source, number), ())

@@ -43,8 +43,7 @@ class SlotPolicy(Protocol):
 
     @property
     def in_retirement(self) -> bool:
-        """Tell whether the claim is to end: a better match waits, the machine drains, or something irrevocable
-        happened."""
+        """Tell whether the claim is to end: a better match waits, the machine drains, or something irrevocable."""
 
     @property
     def retirement_over(self) -> bool:

@@ -48,8 +48,7 @@ STATE_ACTIVITIES: Final = (
 
 
 class SlotRow:
-    """The number of each row of the slots' tables, by its name. A letter behind the number marks a row beyond the
-    manual (``slot_rows_htcondor_25``)."""
+    """The number of each slot row, by its name. A letter marks a row beyond the manual (``slot_rows_htcondor_25``)."""
 
     OWNER_LEAVES: Final = "1"
     OWNER_RETURNS: Final = "2"

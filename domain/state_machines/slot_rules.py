@@ -168,8 +168,7 @@ def _runs_benchmarks(policy: SlotPolicy) -> bool:
 
 
 def _runs_first_benchmarks(policy: SlotPolicy) -> bool:
-    """Tell whether benchmarks must run once: RUNBENCHMARKS is set to something other than false (the manual, "Unclaimed
-    State")."""
+    """Tell whether benchmarks must run once: RUNBENCHMARKS is not set to false (the manual, "Unclaimed State")."""
     never = policy.benchmarks_never_ran and not policy.is_dynamic
     return never and not policy.set_to_false("RUNBENCHMARKS") and not policy.machine_benchmarks
 

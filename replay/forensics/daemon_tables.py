@@ -38,8 +38,7 @@ EVER = 1 << 62
 
 
 class NotKnown(PoolbookError, LookupError):
-    """The log does not cover the instant. ``since`` is the first that it covers (microseconds; 0: none), ``why`` the
-    reason."""
+    """The log does not cover the instant. ``since``: the first that it covers (microseconds; 0: none)."""
 
     def __init__(self, since: int, why: str = "") -> None:
         begins = f"it is known from {instant(since)} UTC on" if since else "nothing that was imported tells of this"
@@ -82,7 +81,6 @@ class DaemonTable:
 
     kind: str
     sequence: int = 0
-    """The number of the file."""
     born: int = 0
     """When the first file began, in seconds."""
     since: int = 0
@@ -191,7 +189,6 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
 
 
 def _gaps(log: Log, source: int) -> list[int]:
-    """Return the lines of a source before which records are missing."""
     return [event.line for _, event in log.read_stream(f"source/{source}") if isinstance(event, e.SourceGap)]
 
 
@@ -205,7 +202,6 @@ class _SourceTable:
     change: int = 0
     """The first change behind the compacted part, in microseconds; 0 if none."""
     last: int = 0
-    """The last change."""
 
     def fold(self, event: e.TableWritten) -> None:
         """Take the next event into the table, unless it is complete, and note its time."""
@@ -250,8 +246,7 @@ def _tables_by_source(log: Log, kind: str, at: int, number: int | None) -> dict[
 
 
 def _daemon(log: Log, source: int) -> tuple[str, int]:
-    """Return the host and folder of a source, since two daemons may begin their tables in one second, and when it was
-    found."""
+    """Return a source's host and folder (two daemons may begin tables in one second), and when it was found."""
     for _, event in log.read_stream(f"source/{source}"):
         if isinstance(event, e.SourceFound):
             return f"{event.machine} {event.path.rpartition('/')[0]}", event.at
@@ -292,8 +287,7 @@ def tables(log: Log, kind: str, at: int | None = None, number: int | None = None
 
 
 class QueueSnapshot(NamedTuple):
-    """The jobs in the queue as whole ads, by cluster and proc (one schedd after the other), and the last instant
-    recorded."""
+    """The jobs in the queue as whole ads, by schedd, cluster and proc, and the last instant recorded."""
 
     jobs: list[Ad]
     at: int
@@ -311,7 +305,6 @@ def queue(log: Log, at: int | None = None, number: int | None = None) -> QueueSn
 
 
 def _sampled(log: Log, at: int) -> QueueSnapshot:
-    """Return the jobs of the last sample of the queue taken by then."""
     ads, taken = sample(log, "job_ads", at)
     return QueueSnapshot(
         sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), taken
@@ -348,7 +341,6 @@ def sample(log: Log, kind: str, at: int | None = None) -> AdSample:
 
 
 def _ad_of(text: str) -> Ad:
-    """Return the ad of a text with one attribute per line."""
     parts = (line.partition("=") for line in text.split("\n"))
     return {name.strip(): value.strip() for name, equals, value in parts if equals}
 

@@ -101,7 +101,6 @@ class PlaceNames:
 
 
 def _tail(path: str, like: str) -> str:
-    """Return as many of the last parts of `path` as `like` has."""
     return "/".join(path.split("/")[-(like.count("/") + 1) :])
 
 

@@ -228,8 +228,7 @@ def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
 
 
 def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check that a job has run for its retirement time, less its time to vacate. Only plain numbers are checked:
-    expressions have evidence."""
+    """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
     if run is None or claim is None or machine is None or granted is None or vacate is None or _wishes(pool, run):

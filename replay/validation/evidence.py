@@ -76,8 +76,7 @@ def _words(event: e.SlotTransitioned) -> str:
 
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
-    """Check the evidence of a transition by a job's own policy; without evidence, that a constant expression allows
-    it."""
+    """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
     wanted = OWN_POLICY.get(event.row, {})
     if not event.evidence:
         _by_constants(pool, cluster, proc, event.row, wanted)
@@ -101,7 +100,6 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
 def _by_constants(
     pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]
 ) -> None:
-    """Check that one of the deciding expressions holds whatever is read."""
     if not wanted or not all(cluster.agree(name) for name in wanted):
         return
     for name, truths in wanted.items():
@@ -159,7 +157,6 @@ def redecided(note: e.EvaluationRecorded) -> str:
 
 @lru_cache(4096)
 def _is_determined(text: str) -> bool:
-    """Tell whether the values that an expression reads determine its value."""
     decided = expression(text)
     return (
         decided is not None

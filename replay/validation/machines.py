@@ -99,7 +99,6 @@ def drain_began(pool: JudgedPool, event: e.DrainBegan) -> None:
 
 
 def _drain(pool: JudgedPool, machine: Machine | None, number: int) -> Drain | None:
-    """Return the drain of this number, if it goes on."""
     drain = None if machine is None else machine.drain
     if machine is None or drain is None or drain.number != number:
         pool.folds = None

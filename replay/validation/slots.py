@@ -89,7 +89,6 @@ def _thousandths(cpus: str) -> int | None:
 
 
 def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
-    """Note the resources of these names that an ad has."""
     for resource in names:
         if resource in ad:
             found = amount(ad[resource])

@@ -91,7 +91,6 @@ def _in_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
 
 
 def _settled(pool: JudgedPool) -> Iterator[Violation]:
-    """Yield the violations at the end of a stimulus."""
     for name in pool.touched:
         slots.settle_slot(pool, name)
     for name in pool.drained:

@@ -53,7 +53,6 @@ _ENTRY_RUN = "CPU times of entry 004 or 005, in this run"
 
 
 def _same_for(letters: str, words: str, less: int = 0, more: int = 0) -> dict[str, FactSource]:
-    """Return the same source for each of several kinds."""
     return {letter: FactSource(words, less, more) for letter in letters}
 
 

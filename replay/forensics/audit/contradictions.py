@@ -32,8 +32,7 @@ CLAIMED: Final = "Claimed"
 
 
 class FactAuditor:
-    """Finds contradictions: call ``take`` with every event in log order, then ``finish`` once. Findings print times in
-    `zone`."""
+    """Finds contradictions: ``take`` every event in log order, then ``finish``. Findings print times in `zone`."""
 
     def __init__(self, sources: Sources, audit: Audit, zone: tzinfo = UTC) -> None:
         self.sources = sources

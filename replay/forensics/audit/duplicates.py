@@ -101,7 +101,6 @@ def _runs(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[
 
 
 def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
-    """Yield the runs of different jobs that overlap under one claim."""
     for claim, letter, runs in scratch.runs_by_claim():
         latest = next(runs)
         for run in runs:

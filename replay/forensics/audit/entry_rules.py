@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 class EntryRule(NamedTuple):
     number: int
-    """The entry's type."""
     sources: str
     """The conditions from which it may come; blank: any, and the condition stays."""
     target: str

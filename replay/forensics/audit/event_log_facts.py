@@ -18,10 +18,8 @@ class JobRecord(NamedTuple):
     """A stored record of a job."""
 
     order: int
-    """Its position in the log."""
     letter: str
     chain: int
-    """The first of its rotated files."""
     source: int
     line: int
     at: int
@@ -32,8 +30,7 @@ class JobRecord(NamedTuple):
 
 
 def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
-    """Return what the entries of one job number in one log tell, in log order. `gaps` are the positions in that log
-    (counted like ``order``) where records are missing."""
+    """Return what the entries of one job number in one log tell. `gaps` are the ``order`` of missing records there."""
     logs: list[_EntryFacts] = []
     missing = sorted(gaps)
     for entry in heard:

@@ -193,8 +193,7 @@ class EventLogAuditor:
             self._judge(chain, job, life, event)
 
     def _aside(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
-        """Tell whether one entry alone lies before the one above it, and the next ones of the log and of its job do
-        not."""
+        """Tell whether one entry alone lies before the one above it, and the job's next one does not."""
         if chain.aside is not None:
             other, chain.aside = chain.aside, None
             if other.aside is not None and event.at < other.aside[0]:
@@ -368,7 +367,6 @@ class EventLogAuditor:
 
 
 def _renew(chain: _EventLog) -> None:
-    """Forget what was known before a gap."""
     chain.reached[chain.epoch] = chain.last
     chain.epoch += 1
     chain.slots.clear()
@@ -381,7 +379,6 @@ def _access_point(life: _JobHistory) -> str:
 
 
 def _trail(life: _JobHistory) -> list[tuple[int, str, int]]:
-    """Return the last entries of a job: instant, place, number."""
     return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(life.trail)]
 
 

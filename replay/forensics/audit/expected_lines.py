@@ -61,8 +61,7 @@ _BEFORE: Final = {
     for step in {(source, target) for _, source, target, _ in _SAID}
 }
 _NEEDS: Final = {"job": "activated", "starter_gone": "starter", "starter exited": "starter"}
-"""Words that a startd writes only after others: of a job if there is one, of a starter exit if it was told of a
-starter."""
+"""Words that need others before them: of a job if there is one, of a starter's exit if a starter was told."""
 _CALLED: Final = {
     "requested": "an access point's request",
     "accepted": "that the request was accepted",

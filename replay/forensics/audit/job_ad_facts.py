@@ -78,8 +78,7 @@ STATUSES: Final = {
 }
 """The words of JobStatus. A job leaves the queue only with the third or the fourth."""
 ON_SLOTS: Final = frozenset({5, 10, 13})
-"""The universes whose jobs run on one slot at a time: vanilla, java, vm. For other universes every source counts usage
-and starts in another way."""
+"""The universes with one slot at a time: vanilla, java, vm. Others' usage and starts are counted in other ways."""
 ON_A_SLOT: Final = frozenset({2, 6, 7})
 """The JobStatus of a job that has a slot: running, transferring output, suspended."""
 
@@ -117,7 +116,6 @@ def seconds(ad: Ad, name: str) -> int | None:
 
 
 def _rounded(ad: Ad, name: str) -> int | None:
-    """Return a number of an ad, rounded to the nearest whole one."""
     try:
         found = round(float(ad.get(name, "")))
     except (ValueError, OverflowError):
@@ -146,8 +144,8 @@ def _holds(ad: Ad) -> tuple[int, bool] | None:
 
 
 def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
-    """Return what an ad of a job states; None if it lacks the submission time. `final`: the ad is from when the job
-    left the queue."""
+    """Return what an ad of a job states; None if it lacks the submission time. `final`: of when the job left the
+    queue."""
     submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
     if submitted is None:
         return None
@@ -170,8 +168,7 @@ def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
 
 
 def _end(place: StatementSource, ad: Ad) -> int | None:
-    """Return when a job left the queue. None for one that was removed after it was completed, since sources tell it in
-    two ways."""
+    """Return when a job left the queue; None if it was removed after it completed, since that is told in two ways."""
     status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate")
     if place.letter not in "HQ" or status not in (COMPLETED, REMOVED):
         return None
@@ -250,8 +247,8 @@ def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> li
 
 
 def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
-    """Return the time on slots of all of a job's shadows. Of a job with one shadow, the ad also tells it in other ways,
-    and the CPU time."""
+    """Return the time on slots of all of a job's shadows; of a single shadow in all the ad's ways, with the CPU
+    time."""
     shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
     if shadows is None or wall is None:
         return []
@@ -397,8 +394,7 @@ def _sizes(place: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
-    """Return what the epoch ads of one job number tell, joined by the job's submission. Runs stand in several ads, one
-    perhaps in two."""
+    """Return what the epoch ads of one job number tell, joined by submission; one run may stand in two ads."""
     jobs: dict[str, JobAccount] = {}
     spans: dict[str, list[tuple[int, int, StatementSource]]] = {}
     for place, account in accounts:

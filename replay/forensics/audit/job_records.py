@@ -15,8 +15,7 @@ from .statements import JobAccount, RecordedRun, StatementSource
 
 
 def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
-    """Return what the records of a job number tell. `gaps` are the positions where each chain of logs lacks records,
-    counted like ``order``."""
+    """Return what the records of a job number tell. `gaps`: the ``order`` of missing records, by chain."""
     entries: dict[tuple[str, int], list[JobRecord]] = {}
     found: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []

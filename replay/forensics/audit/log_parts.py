@@ -14,8 +14,7 @@ class Parts:
     current: int = 0
 
     def later(self, source: int) -> list[int] | None:
-        """Return the parts behind that of the current record, if it does not follow from the record before; else
-        None."""
+        """Return the parts behind the current record's, if it does not follow from the record before; else None."""
         if source == self.current:
             return None
         self.current = source

@@ -61,7 +61,6 @@ class LostEnd(NamedTuple):
     told: LoggedJob
     """Its last entry there; or in its own log, for a job of which an EventLog tells nothing."""
     end: str
-    """The place of the end."""
     at: int
     absent: int = 0
     """The chain that tells nothing of the job."""

@@ -31,7 +31,7 @@ Row = tuple[int, str, str, int, int]
 
 
 class ThingFacts:
-    """Compares statements on slots and submitters. ``spans`` are the times that each accountant's table covers, by
+    """Compares statements on slots and submitters. ``spans``: the times that each accountant's table covers, by
     source."""
 
     def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:

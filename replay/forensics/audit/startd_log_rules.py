@@ -33,8 +33,7 @@ from .log_parts import Parts
 STORY: Final = 8
 """How many records of a slot a finding's story has before its own."""
 BACKWARDS: Final = 86_400_000_000
-"""How far times may run backwards, in microseconds: no wrong zone, daylight saving or local-time clock makes more than
-a day."""
+"""How far times may run backwards (microseconds): a wrong zone or local-time clock makes a day at most."""
 ASIDE: Final = 5_000_000
 """A single record further than this before the one above it, in microseconds, has a wrong time."""
 
@@ -190,7 +189,6 @@ class StartdLogAuditor:
         found.append(self._finding(slot, event, rule, words))
 
     def _missed(self, chain: _StartdLog) -> None:
-        """Report the missing lines, and count the startd's lines anew."""
         chain.found.setdefault(chain.parts.current, []).extend(chain.occasions.missed())
         chain.occasions = LineCensus()
         for slot in chain.slots.values():
@@ -346,7 +344,6 @@ class StartdLogAuditor:
             slot.starter = False
 
     def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        """Compare the announcements before a transition with it."""
         *before, last = event.reason.split(" / ")
         target = announced_target(last)
         if target and not event.target.startswith(target):
@@ -420,7 +417,6 @@ def _is_certain(source: str, target: str) -> bool:
 
 
 def _words(event: e.Event) -> str:
-    """Return the words of an event in a story."""
     if isinstance(event, e.SlotTransitioned):
         row = f" ({event.row})" if event.row else ""
         gone = "its end" if event.target == DELETED else event.target

@@ -38,7 +38,6 @@ class Statement(NamedTuple):
     source: int
     line: int
     at: int
-    """When the record states it."""
     number: int = 0
     """Tells facts of one kind apart, as the holds of a job; 0 if there is one only."""
 
@@ -63,8 +62,7 @@ class Statement(NamedTuple):
 
 
 def _same(one: str, other: str) -> bool:
-    """Tell whether two names are the same. A domain may be missing, or be the beginning of the other: daemons write
-    short and long names."""
+    """Tell whether two names are the same; a domain may be missing or cut short, since daemons write both."""
     if one == other:
         return True
     name, _, domain = one.partition("@")
@@ -136,13 +134,11 @@ class JobAccount:
     first: int
     last: int
     job: str = ""
-    """The global id."""
     said: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
     log: str = ""
     """The log it belongs to, if other accounts of that log tell of other runs of the job."""
     address: str = ""
-    """Of the access point."""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
     """The number, place and facts of each entry of a job event log."""
     seamless: bool = False
@@ -205,8 +201,8 @@ def _near(account: JobAccount, life: RecordedJob) -> bool:
 
 
 def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
-    """Tell whether an account fits a job by its time. At one time a number is one job, unless several access points
-    have it."""
+    """Tell whether an account fits a job by time: a number is one job at a time, unless several access points have
+    it."""
     first, last = life.span
     submitted = life.submitted
     if account.submitted is not None and submitted is not None:
@@ -309,8 +305,7 @@ def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
 
 
 def disputed(said: Sequence[Statement]) -> list[list[Statement]]:
-    """Return the contradicted facts of one thing: all statements on each, the believed first, one per kind of source
-    and value."""
+    """Return the contradicted facts of a thing: all statements on each, believed first, one per kind and value."""
     facts: dict[tuple[str, int], list[Statement]] = {}
     for stating in said:
         facts.setdefault((stating.fact, stating.number), []).append(stating)
