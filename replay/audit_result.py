@@ -24,7 +24,7 @@ class AuditFinding:
     words: str
     at: int
     file: str
-    """Where the record stands; for a native log, the log and the position."""
+    """The record's place; for a native log, the log and the position."""
     line: int
     story: tuple[str, ...]
     """The last records of the thing, the violating one last, each with its time and place."""
@@ -55,8 +55,6 @@ class Contradiction:
 
 @frozen
 class UnreadRecord:
-    """A record that could not be read."""
-
     file: str
     line: int
     words: str
@@ -86,8 +84,6 @@ class UnaccountedTime:
 
 @define
 class Audit:
-    """All findings of an audit, and its counts."""
-
     dialect: str = ""
     imported: bool = False
     events: int = 0
@@ -99,13 +95,12 @@ class Audit:
     transitions: dict[str, int] = field(factory=dict)
     """Of slots by the manual's number (all are there), or by the dialect's row where it has none."""
     letters: dict[str, int] = field(factory=dict)
-    """Transitions between states, by the manual's letter."""
+    """The part of ``beyond`` without a number in any manual."""
     beyond: dict[str, int] = field(factory=dict)
     """The transitions that only the dialect allows, by its row."""
     undocumented: dict[str, int] = field(factory=dict)
     """Those of ``beyond`` that have no number in any manual."""
     jobs: dict[str, int] = field(factory=dict)
-    """Jobs by outcome."""
     lost: list[AuditFinding] = field(factory=list)
     """Jobs that are heard of no more though others go on; no rule is broken."""
     repeated: list[AuditFinding] = field(factory=list)

@@ -13,12 +13,12 @@ from ..domain.state.job_ad import unquoted
 from ..domain.state_machines import HOLD_CODES, LEFT
 
 KINDS_OF_FAILURES = 3
-"""How many ways to fail are listed one by one."""
+"""The number of ways to fail that are listed one by one."""
 
 
 @frozen
 class Ended:
-    """How a job's own process ended: by an exit code, or a signal."""
+    """The end of a job's own process: an exit code, or a signal."""
 
     code: int | None = None
     signal: int | None = None
@@ -34,7 +34,7 @@ class Ended:
 
 @frozen
 class Hold:
-    """Why a job is held: HTCondor's codes, and a text."""
+    """The hold of a job: HTCondor's codes, and a text."""
 
     code: str
     subcode: str
@@ -126,7 +126,6 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
 
 
 def ended(event: e.JobExited) -> Ended:
-    """Return how the job's own process ended."""
     return Ended(event.code, event.signal)
 
 

@@ -32,7 +32,6 @@ class Custom:
     ids: tuple[str, ...] = ()
     offline: tuple[str, ...] = ()
     properties: Mapping[str, ClassAd] = Factory(dict)
-    """The known properties of each thing, by id."""
     facts: Ad = Factory(dict)
 
 

@@ -30,7 +30,7 @@ def requested_resources(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[st
 
 
 class _Cutters(dict[str, tuple[object, ...]]):
-    """By the slots' names: what each was made of, and itself."""
+    """By the slots' names: the inputs of each cutter, and the cutter."""
 
 
 def _cutter(draft: Draft, slot: Slot) -> Cutter:
@@ -87,7 +87,7 @@ def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> No
 
 
 def weight_of(slot: Slot) -> int:
-    """What a slot counts for in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
+    """Return a slot's weight in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
     ad = ad_of(slot.ad)
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
     try:

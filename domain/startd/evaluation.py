@@ -268,7 +268,6 @@ def _value(ad: ClassAd, name: str, target: ClassAd | None, context: Context) -> 
 
 
 def constant_truth(asked: Literal) -> bool | None:
-    """Return the truth of a literal."""
     return _as_truth(asked.value)
 
 

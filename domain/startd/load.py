@@ -27,15 +27,12 @@ _TURNS = ("Owner", "Unclaimed")
 
 @frozen
 class LoadedSlot:
-    """A slot for the distribution of load."""
-
     name: str
     state: str
     cpus: float
     free: float
     """Cores that are not in dynamic slots."""
     parent: str = ""
-    """Empty except for a dynamic slot."""
 
 
 @frozen

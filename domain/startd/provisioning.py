@@ -39,8 +39,6 @@ class Volume:
 
 @frozen
 class Equipment:
-    """What was detected on a machine."""
-
     cpus: int
     memory: int
     """MiB."""

@@ -45,7 +45,7 @@ class CompiledAd:
     names: frozenset[str] | None
     """The attributes that its expressions may read, in small letters; None: any, since one makes names at run time."""
     foreign: frozenset[str]
-    """Those that its policy reads and the slot lacks: a job may have them."""
+    """The names that its policy reads and the slot lacks: a job may have them."""
     varied: bool
     """It has expressions for the vanilla universe alone."""
     texts: dict[str, str]
@@ -64,7 +64,6 @@ class _CompiledAds(dict[str, CompiledAd]):
 
 
 def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
-    """Return the lasting part of a slot's ad."""
     kept = caches.of(_CompiledAds)
     known = kept.get(slot.name)
     if known is not None and known.version == slot.version:
@@ -134,8 +133,6 @@ _NO_ATTRIBUTES = frozenset(
 
 @define
 class SlotSnapshot:
-    """A slot at an instant, as its expressions see it."""
-
     state: State
     slot: Slot
     machine: Machine | None
@@ -264,7 +261,6 @@ def unclaimed_in_drains(m: SlotSnapshot) -> int:
 
 
 def machine_slots(state: State, slot: Slot) -> list[Slot]:
-    """Return all slots of the slot's machine, itself included."""
     machine = state.machines.get(slot.machine)
     return [slot] if machine is None else list(machine.slots.values())
 

@@ -1,4 +1,4 @@
-"""What a job takes of a partitionable slot, and the ad of its dynamic slot.
+"""The resources that a job takes of a partitionable slot, and the ad of its dynamic slot.
 
 A request is enlarged by MODIFY_REQUEST_EXPR_* if what is left suffices for that, and else taken as it is; under a
 consumption policy it is the slot's Consumption<resource>. Source: the manual, "Dynamic provisioning" and "Resource

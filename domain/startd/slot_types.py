@@ -41,8 +41,6 @@ class SlotTypeError(PoolbookError, ValueError):
 
 @frozen
 class Whole:
-    """The resources of a machine to divide."""
-
     cpus: float
     memory: int
     """MiB."""
@@ -51,7 +49,6 @@ class Whole:
     disks: Mapping[str, int]
     """KiB of each volume on which jobs run."""
     custom: Mapping[str, float] = Factory(dict)
-    """By the resource's name as written."""
 
     def of(self, resource: str, volume: str) -> float:
         standard: dict[str, float] = {CPUS: self.cpus, MEMORY: self.memory, SWAP: self.swap}

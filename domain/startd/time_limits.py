@@ -65,7 +65,6 @@ def vacate_time(policy: PolicyEvaluation) -> int:
 
 
 def drain_of(policy: PolicyEvaluation) -> Drain | None:
-    """Return the drain of the slot's machine, if any."""
     machine = policy.state.machines.get(policy.slot.machine)
     return None if machine is None else machine.drain
 

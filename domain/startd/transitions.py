@@ -178,7 +178,6 @@ def _charge(draft: Draft, slot: Slot) -> None:
 
 
 def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0) -> None:
-    """Record marks of the slot's claim that are new."""
     claim = slot.claim
     if claim is None:
         return

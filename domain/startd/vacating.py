@@ -32,7 +32,6 @@ def kill(draft: Draft, slot: Slot, cause: str) -> bool:
 
 
 def void(draft: Draft, slot: Slot, cause: str) -> bool:
-    """Void the slot's match (8)."""
     if slot.name in draft.state.matches:
         draft.move_match(slot, void_row(cause))
         void_match(draft, slot, cause)

@@ -20,8 +20,6 @@ from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 
 
 class Dialect(NamedTuple):
-    """One way in which a pool may behave."""
-
     name: str
     slot_rows: tuple[Row, ...]
     state_activities: tuple[str, ...]

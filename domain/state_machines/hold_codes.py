@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 
 class Code(NamedTuple):
-    """Why a job was held or evicted."""
-
     number: int
     name: str
     words: str

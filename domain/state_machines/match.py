@@ -39,10 +39,8 @@ _VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
 
 
 def match_state(pair: str) -> str:
-    """Return the state of the match of a slot in this pair."""
     return "Notified" if pair == _MATCHED else MADE
 
 
 def void_row(cause: str) -> str:
-    """Return the row that voids a match for this cause."""
     return _VOID.get(cause, "withdraw")

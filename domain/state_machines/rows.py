@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One transition of a table."""
-
     number: str
     """Its name in events: "10", "12a", "release"."""
     sources: tuple[str, ...]
@@ -38,7 +36,6 @@ class Row(NamedTuple):
 
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
-        """Return each (source, target) that the row allows."""
         return tuple((source, target) for source in self.sources for target in self.targets)
 
 

@@ -15,8 +15,6 @@ from .slot_rows import KILLING, VACATING, SlotRow
 
 
 class BetterMatch(NamedTuple):
-    """The slot's answer to the better match that waited for it."""
-
     taken: bool
     refused: bool
     """If neither is true, none waited."""

@@ -1,4 +1,4 @@
-"""What a rule may ask of a slot at one instant. ``startd/slot_policy.py`` answers it."""
+"""The questions of a rule about a slot at one instant. ``startd/slot_policy.py`` answers them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .rows import Row
 from .slot_rows import NUMBERED, SlotRow, slot_row
 
 DELETED: Final = "Deleted"
-"""Where a dynamic slot ends."""
+"""The end of a dynamic slot."""
 
 # fmt: off
 CHANGED: Final = (

@@ -82,12 +82,11 @@ class DaemonTable:
     kind: str
     sequence: int = 0
     born: int = 0
-    """When the first file began, in seconds."""
+    """The beginning of the first file, in seconds."""
     since: int = 0
-    """From when on the file tells, in microseconds."""
+    """The instant from which on the file tells, in microseconds."""
     at: int = 0
     taken: int = 0
-    """The number of the last transaction."""
     torn: bool = False
     """Records are missing, so that an ad may be changed whose creation was not seen."""
     held: dict[str, _TableAd] = field(factory=dict)
@@ -108,7 +107,6 @@ class DaemonTable:
             self._apply(*operation)
 
     def ads(self) -> dict[str, Ad]:
-        """Return the ads by their keys, in file order."""
         return {key: held.ad() for key, held in self.held.items()}
 
     @staticmethod
@@ -198,7 +196,6 @@ class _SourceTable:
 
     table: DaemonTable
     over: bool = False
-    """The table is complete."""
     change: int = 0
     """The first change behind the compacted part, in microseconds; 0 if none."""
     last: int = 0

@@ -181,7 +181,6 @@ def _value(of: Expression, my: ClassAd | None, target: ClassAd | None, context: 
 
 
 def truth_of(text: str) -> Truth:
-    """Return the truth of a noted value."""
     literal = expression(text)
     return None if literal is None else _truth(_value(literal, None, None, None))
 

@@ -83,7 +83,7 @@ def _is_new(pool: JudgedPool, number: int) -> bool:
 
 
 MOST_LEFT_OUT = 1 << 20
-"""How many cluster numbers may be skipped in a row."""
+"""The number of cluster numbers that may be skipped in a row."""
 
 
 def _count(pool: JudgedPool, row: str, count: int = 1) -> None:

@@ -29,10 +29,10 @@ from ...domain.state_machines import (
 from ..listing import Member, line, member_of, members
 
 KEPT = 8
-"""How many events of a slot or an activation its story has."""
+"""The number of events in the story of a slot or an activation."""
 KEPT_OF_CLUSTER = 64
 KEPT_GONE = 1024
-"""How many things that are gone keep their story."""
+"""The number of things that are gone and keep their story."""
 MOST_JOBS = 1 << 26
 """The most jobs of a cluster."""
 
@@ -41,7 +41,7 @@ NAMES = {number: name for name, number in NUMBERS.items()}
 
 Told = tuple[int, e.Event]
 Thing = str | int | tuple[int, int]
-"""What has a story: a slot, a cluster, or an activation of a job."""
+"""A thing with a story: a slot, a cluster, or an activation of a job."""
 
 
 @frozen
@@ -59,9 +59,8 @@ class Violation:
 class Amounts:
     have: dict[str, int] = field(factory=dict)
     carved: dict[str, int] = field(factory=dict)
-    """Those of its dynamic slots."""
+    """The part in its dynamic slots."""
     whole: dict[str, int] = field(factory=dict)
-    """The sum of both."""
     weight: int | None = None
     """In thousandths; None if it is an expression."""
 
@@ -163,12 +162,10 @@ class JudgedPool:
         return self._stories.get(thing, ())
 
     def begin_story(self, thing: Thing, most: int = KEPT) -> None:
-        """Begin the story of a thing with the current event."""
         self._stories[thing] = deque(maxlen=most)
         self.tell(thing)
 
     def tell(self, thing: Thing) -> None:
-        """Add the current event to a thing's story."""
         story = self._stories.get(thing)
         if story is not None and self.event is not None:
             story.append((self.position, self.event))
@@ -221,7 +218,6 @@ def policy(slot: Slot, name: str) -> str | None:
 
 
 def job_name(activation: Activation) -> str:
-    """Return the id of the job that a slot runs."""
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 

@@ -53,7 +53,7 @@ ASKED: Final = frozenset(
 
 
 class Needs(NamedTuple):
-    """What a slot in a state and activity has at the end of a stimulus."""
+    """The needs of a slot in a state and activity at the end of a stimulus."""
 
     claim: bool
     job: bool | None
@@ -76,8 +76,6 @@ NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in HTCONDOR_25.sta
 
 
 class Outcome(NamedTuple):
-    """What goes together at the end of an activation."""
-
     rows: tuple[str, ...]
     told: bool | None
     """The processes had been told to end; None: either."""

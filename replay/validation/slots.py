@@ -145,7 +145,7 @@ _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]
     "lease_over": lease_over,
     "retirement_over": retirement_over,
 }
-"""What must have ended for a transition with this cause."""
+"""The things that must have ended for a transition with this cause."""
 
 
 def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:

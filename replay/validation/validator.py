@@ -126,7 +126,6 @@ def _fill(verdict: Verdict, pool: JudgedPool, last: int) -> None:
 
 
 def examine(events: Iterable[tuple[int, e.Event]]) -> Verdict:
-    """Return the whole verdict on a log."""
     verdict = Verdict()
     verdict.violations = list(validate(events, verdict))
     return verdict

@@ -33,7 +33,7 @@ class FactSource(NamedTuple):
 
 class Fact(NamedTuple):
     of: str
-    """What the fact is about: a job, a run (of a job), a slot or a submitter."""
+    """The subject: a job, a run (of a job), a slot or a submitter."""
     words: str
     unit: str
     """How its values are compared and printed (``UNITS``)."""
@@ -440,7 +440,6 @@ NUMBERED: Final = {"hold": "the hold number", "wall_runs": "of these"}
 COUNTED_BY_SHADOWS: Final = frozenset({"starts", "wall", "wall_runs", "run_wall"})
 """The facts that nobody knows of a job whose shadow was lost and replaced."""
 LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
-"""The names of the kinds of sources, by letter."""
 BELIEVED: Final[dict[tuple[str, str], int]] = {
     (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sayings)
 }

@@ -155,7 +155,6 @@ class FactAuditor:
             self._forget(event.slot, event.at, source, line)
 
     def _forget(self, slot: str, at: int, source: int, line: int) -> None:
-        """Record that a slot has no holder and no job any more."""
         for fact, known in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
             if known is not None:
                 self.scratch.add_fact(slot, fact, at, "L", "", source, line)

@@ -19,7 +19,6 @@ class EntryRule(NamedTuple):
     rule: str = ""
     """The rule that the entry breaks; empty if it is legal."""
     repeats: bool = False
-    """The entry is legal, but repeats what was told already."""
 
 
 # fmt: off
@@ -85,8 +84,6 @@ OUTCOMES: Final = {
 
 
 class EntryEffect(NamedTuple):
-    """The effect of an entry on a job."""
-
     conditions: frozenset[str]
     """The conditions in which the job may be afterwards."""
     rules: tuple[str, ...]

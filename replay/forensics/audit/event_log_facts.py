@@ -15,8 +15,6 @@ from .tolerances import ANY, LEASE, NEAR, SECOND
 
 
 class JobRecord(NamedTuple):
-    """A stored record of a job."""
-
     order: int
     letter: str
     chain: int
@@ -277,4 +275,3 @@ _ON_ENTRY = {
     24: _EntryFacts.reconnecting,
 }
 ENTRIES: Final = frozenset(_ON_ENTRY) | {6}
-"""The numbers of the entries that state a fact."""

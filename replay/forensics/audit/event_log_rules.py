@@ -60,7 +60,7 @@ ASIDE: Final = 30_000_000
 """How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
 _TOLD: Final = 6
 _TOLD_OF_ENDED: Final = 3
-"""How many entries of a job are kept for its story."""
+"""The number of entries of a job that are kept for its story."""
 
 
 _Job = tuple[int, int]
@@ -72,7 +72,7 @@ class _JobHistory:
     """A job as one chain of files tells it."""
 
     conditions: frozenset[str]
-    """Those in which the job may be."""
+    """All conditions in which the job may be."""
     condition: str
     """The one that its last entry names; empty if none did."""
     epoch: int
@@ -92,7 +92,6 @@ class _JobHistory:
     rival: tuple[_Job, int, str] | None = None
     """Another job that began on its slot: the job, the instant, the place."""
     trail: bytes = b""
-    """Its last entries, packed."""
 
 
 @define
@@ -104,7 +103,6 @@ class _EventLog:
     epoch: int = 0
     """Raised by each gap: earlier knowledge is void."""
     reached: dict[int, int] = field(factory=dict)
-    """The last instant before each gap."""
     first: int = 0
     last: int = 0
     aside: _JobHistory | None = None
@@ -328,7 +326,6 @@ class EventLogAuditor:
             self.audit.lost.append(AuditFinding(name, "lost", words, told.last, file, line, story))
 
     def _look_for(self, chain: _EventLog, job: _Job, life: _JobHistory) -> None:
-        """Report a job that is lost at the end of its log."""
         if life.free or life.epoch != chain.epoch:
             return
         words, since = "", 0

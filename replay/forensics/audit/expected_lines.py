@@ -20,7 +20,7 @@ from ....domain import events as e
 from ...audit_result import AuditFinding
 
 LEAST_OTHERS: Final = 3
-"""How many other transitions must have a line before one without it counts."""
+"""The number of other transitions that must have a line before one without it counts."""
 
 
 class ExpectedLines(NamedTuple):

@@ -279,7 +279,6 @@ def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Stat
 
 
 def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
-    """Return the last run of the job, which the ad describes."""
     placed = date(ad, "JobCurrentStartDate")
     if placed is None:
         return []

@@ -32,8 +32,6 @@ _ad = Struct("<qqqqqqq")
 
 
 class LoggedJob(NamedTuple):
-    """A job as a chain of job event logs tells it."""
-
     chain: int
     """The number of its first file."""
     job: Job

@@ -82,7 +82,6 @@ class ScratchDatabase:
             self._add("numbers", numbers)
 
     def add_fact(self, thing: str, fact: str, at: int, letter: str, body: str, source: int, line: int) -> None:
-        """Add what is said of a slot or a submitter at an instant."""
         self._add("things", (thing, fact, at, letter, body, source, line))
 
     def add_gap(self, chain: int, order: int) -> None:

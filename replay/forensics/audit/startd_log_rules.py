@@ -31,7 +31,7 @@ from .expected_lines import LineCensus
 from .log_parts import Parts
 
 STORY: Final = 8
-"""How many records of a slot a finding's story has before its own."""
+"""The number of a slot's records in a finding's story before its own."""
 BACKWARDS: Final = 86_400_000_000
 """How far times may run backwards (microseconds): a wrong zone or local-time clock makes a day at most."""
 ASIDE: Final = 5_000_000
@@ -58,7 +58,7 @@ _EXITED: Final = "starter exited: "
 
 @define
 class _AuditedSlot:
-    """What is known of a slot: its pair ("" if unknown) and since when, its job, and its last records."""
+    """The known state of a slot: its pair ("" if unknown) and since when, its job, and its last records."""
 
     pair: str = ""
     since: int = 0
@@ -74,11 +74,10 @@ class _AuditedSlot:
 
 @define
 class _StartdLog:
-    """What is known of the startd that writes a chain's log."""
+    """The known state of the startd that writes a chain's log."""
 
     parts: Parts = field(factory=Parts)
     found: dict[int, list[AuditFinding]] = field(factory=dict)
-    """Its findings, by the part in which they stand."""
     occasions: LineCensus = field(factory=LineCensus)
     over: bool = False
     """A startd ended, and no other began."""
@@ -165,7 +164,6 @@ class StartdLogAuditor:
         self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
 
     def _slot(self, chain: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
-        """Return the slot of an event; adopt it if it is unknown."""
         slot = chain.slots.get(event.slot)
         if slot is None:
             slot = chain.slots[event.slot] = _AuditedSlot(BORN if chain.begun and not chain.births else "")

@@ -27,7 +27,7 @@ from .tolerances import ANY, FAR, MINUTE, NEAR
 
 
 class Statement(NamedTuple):
-    """What one record states of a fact: a text, or a value with its range."""
+    """One record's statement of a fact: a text, or a value with its range."""
 
     fact: str
     letter: str
@@ -48,7 +48,6 @@ class Statement(NamedTuple):
         return self.low > other.high or other.low > self.high
 
     def told(self, zone: tzinfo) -> str:
-        """Return the value in words."""
         unit = FACTS[self.fact].unit
         if self.text or unit == "text":
             return self.text
@@ -140,7 +139,6 @@ class JobAccount:
     """The log it belongs to, if other accounts of that log tell of other runs of the job."""
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
-    """The number, place and facts of each entry of a job event log."""
     seamless: bool = False
     """A job event log covers the job from its submission on without a gap."""
     reconnected: bool = False
@@ -153,8 +151,6 @@ class JobAccount:
 
 @define
 class RecordedJob:
-    """A job, as all sources tell it."""
-
     accounts: list[JobAccount] = field(factory=list)
 
     @property
@@ -187,7 +183,6 @@ def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
 
 
 def _of(account: JobAccount, found: list[RecordedJob], several: bool) -> list[RecordedJob]:
-    """Return the jobs to which an account may belong."""
     if account.job:
         named = [life for life in found if account.job in life.jobs]
         return named or [life for life in found if not life.jobs and _fits(account, life, several)]
