@@ -113,7 +113,7 @@ class Audit:
     torn: list[tuple[str, int]] = field(factory=list)
     """Files that end within a record, and the bytes of it."""
     seal: list[tuple[int | None, str]] = field(factory=list)
-    """Where the log was changed after writing: position (None: as a whole) and words."""
+    """Changes of the log after writing: position (None: as a whole) and words."""
     seal_checked: bool = False
     judged: bool = False
     """At least one record could be audited."""

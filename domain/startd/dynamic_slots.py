@@ -34,7 +34,7 @@ class _Cutters(dict[str, tuple[object, ...]]):
 
 
 def _cutter(draft: Draft, slot: Slot) -> Cutter:
-    """The slot as it is cut: kept for as long as its ad, its machine's settings and the second are the same."""
+    """Return the slot's cutter, kept for as long as its ad, its machine's settings and the second are the same."""
     machine = draft.state.machines.get(slot.machine)
     kept = draft.caches.of(_Cutters)
     stamp = (slot.version, machine.settings if machine else None, draft.context)

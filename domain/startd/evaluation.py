@@ -152,8 +152,9 @@ class PolicyEvaluation:
         return found
 
     def locally_false(self, name: str) -> bool:
-        """Whether the expression is false whatever the job. What still depends on the job when all is known that the
-        slot itself says is not: ``TARGET.InteractiveJob =?= true`` is false without a job, and true of some."""
+        """Tell whether the expression is false whatever the job. One that still depends on the job when all that the
+        slot itself says is known is not: ``TARGET.InteractiveJob =?= true`` is false without a job, and true of
+        some."""
         asked = self.expression(name)
         if asked is None:
             return False
@@ -179,7 +180,8 @@ class PolicyEvaluation:
         return None if default is None else expression(default)
 
     def number(self, name: str) -> int | None:
-        """The value of an attribute as a whole number, as the reference's EvalInteger takes it; None if it is none."""
+        """Return the value of an attribute as a whole number, as the reference's EvalInteger takes it; None if it is
+        none."""
         asked = self.expression(name)
         if asked is None:
             return None
@@ -194,7 +196,7 @@ class PolicyEvaluation:
         return activation is not None and bool(_text(self.state, activation, name))
 
     def job_number(self, name: str) -> int | None:
-        """The value of an attribute of the job, which may read the slot's, as a whole number; None if it has none."""
+        """Return a job attribute, which may read the slot's, as a whole number; None if it has none."""
         activation = self.slot.activation
         text = None if activation is None else _text(self.state, activation, name)
         if not text:

@@ -96,7 +96,7 @@ class _Loads(dict[str, tuple[int, Readings, dict[str, Load]]]):
 
 
 def _loads(state: State, machine: str, readings: Readings, caches: Caches) -> dict[str, Load]:
-    """The load of each slot of a machine: kept until an event or another reading."""
+    """Return the load of each slot of a machine, kept until an event or another reading."""
     kept = caches.of(_Loads)
     known = kept.get(machine)
     if known is None or known[0] != state.position or known[1] is not readings:

@@ -79,7 +79,7 @@ POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 has none: HTCondor's defaults are the configuration's."""
 _VARIED: Final = ("SUSPEND", "CONTINUE", "PREEMPT", "KILL", "WANT_SUSPEND", "WANT_VACATE", "WANT_HOLD",
                   "WANT_HOLD_REASON", "WANT_HOLD_SUBCODE", "MaxJobRetirementTime")  # fmt: skip
-"""Those that may have a variant for jobs of the vanilla universe."""
+"""The expressions that may have a variant for jobs of the vanilla universe."""
 POLICY.update({f"{name}_VANILLA": ((f"{name}_VANILLA",), "") for name in _VARIED})
 
 _OF_THE_POOL: Final = {"CLAIM_WORKLIFE": ("1200", "-1"), "MachineMaxVacateTime": ("10 * 60", "")}

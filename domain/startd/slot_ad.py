@@ -60,7 +60,7 @@ MAKES_NAMES = frozenset({"eval", "unparse"})
 
 
 class _CompiledAds(dict[str, CompiledAd]):
-    """By the slots' names."""
+    """The compiled ads by slot name."""
 
 
 def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
@@ -120,7 +120,7 @@ def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
 _ASKED = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))
 """The expressions that the policy asks."""
 _MATCHED = frozenset({"requirements", "withinresourcelimits"})
-"""Those that the negotiator asks besides."""
+"""The expressions that the negotiator asks besides."""
 
 _NO_ATTRIBUTES = frozenset(
     {
@@ -358,8 +358,8 @@ def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
 def ad_at(
     m: SlotSnapshot, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
 ) -> ClassAd:
-    """The slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own expressions
-    can read (of ``only``, if that is given), and those of ``also`` (in small letters)."""
+    """Return the slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own
+    expressions can read (of ``only``, if given), and those of ``also`` (in small letters)."""
     known, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
     names = None
     if not whole and known.names is not None and start is None and not _sensed_expressions(m):
@@ -443,7 +443,7 @@ class _JobAds(dict[str, tuple[str, Changes, int, ClassAd]]):
 
 
 def job_as_ad(state: State, slot: Slot, caches: Caches) -> ClassAd | None:
-    """The same as an ad to be read: kept for as long as nothing of the job has changed."""
+    """Return the same as an ad to be read, kept for as long as nothing of the job has changed."""
     activation = slot.activation
     cluster = state.clusters.get(activation.cluster) if activation is not None else None
     if activation is None or cluster is None:

@@ -79,7 +79,7 @@ class Wanted:
 
 @define
 class Cut:
-    """What one slot is given. ``number`` counts a machine's slots from 1."""
+    """The resources of one slot. ``number`` counts a machine's slots from 1."""
 
     number: int
     type: SlotType
@@ -223,7 +223,7 @@ def _share_of(resource: str, value: _Value, whole: Whole, volume: str, least: fl
 
 @define
 class _Left:
-    """What is left of a machine while it is divided, and how many slots wait for an equal part of it."""
+    """The rest of a machine while it is divided, and the number of slots that wait for an equal part of it."""
 
     cpus: float
     amounts: dict[str, float]

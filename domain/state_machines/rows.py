@@ -28,7 +28,7 @@ class Row(NamedTuple):
     """A section of the manual, or where the row was seen."""
     cause: str
     when: str = ""
-    """Which of several targets is meant when."""
+    """The condition of each of several targets."""
     letter: str = ""
     """The letter of the manual's transition between states of which this row is part; empty if none."""
     name: str = ""

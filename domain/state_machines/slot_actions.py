@@ -23,7 +23,7 @@ class BetterMatch(NamedTuple):
 
 
 class SlotTransitions(Protocol):
-    """What an action may ask of a slot, and do to it."""
+    """The questions and acts of an action on a slot."""
 
     @property
     def policy(self) -> SlotPolicy: ...

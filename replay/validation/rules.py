@@ -94,7 +94,7 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
 # What machines may be told
 
 COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
-"""What may follow a drain; empty: nothing."""
+"""The acts that may follow a drain; empty: nothing."""
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
 """The rows by which a complete drain goes on by itself, and the request for each."""
 SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")

@@ -127,7 +127,7 @@ class RecordedRun:
 
 @define
 class JobAccount:
-    """What one record or one log tells of a job. ``first`` and ``last`` are the instants between which it tells."""
+    """One record's or one log's account of a job. ``first`` and ``last`` are the instants between which it tells."""
 
     submitted: int | None
     first: int
